@@ -1,0 +1,19 @@
+"""cpugpu-tui: is the GPU really faster for this work, from which size on, and why not before?
+
+Public names are lazy, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__version__ = "0.1.0"
+__all__ = ["Workload", "__version__", "workload"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"workload", "Workload"}:
+        from cpugpu_tui.workloads import contract
+
+        return getattr(contract, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

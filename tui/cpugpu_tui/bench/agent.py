@@ -1,0 +1,97 @@
+"""The agent process: takes one plan on stdin, runs it on its torch-worker thread, exits.
+
+The main thread does nothing but read stdin, with `os.read`: end of file means that the controller is
+gone, and the process ends at once, whatever the worker is doing. Buffered reading from `sys.stdin`
+would abort the interpreter at a normal exit (research/ecosystem.md §3).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from typing import Any
+
+from cpugpu_tui.bench.control import Control
+from cpugpu_tui.bench.emitter import LineEmitter
+from cpugpu_tui.bench.environment import facts
+from cpugpu_tui.bench.worker import THREAD_NAME, work
+from cpugpu_tui.model import PROTOCOL, Case, Hello, Plan, Simulation
+from cpugpu_tui.workloads import catalogue
+
+EXIT_CONTROLLER_GONE = 1
+EXIT_BROKEN = 70
+
+
+def plan_from_json(line: bytes) -> Plan:
+    """Return the plan on one line of JSON (`model.to_plain` of a `Plan`).
+
+    Raises:
+        ValueError, TypeError, KeyError: the line is no plan of this version.
+    """
+    data: dict[str, Any] = json.loads(line)
+    simulation = data.pop("simulation", None)
+    lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+    lists["cases"] = tuple(Case(**case) for case in data["cases"])
+    return Plan(**{**data, **lists}, simulation=None if simulation is None else Simulation(**simulation))
+
+
+def private_stdout() -> int:
+    """Return a private copy of fd 1, and point fd 1 at stderr: what libraries print is no event."""
+    copy = os.dup(1)
+    os.dup2(2, 1)
+    return copy
+
+
+def read_commands(plans: queue.SimpleQueue[bytes], control: Control) -> None:
+    """Read stdin to its end: the first line is the plan, the others are commands."""
+    buffer, have_plan = b"", False
+    while True:
+        chunk = os.read(0, 65536)
+        if not chunk:
+            os._exit(EXIT_CONTROLLER_GONE)
+        *lines, buffer = (buffer + chunk).split(b"\n")
+        for line in lines:
+            if not have_plan:
+                have_plan = True
+                plans.put(line)
+            else:
+                control.obey(line.decode("utf-8", "replace").strip())
+
+
+def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, *, simulated: bool) -> None:
+    """Say hello, wait for the plan, run it, end the process. Runs on the torch-worker thread."""
+    code = EXIT_BROKEN
+    try:
+        environment = facts(simulated=simulated)
+        emit(Hello(protocol=PROTOCOL, environment=environment, catalogue=catalogue()))
+        emit.flush()
+        code = 0 if work(plan_from_json(plans.get()), environment, emit, control) else EXIT_BROKEN
+    except BrokenPipeError:
+        code = EXIT_CONTROLLER_GONE
+    except BaseException:  # noqa: BLE001 - the last words of the process, whatever it dies of
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        # The main thread sits in os.read for ever: no other way out, and nothing is left to clean up.
+        os._exit(code)
+
+
+def main() -> None:
+    """Run the agent; never returns."""
+    emit = LineEmitter(private_stdout())
+    control = Control()
+
+    def continued(_signal: int, _frame: object) -> None:
+        control.was_suspended = True
+
+    signal.signal(signal.SIGCONT, continued)
+    plans: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(
+        target=serve, args=(plans, emit, control), kwargs={"simulated": "--simulated" in sys.argv}, name=THREAD_NAME
+    ).start()
+    read_commands(plans, control)

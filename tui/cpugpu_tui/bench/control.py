@@ -1,0 +1,40 @@
+"""What the controller may ask of a running plan: stop, pause, resume. Obeyed between blocks."""
+
+from __future__ import annotations
+
+import threading
+
+
+class Control:
+    """Flags set by one thread and obeyed by another."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._run = threading.Event()
+        self._run.set()
+        self.was_suspended = False
+        """Set when the process was stopped and continued (ctrl+z, fg): the half-round in flight is void."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a stop was asked for."""
+        return self._stop.is_set()
+
+    @property
+    def paused(self) -> bool:
+        """Whether a pause is in force."""
+        return not self._run.is_set()
+
+    def obey(self, command: str) -> None:
+        """Take one command: `stop`, `pause` or `resume`; others are ignored."""
+        if command == "stop":
+            self._stop.set()
+            self._run.set()
+        elif command == "pause":
+            self._run.clear()
+        elif command == "resume":
+            self._run.set()
+
+    def wait_while_paused(self) -> None:
+        """Block until resumed or stopped."""
+        self._run.wait()

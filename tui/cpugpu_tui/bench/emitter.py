@@ -1,0 +1,87 @@
+"""Events on their way out of the agent: stamped, sanitised, buffered, one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+from cpugpu_tui.model import Event, to_plain
+
+E = TypeVar("E", bound=Event)
+
+
+class Emit(Protocol):
+    """Where the protocol code sends its events."""
+
+    def __call__(self, event: Event) -> None:
+        """Stamp and buffer one event; cheap, but called only outside timed blocks."""
+
+    def flush(self) -> None:
+        """Hand over what is buffered; called only between half-rounds."""
+
+
+def clean(value: Any) -> Any:
+    """Replace lone surrogates in all text of JSON-ready data: they have no UTF-8 form."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [clean(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(key): clean(item) for key, item in value.items()}
+    return value
+
+
+def encode(event: Event) -> bytes:
+    """Return the event as one line of JSON with its class name under `event`.
+
+    Raises:
+        ValueError: a number is NaN or infinite; JSON has no word for it.
+    """
+    data = {"event": type(event).__name__, **clean(to_plain(event))}
+    return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def stamped(event: E, seq: int) -> E:
+    """Return the event with its place in the stream and both clocks."""
+    return replace(event, seq=seq, wall_ns=time.time_ns(), mono_ns=time.monotonic_ns())
+
+
+class LineEmitter:
+    """Buffers encoded events and writes them to a file descriptor on `flush`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = bytearray()
+        self._seq = 0
+
+    def __call__(self, event: Event) -> None:
+        """Stamp, encode and buffer one event."""
+        self._seq += 1
+        self._buffer += encode(stamped(event, self._seq))
+
+    def flush(self) -> None:
+        """Write the buffer out whole; a vanished reader ends the process's work elsewhere (stdin)."""
+        view = memoryview(bytes(self._buffer))
+        self._buffer.clear()
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+
+
+class CallEmitter:
+    """Hands stamped events to a callable at once: the worker inside the app's own process."""
+
+    def __init__(self, deliver: Callable[[Event], None]) -> None:
+        self._deliver = deliver
+        self._seq = 0
+
+    def __call__(self, event: Event) -> None:
+        """Stamp and deliver one event."""
+        self._seq += 1
+        self._deliver(stamped(event, self._seq))
+
+    def flush(self) -> None:
+        """Nothing is buffered."""

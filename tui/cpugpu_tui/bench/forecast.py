@@ -1,0 +1,41 @@
+"""How long the rest of a plan will take, from what the cases before it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cpugpu_tui.bench.point import WARMUP_NS, Point, sizing
+from cpugpu_tui.bench.timers import Machine
+from cpugpu_tui.model import Case, Plan
+
+
+class Forecast:
+    """Scales each device's last time per call with the cost hint (FLOPs) of the cases to come."""
+
+    def __init__(self, plan: Plan, machine: Machine) -> None:
+        self._plan = plan
+        self._machine = machine
+        self._last: dict[str, tuple[float, float]] = {}
+
+    def learn(self, point: Point) -> None:
+        """Remember what a calibrated case costs per call on each device."""
+        hint = self._machine.cost_hint(point.case)
+        for lane in point.lanes:
+            self._last[lane.name] = (hint, lane.estimate_ns)
+
+    def seconds_left(self, active: Sequence[Point], pending: Sequence[Case]) -> float | None:
+        """Return the expected seconds for the rest, None before anything is known."""
+        if not self._last:
+            return None
+        total_ns = sum(point.time_left_ns() for point in active)
+        for case in pending:
+            hint = self._machine.cost_hint(case)
+            total_ns += sum(self._case_ns(hint, *last) for last in self._last.values())
+        return total_ns / 1e9
+
+    def _case_ns(self, hint: float, last_hint: float, last_ns: float) -> float:
+        # Work below the last case's hides in fixed costs, so time is never scaled down.
+        estimate_ns = last_ns * max(1.0, hint / last_hint if last_hint else 1.0)
+        calls, blocks, rounds = sizing(estimate_ns, self._plan)
+        warm_ns = min(WARMUP_NS + 2 * estimate_ns, 0.6 * self._plan.budget_s * 1e9)
+        return estimate_ns + warm_ns + rounds * (blocks + 1) * calls * estimate_ns

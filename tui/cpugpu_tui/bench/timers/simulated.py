@@ -1,0 +1,176 @@
+"""A made-up CPU and GPU with known constants and virtual time: every test's device, no torch needed.
+
+Host and device have a clock each. A launch costs host time and queues device time; a synchronise
+moves the host's clock to when the device is done. So a clock that does not wait is wrong here in the
+way in which it is wrong on a real GPU, by a factor that can be computed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import cpugpu_tui.workloads as catalogue
+from cpugpu_tui.bench.timers import CaseError, DeviceSamples, FirstCall
+from cpugpu_tui.model import AS_WRITTEN, COLD_START, SYNCED, Case, Check, Device, Plan, Simulation
+
+
+class VirtualClock:
+    """The host's clock of the simulated machine, ns; `pace` turns virtual time into real time."""
+
+    def __init__(self, pace: float) -> None:
+        self.now_ns = 0.0
+        self._pace = pace
+        self._owed_ns = 0.0
+
+    def advance(self, elapsed_ns: float) -> None:
+        """Let virtual time pass; sleep for what is owed once it is worth a system call."""
+        self.now_ns += elapsed_ns
+        self._owed_ns += elapsed_ns * self._pace
+        if self._owed_ns > 1e6:
+            time.sleep(self._owed_ns / 1e9)
+            self._owed_ns = 0.0
+
+
+@dataclass(frozen=True)
+class SimulatedOperation:
+    """A case with its planted cost."""
+
+    case: Case
+    flops: float
+
+
+class SimulatedTimer:
+    """One device of the simulated machine."""
+
+    def __init__(self, device: Device, machine: SimulatedMachine) -> None:
+        self.device = device
+        self._machine = machine
+        self._laws = machine.simulation
+        self._clock = machine.clock
+        self._device_free_ns = 0.0
+        self._process_is_cold = True
+
+    def threads(self) -> int:
+        """Return the threads that the simulated processor uses."""
+        return 2
+
+    def load(self, case: Case, inputs: Any) -> SimulatedOperation:
+        """Plant the case's cost; nothing is moved."""
+        del inputs
+        if case.size == self._laws.oom_size and not self.device.is_cpu:
+            raise CaseError("oom", f"Needs 18.4 GB on {self.device.name}, 12.1 GB free.", "Choose smaller sizes.")
+        return SimulatedOperation(case, catalogue.find(case.workload).flops(case.size))
+
+    def first_call(self, op: SimulatedOperation) -> FirstCall:
+        """Run once, cold; the publication's clock stops when the launch returns."""
+        self._machine.plant_faults(op.case.size)
+        cold_ns = self._laws.first_call_ns if self._process_is_cold else 0.0
+        started = self._clock.now_ns
+        self._clock.advance(cold_ns)
+        before_launch = self._clock.now_ns
+        self._launch(op)
+        printed = self._clock.now_ns - before_launch
+        self._synchronize()
+        synced = self._clock.now_ns - before_launch
+        singles = {AS_WRITTEN: (printed,), SYNCED: (synced,)}
+        if self._process_is_cold:
+            singles[COLD_START] = (self._clock.now_ns - started,)
+        self._process_is_cold = False
+        return FirstCall(self._clock.now_ns - started, singles, op)
+
+    def latency_block(self, op: SimulatedOperation, calls: int) -> float:
+        """Return the mean virtual time of calls that are each waited for."""
+        started = self._clock.now_ns
+        for _ in range(calls):
+            self._launch(op)
+            self._synchronize()
+        return (self._clock.now_ns - started) / calls
+
+    def device_samples(self, op: SimulatedOperation, count: int) -> DeviceSamples:
+        """Return what single calls cost the device, launches hidden."""
+        samples = tuple(self._work_ns(op) for _ in range(count))
+        self._clock.advance(sum(samples))
+        return DeviceSamples(samples)
+
+    def _work_ns(self, op: SimulatedOperation) -> float:
+        laws = self._laws
+        law_ns = (
+            laws.cpu_overhead_ns + op.flops * laws.cpu_ns_per_flop
+            if self.device.is_cpu
+            else laws.kernel_overhead_ns + op.flops * laws.gpu_ns_per_flop
+        )
+        return law_ns * math.exp(self._machine.random.gauss(0.0, laws.noise))
+
+    def _launch(self, op: SimulatedOperation) -> None:
+        if self.device.is_cpu:
+            self._clock.advance(self._work_ns(op))
+            return
+        self._clock.advance(self._laws.launch_ns)
+        self._device_free_ns = max(self._device_free_ns, self._clock.now_ns) + self._work_ns(op)
+
+    def _synchronize(self) -> None:
+        if not self.device.is_cpu:
+            self._clock.advance(max(0.0, self._device_free_ns - self._clock.now_ns) + self._laws.sync_ns)
+
+
+class SimulatedMachine:
+    """A CPU and its GPUs, all made up."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.simulation = plan.simulation or Simulation()
+        self.clock = VirtualClock(self.simulation.pace)
+        self.random = random.Random(self.simulation.seed)
+        cpu = Device("cpu", "simulated CPU", simulated=True)
+        gpus = tuple(
+            Device(f"cuda:{i}", "simulated GPU", uuid=f"GPU-SIM{i}", memory_bytes=16 << 30, simulated=True)
+            for i in range(self.simulation.gpus)
+        )
+        self.found = (cpu, *gpus)
+        self.devices: tuple[Device, ...] = self.found
+        self.no_gpu: str | None = None if gpus else "The simulated machine has no GPU: CPU results only."
+        self._timers = {device.name: SimulatedTimer(device, self) for device in self.found}
+
+    def timer(self, device: str) -> SimulatedTimer:
+        """Return the timer of a device."""
+        return self._timers[device]
+
+    def make_inputs(self, case: Case) -> None:
+        """There is nothing to make."""
+        del case
+
+    def check(self, case: Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> Check:
+        """Return a perfect match, or the planted mismatch."""
+        del inputs, results
+        against = "float64 on the CPU" if exact else "cpu"
+        if case.size == self.simulation.mismatch_size:
+            raise CaseError(
+                "mismatch", f"The results differ by 0.5 of their scale against {against} (allowed: 0.001).",
+                "Do not trust a time of this case; report the mismatch.",
+            )  # fmt: skip
+        return Check(against, 0.0, 1e-3)
+
+    def cost_hint(self, case: Case) -> float:
+        """Return the case's FLOPs."""
+        return catalogue.find(case.workload).flops(case.size)
+
+    def explain(self, error: Exception, case: Case) -> CaseError:
+        """Return the failure row for the planted exception."""
+        del case
+        return CaseError("error", f"{type(error).__name__}: {error}", "The detail of the row has the last lines.")
+
+    def plant_faults(self, size: int) -> None:
+        """Die, hang or raise if this case was told to."""
+        if size == self.simulation.crash_size:
+            print("simulated crash: illegal memory access", file=sys.stderr, flush=True)
+            os._exit(134)
+        if size == self.simulation.hang_size:
+            threading.Event().wait()
+        if size == self.simulation.error_size:
+            raise RuntimeError("planted error")

@@ -1,0 +1,53 @@
+"""Where things live, by the XDG rules. Nothing here creates a folder; whoever writes a file does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+APP = "cpugpu-tui"
+"""Name of our folder inside each of the XDG folders."""
+
+DATABASE_VARIABLE = "CPUGPU_DB"
+"""Environment variable that names the database."""
+
+
+def data_dir() -> Path:
+    """Folder of what must not be lost: the database."""
+    return platformdirs.user_data_path(APP, appauthor=False)
+
+
+def config_dir() -> Path:
+    """Folder of what the person writes: settings, themes, keymap, workload files."""
+    return platformdirs.user_config_path(APP, appauthor=False)
+
+
+def state_dir() -> Path:
+    """Folder of what may be deleted at any time: log, lock, window layout."""
+    return platformdirs.user_state_path(APP, appauthor=False)
+
+
+def default_database_path() -> Path:
+    """Database of a person who named none; its folder may have to be created."""
+    return data_dir() / "results.db"
+
+
+def database_path(override: Path | None = None) -> Path:
+    """Return the database: `override` (`--db`), else `$CPUGPU_DB`, else the default place.
+
+    A leading `~` is expanded, because no shell expands it in `--db=~/x.db` or in an environment file.
+    """
+    named = str(override) if override is not None else os.environ.get(DATABASE_VARIABLE, "")
+    return Path(os.path.expanduser(named)) if named else default_database_path()
+
+
+def log_path() -> Path:
+    """File of the app's log."""
+    return state_dir() / "log.txt"
+
+
+def lock_path() -> Path:
+    """File locked while a run is being timed, so that two runs do not disturb each other unnoticed."""
+    return state_dir() / "run.lock"

@@ -1,0 +1,249 @@
+"""From what a person asks for to a plan: parsing and validation, the same for flags and form fields."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import DTYPES, MAX_SIZE, METRICS, Case, Plan, Simulation
+from cpugpu_tui.workloads import PRESETS, Preset, Workload, catalogue, find
+
+MAX_CASES = 10_000
+"""More cases than this are a slip of the keyboard (`1:1e9:1`), not a plan."""
+
+MAX_THREADS = 4096
+"""More CPU threads than any machine has."""
+
+
+class FieldError(UsageError):
+    """A value a person gave cannot be used; `field` names which one, for a form."""
+
+    def __init__(self, field: str, message: str, remedy: str = "") -> None:
+        super().__init__(message, remedy)
+        self.field = field
+        """Name of the `PlanRequest` field."""
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """What a person asked for, as text where they typed text; None means the preset's own."""
+
+    names: tuple[str, ...] = ("quick",)
+    """Presets and workloads."""
+    sizes: str | None = None
+    """`1:10000:50` (start:stop:step, stop excluded as in Python) or `16,32,64`."""
+    dtype: str | None = None
+    threads: str | None = None
+    """`all`, a number, or several separated by commas."""
+    variant: str | None = None
+    devices: tuple[str, ...] = ("auto",)
+    rounds: int | None = None
+    max_seconds: float | None = None
+    case_timeout_s: float | None = None
+    repeat: int = 1
+    """Runs of one series."""
+    cache: str = "cold"
+    simulation: Simulation | None = None
+    gaps: bool = False
+    """Whether a user interface paints while this runs."""
+
+
+def build_plan(request: PlanRequest) -> Plan:
+    """Return the plan for a request.
+
+    Raises:
+        FieldError: a field has a wrong value; `.field` names it.
+    """
+    sizes = parse_sizes(request.sizes) if request.sizes is not None else None
+    threads = parse_threads(request.threads) if request.threads is not None else (0,)
+    presets = [find_preset(name) for name in request.names]
+    cases: dict[str, Case] = {}
+    for preset in presets:
+        for case in _cases(preset, sizes, threads, request):
+            cases.setdefault(case.key, case)
+    if len(cases) > MAX_CASES:
+        raise FieldError("sizes", f"That makes {len(cases):,} cases; the most is {MAX_CASES:,}.", "Use a larger step.")
+    check_positive(request)
+    for device in request.devices:
+        check_device(device)
+    budget_s = min((preset.budget_s for preset in presets), default=5.0)
+    plan = Plan(
+        name="+".join(request.names),
+        cases=tuple(cases.values()),
+        devices=tuple(dict.fromkeys(request.devices)),
+        metrics=METRICS,
+        budget_s=budget_s if len(cases) <= 20 else min(budget_s, 1.0),  # METHOD.md, step 7
+        max_seconds=request.max_seconds,
+        cache=request.cache,
+        gaps=request.gaps,
+        simulation=request.simulation,
+    )
+    return plan if request.rounds is None else replace(plan, rounds=request.rounds)
+
+
+def find_preset(name: str) -> Preset:
+    """Return a preset, or a workload by its own default sizes.
+
+    Raises:
+        FieldError: there is neither of this name.
+    """
+    if name in PRESETS:
+        return PRESETS[name]
+    known = {info.name: info for info in catalogue()}
+    if name not in known:
+        names = ", ".join(dict.fromkeys([*PRESETS, *known]))
+        raise FieldError("names", f"There is no preset or workload {name!r}.", f"There are: {names}.")
+    return Preset(name, name, known[name].sizes, known[name].summary, "")
+
+
+def _cases(preset: Preset, sizes: tuple[int, ...] | None, threads: tuple[int, ...], request: PlanRequest) -> list[Case]:
+    workload = find(preset.workload)
+    dtype = check_dtype(workload, request.dtype or "float32")
+    variants = (request.variant,) if request.variant else preset.variants
+    for variant in variants:
+        _check_variant(workload, variant)
+    return [
+        Case(workload.name, size, dtype, count, _named(workload, variant))
+        for size in (sizes or preset.sizes)
+        for variant in variants
+        for count in threads
+    ]
+
+
+def _named(workload: Workload, variant: str) -> str:
+    """Return the variant's own name, so that `default` and it do not become two rows."""
+    return next(iter(workload.steps())) if variant == "default" else variant
+
+
+def _check_variant(workload: Workload, variant: str) -> None:
+    try:
+        workload.variant(variant)
+    except UsageError as error:
+        raise FieldError("variant", error.message, error.remedy) from error
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Return the sizes that `1:10000:50` or `16,32,1e6` names, in the given order, each once.
+
+    Raises:
+        FieldError: a part is no whole number from 1 to `MAX_SIZE`, or the range is empty.
+    """
+    sizes: dict[int, None] = {}
+    for part in (piece.strip() for piece in text.split(",")):
+        bounds = [_parse_size(bound) for bound in part.split(":")]
+        if len(bounds) == 1:
+            sizes[bounds[0]] = None
+            continue
+        if len(bounds) > 3:
+            raise FieldError("sizes", f"The range {part!r} has too many parts.", "Write start:stop or start:stop:step.")
+        start, stop, step = (*bounds, 1)[:3]
+        if stop <= start:
+            raise FieldError(
+                "sizes", f"The range {part!r} is empty: its stop is not above its start.", "Write start:stop:step."
+            )
+        if (stop - start) // step > MAX_CASES:
+            raise FieldError("sizes", f"The range {part!r} has more than {MAX_CASES:,} sizes.", "Use a larger step.")
+        sizes.update(dict.fromkeys(range(start, stop, step)))
+    return tuple(sizes)
+
+
+def _parse_size(text: str) -> int:
+    """Return a whole number from 1 to `MAX_SIZE`, also when written as 1e6."""
+    try:
+        number = int(text) if re.fullmatch(r"[+-]?\d{1,30}", text) else float(text)
+    except ValueError:
+        raise FieldError(
+            "sizes", f"{text!r} is no size.", "Sizes are whole numbers, like 16,32,64 or 1:10000:50."
+        ) from None
+    if number != number or number in (float("inf"), float("-inf")) or number != int(number):
+        raise FieldError(
+            "sizes", f"The size {text!r} is not a whole number.", "Write sizes like 16,32,64 or 1:10000:50."
+        )
+    if number < 1:
+        raise FieldError("sizes", f"The size {text!r} is below 1.", "The smallest size is 1.")
+    if number > MAX_SIZE:
+        raise FieldError("sizes", f"The size {text!r} is too large.", f"The largest size is {MAX_SIZE:,}.")
+    return int(number)
+
+
+def parse_threads(text: str) -> tuple[int, ...]:
+    """Return thread counts; 0 stands for `all`.
+
+    Raises:
+        FieldError: a part is neither `all` nor a number from 1 to `MAX_THREADS`.
+    """
+    counts: dict[int, None] = {}
+    for part in (piece.strip() for piece in text.split(",")):
+        if part == "all":
+            counts[0] = None
+        elif re.fullmatch(r"\d{1,6}", part) and 1 <= int(part) <= MAX_THREADS:
+            counts[int(part)] = None
+        else:
+            raise FieldError("threads", f"{part!r} is no number of CPU threads.", "Write all, or a number from 1 on.")
+    return tuple(counts)
+
+
+def check_dtype(workload: Workload, dtype: str) -> str:
+    """Return the dtype if the workload supports it.
+
+    Raises:
+        FieldError: unknown, or not supported by this workload.
+    """
+    if dtype not in DTYPES:
+        raise FieldError("dtype", f"There is no dtype {dtype!r}.", f"There are: {', '.join(DTYPES)}.")
+    if dtype not in workload.dtypes:
+        raise FieldError(
+            "dtype", f"Workload {workload.name!r} does not run in {dtype}.", f"It runs in {', '.join(workload.dtypes)}."
+        )
+    return dtype
+
+
+def check_device(device: str) -> None:
+    """Accept `auto`, `cpu`, `cuda`, `cuda:N`.
+
+    Raises:
+        FieldError: anything else.
+    """
+    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", device):
+        raise FieldError("devices", f"There is no device {device!r}.", "Devices are cpu, cuda and cuda:0, cuda:1, …")
+
+
+def check_positive(request: PlanRequest) -> None:
+    """Refuse numbers that cannot be counts or times.
+
+    Raises:
+        FieldError: a count below 1, a time that is not above 0, or an unknown cache state.
+    """
+    if request.rounds is not None and not 1 <= request.rounds <= 1000:
+        raise FieldError("rounds", f"{request.rounds} rounds are not possible.", "Write a number from 1 to 1000.")
+    if not 1 <= request.repeat <= 1000:
+        raise FieldError("repeat", f"{request.repeat} repeats are not possible.", "Write a number from 1 to 1000.")
+    for name in ("max_seconds", "case_timeout_s"):
+        seconds = getattr(request, name)
+        if seconds is not None and not 0 < seconds < 1e9:
+            raise FieldError(name, f"{seconds:g} seconds are not possible.", "Write a time above 0.")
+    if request.cache not in ("cold", "warm"):
+        raise FieldError("cache", f"There is no cache state {request.cache!r}.", "Write cold or warm.")
+
+
+def parse_simulation(text: str) -> Simulation:
+    """Return the simulated machine for `default` or `noise=0.02,pace=1,…` (fields of `Simulation`).
+
+    Raises:
+        FieldError: an unknown field or a value that is no number.
+    """
+    values: dict[str, float | int] = {}
+    for part in (piece.strip() for piece in text.split(",") if piece.strip() not in ("", "default")):
+        name, _, value = part.partition("=")
+        kind = Simulation.__dataclass_fields__.get(name)
+        if kind is None:
+            names = ", ".join(Simulation.__dataclass_fields__)
+            raise FieldError("simulation", f"The simulated machine has no {name!r}.", f"It has: {names}.")
+        try:
+            values[name] = int(value) if kind.type == "int" else float(value)
+        except ValueError:
+            raise FieldError(
+                "simulation", f"{name}={value!r} is no number.", "Write, for example, noise=0.02."
+            ) from None
+    return Simulation(**values)  # type: ignore[arg-type]

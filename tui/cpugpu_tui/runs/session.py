@@ -1,0 +1,368 @@
+"""One run from plan to end: agents, events, store. Every face consumes the stream that it delivers."""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cpugpu_tui.bench.emitter import stamped
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, StoreError, UnfitError
+from cpugpu_tui.model import (
+    Calibrated,
+    CaseFailed,
+    CaseFinished,
+    CaseStarted,
+    DevicesFound,
+    Event,
+    HalfRoundTimed,
+    Hello,
+    Plan,
+    Progressed,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+)
+from cpugpu_tui.runs.launch import Agents, AgentThread, Gone, Message, no_agent
+
+if TYPE_CHECKING:
+    from cpugpu_tui.runs.launch import AgentProcess
+    from cpugpu_tui.runs.store import Store
+
+E = TypeVar("E", bound=Event)
+Deliver = Callable[[Event], None]
+
+KILL_AFTER_S = 1.0
+"""A terminated agent that still lives is killed after this long."""
+
+
+def new_id() -> str:
+    """Return an id that sorts by time: 11 digits of milliseconds in hex, then random ones."""
+    return f"{time.time_ns() // 1_000_000:011x}{secrets.token_hex(4)}"
+
+
+class Session:
+    """Runs one plan. `run` blocks; the other methods may be called from any thread."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        agents: Agents,
+        store: Store | None = None,
+        series_id: str | None = None,
+        case_timeout_s: float | None = None,
+        facts: dict[str, Any] | None = None,
+    ) -> None:
+        self._plan = plan
+        self._agents = agents
+        self._store = store
+        self._case_timeout_s = case_timeout_s
+        self._facts = facts or {}
+        self.run_id = new_id()
+        self.series_id = series_id or new_id()
+        self.number: int | None = None
+        """Short number in the database, once the run is saved."""
+        self.notice: str | None = None
+        """Why the run is not saved, if it should be and is not."""
+        self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._agent: AgentProcess | AgentThread | None = None
+        self._stop = threading.Event()
+        self._kill = threading.Event()
+        self._paused = False
+        self._deliver: Deliver = _ignore
+        self._seq = 0
+        self._settled: set[str] = set()
+        self._failed = 0
+        self._blame: Progressed | None = None
+        self._case_events: dict[str, list[Event]] = {}
+        self._telemetry: list[TelemetryRead] = []
+        self._devices_known = False
+
+    # ---------------------------------------------------------------- what others ask for
+
+    def stop(self) -> None:
+        """Stop after the block in flight."""
+        self._stop.set()
+        self._command("stop")
+
+    def kill(self) -> None:
+        """Stop at once: the agent is terminated, then killed; finished cases are safe."""
+        self._stop.set()
+        self._kill.set()
+        agent = self._agent
+        if agent is not None:
+            agent.end(at_once=False)
+            killer = threading.Timer(KILL_AFTER_S, agent.end, kwargs={"at_once": True})
+            killer.daemon = True
+            killer.start()
+
+    def pause(self) -> None:
+        """Pause between half-rounds."""
+        self._paused = True
+        self._command("pause")
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        self._paused = False
+        self._command("resume")
+
+    @property
+    def paused(self) -> bool:
+        """Whether a pause was asked for."""
+        return self._paused
+
+    def add_telemetry(self, event: TelemetryRead) -> None:
+        """Make a reading an event of this run."""
+        self._inbox.put(event)
+
+    def _command(self, word: str) -> None:
+        agent = self._agent
+        if agent is not None:
+            agent.command(word)
+
+    # ---------------------------------------------------------------- the run
+
+    def run(self, deliver: Deliver) -> RunFinished:
+        """Run the plan and deliver its events in order; the last one is returned too.
+
+        A finished case is committed before it is delivered. Failures of the run are its last event,
+        never an exception.
+        """
+        self._deliver = deliver
+        started = time.monotonic()
+        try:
+            finished = self._run_agents(started)
+        except CpuGpuError as error:
+            finished = RunFinished(
+                status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code
+            )
+        finally:
+            agent = self._agent
+            if agent is not None:
+                agent.end(at_once=False)
+        self._skip_rest(finished)
+        if finished.status == "done" and self._failed:
+            finished = replace(finished, exit_code=EXIT_CASES_FAILED)
+        finished = self._stamp(finished)
+        self._save(lambda store: store.finish_run(self.run_id, finished, self._take_telemetry()))
+        deliver(finished)
+        return finished
+
+    def _run_agents(self, started: float) -> RunFinished:
+        """Give the plan to an agent; after each death give what remains to another."""
+        while True:
+            settled_before = len(self._settled)
+            hello = self._start_agent()
+            if hello is None:
+                return RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
+            if self._seq == 0:
+                self._begin(hello)
+            outcome = self._follow(self._remaining(started))
+            if isinstance(outcome, RunFinished):
+                return outcome
+            if self._kill.is_set():
+                return RunFinished(status="stopped", message="Stopped at once.", exit_code=EXIT_INTERRUPTED)
+            self._settle_crash(outcome)
+            if len(self._settled) == settled_before:
+                return RunFinished(
+                    status="failed",
+                    message=f"The agent {outcome.manner} before any case. {last_words(outcome)}".strip(),
+                    remedy="Try `cpugpu-tui devices`, or another interpreter with --python.",
+                    exit_code=EXIT_CASES_FAILED,
+                )
+            if not self._remaining(started).cases:
+                return RunFinished(status="done", exit_code=EXIT_OK)
+            if self._stop.is_set():
+                return RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
+
+    def _start_agent(self) -> Hello | None:
+        """Take an agent and wait for its hello; None if a stop was asked for meanwhile.
+
+        Raises:
+            UnfitError: it never says hello, or has no torch where torch is needed.
+            ProtocolError: it speaks another version.
+        """
+        self._agent = agent = self._agents.take()
+        self._inbox = _drained(self._inbox, self._telemetry)
+        agent.listen(self._inbox)
+        while not self._stop.is_set():
+            message = self._next(0.1)
+            if isinstance(message, Gone):
+                raise message.error or no_agent(self._agents.python or "This interpreter", message)
+            if isinstance(message, Hello):
+                self._require_torch(message)
+                return message
+        return None
+
+    def _require_torch(self, hello: Hello) -> None:
+        facts = hello.environment
+        if self._plan.simulation is None and facts.get("torch") is None:
+            raise UnfitError(
+                f"{facts.get('interpreter')} cannot import torch: {facts.get('torch_error')}",
+                "Install torch there, or name an interpreter that has it with --python PATH.",
+            )
+
+    def _begin(self, hello: Hello) -> None:
+        environment = {**hello.environment, "worker": self._agents.worker, **self._facts}
+        event = self._stamp(
+            RunStarted(run_id=self.run_id, series_id=self.series_id, plan=self._plan, environment=environment)
+        )
+        self._save(lambda store: self._remember_number(store.begin_run(event)))
+        self._deliver(replace(event, number=self.number))
+
+    def _remember_number(self, number: int) -> None:
+        self.number = number
+
+    def _remaining(self, started: float) -> Plan:
+        cases = tuple(case for case in self._plan.cases if case.key not in self._settled)
+        limit_s = self._plan.max_seconds
+        if limit_s is not None:
+            limit_s = max(0.001, limit_s - (time.monotonic() - started))
+        return replace(self._plan, cases=cases, max_seconds=limit_s)
+
+    def _follow(self, plan: Plan) -> RunFinished | Gone:
+        """Send the plan and handle events until the agent is done or dead."""
+        assert self._agent is not None
+        self._blame = None
+        self._case_events.clear()
+        self._agent.send_plan(plan)
+        if self._stop.is_set():
+            self._agent.command("stop")
+        last_heard = time.monotonic()
+        while True:
+            message = self._next(0.2)
+            if message is None:
+                if self._timed_out(time.monotonic() - last_heard):
+                    return Gone(-9, (f"no answer for {self._case_timeout_s:g} s",))
+                continue
+            if not isinstance(message, TelemetryRead):
+                last_heard = time.monotonic()
+            if isinstance(message, (Gone, RunFinished)):
+                return message
+            self._handle(message)
+
+    def _timed_out(self, silent_s: float) -> bool:
+        limit_s, blame = self._case_timeout_s, self._blame
+        if limit_s is None or blame is None or self._paused or silent_s < limit_s:
+            return False
+        self._fail(blame.case, "timeout", f"No answer for {limit_s:g} s ({blame.phase} on {blame.device}).",
+                   "Raise --case-timeout, or leave this case out.", blame.device)  # fmt: skip
+        assert self._agent is not None
+        self._agent.end(at_once=True)
+        return True
+
+    def _next(self, timeout_s: float) -> Message | None:
+        try:
+            message = self._inbox.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+        if isinstance(message, TelemetryRead):
+            self._handle_telemetry(message)
+        return message
+
+    def _handle_telemetry(self, event: TelemetryRead) -> None:
+        self._seq += self._seq > 0  # before RunStarted there is no stream yet
+        if self._seq:
+            event = replace(event, seq=self._seq)
+            self._telemetry.append(event)
+            self._deliver(event)
+
+    def _handle(self, event: Event) -> None:
+        if isinstance(event, (TelemetryRead, Hello)):
+            return
+        self._seq += 1
+        event = replace(event, seq=self._seq)
+        match event:
+            case DevicesFound():
+                if self._devices_known:
+                    return
+                self._devices_known = True
+                self._save(lambda store: store.add_devices(self.run_id, event))
+            case Progressed():
+                if event.phase != "gap":
+                    self._blame = event
+            case CaseStarted() | Calibrated() | HalfRoundTimed():
+                self._case_events.setdefault(event.case, []).append(event)
+            case CaseFinished() | CaseFailed():
+                self._settle(event)
+                return
+        self._deliver(event)
+
+    def _settle(self, event: CaseFinished | CaseFailed) -> None:
+        """Commit a case, then show it."""
+        self._settled.add(event.case)
+        if self._blame is not None and self._blame.case == event.case:
+            self._blame = None
+        if isinstance(event, CaseFailed) and event.kind != "skipped":
+            self._failed += 1
+        events = [*self._case_events.pop(event.case, []), event]
+        self._save(lambda store: store.commit_case(self.run_id, events, self._take_telemetry()))
+        self._deliver(event)
+
+    def _settle_crash(self, gone: Gone) -> None:
+        """Blame the case that the agent was at when it died, unless its failure is told already."""
+        blame = self._blame
+        if blame is None or blame.case in self._settled:
+            return
+        self._fail(
+            blame.case,
+            "crashed",
+            f"The agent {gone.manner} during {blame.phase} on {blame.device}. {last_words(gone)}".strip(),
+            "The rest went on in a fresh agent; this case is not tried again.",
+            blame.device,
+        )
+
+    def _fail(self, case: str, kind: str, message: str, remedy: str, device: str | None) -> None:
+        self._settle(
+            self._stamp(CaseFailed(case=case, kind=kind, message=message, remedy=remedy, device=device or None))
+        )
+
+    def _skip_rest(self, finished: RunFinished) -> None:
+        if self._seq == 0:
+            return
+        why = finished.message or "Stopped by request."
+        for case in self._plan.cases:
+            if case.key not in self._settled:
+                self._fail(case.key, "skipped", why, "Run again to time it.", None)
+
+    # ---------------------------------------------------------------- stamps and store
+
+    def _stamp(self, event: E) -> E:
+        self._seq += 1
+        return stamped(event, self._seq)
+
+    def _take_telemetry(self) -> list[TelemetryRead]:
+        taken, self._telemetry = self._telemetry, []
+        return taken
+
+    def _save(self, write: Callable[[Store], None]) -> None:
+        """Write to the store; a store that fails is given up for this run, and said, once."""
+        if self._store is None:
+            return
+        try:
+            write(self._store)
+        except StoreError as error:
+            self.notice = f"Not saved from here on: {error}"
+            self._store = None
+
+
+def _ignore(event: Event) -> None:
+    del event
+
+
+def _drained(inbox: queue.SimpleQueue[Message], telemetry: list[TelemetryRead]) -> queue.SimpleQueue[Message]:
+    """Return a fresh inbox; readings that wait in the old one are kept, a dead agent's last messages are not."""
+    while not inbox.empty():
+        message = inbox.get()
+        if isinstance(message, TelemetryRead):
+            telemetry.append(message)
+    return queue.SimpleQueue()
+
+
+def last_words(gone: Gone) -> str:
+    """Return the last line that the agent said, as a sentence."""
+    return f"Its last line: {gone.last_lines[-1]}" if gone.last_lines else ""

@@ -1,0 +1,241 @@
+"""What a run looks like now: events folded into one immutable value that panes and tables show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from cpugpu_tui.analysis.answer import SweepPoint, answer
+from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.analysis.verdict import Comparison, compare
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    LATENCY,
+    SYNCED,
+    Calibrated,
+    Case,
+    CaseFailed,
+    CaseFinished,
+    CaseStarted,
+    Check,
+    Device,
+    DevicesFound,
+    Event,
+    HalfRoundTimed,
+    Progressed,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+)
+
+HISTORY = 240
+"""Telemetry points kept for trends: four minutes at 1 Hz."""
+
+
+@dataclass(frozen=True)
+class DeviceTimes:
+    """What is known of one case on one device."""
+
+    device: str
+    calibrated: Calibrated | None = None
+    round_ns: Mapping[int, float] = field(default_factory=dict)
+    """Round index → median latency of that round's blocks, ns."""
+    samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Metric → all raw samples so far, ns."""
+    marks: tuple[str, ...] = ()
+
+    @cached_property
+    def latency_ns(self) -> float | None:
+        """Median of all latency blocks, ns per call."""
+        return self.median_ns(LATENCY)
+
+    def median_ns(self, metric: str) -> float | None:
+        """Median of a metric's samples, or None without samples."""
+        samples = self.samples.get(metric)
+        return median(samples) if samples else None
+
+    @property
+    def timed_once(self) -> bool:
+        """Whether the call was too long to be timed more than once."""
+        return len(self.samples.get(LATENCY, ())) == 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case with everything known of it."""
+
+    case: Case
+    status: str = "pending"
+    """`pending`, `active`, `ok`, or the kind of a failure."""
+    times: Mapping[str, DeviceTimes] = field(default_factory=dict)
+    """Device name → times."""
+    check: Check | None = None
+    failure: CaseFailed | None = None
+
+    @property
+    def cpu(self) -> DeviceTimes | None:
+        """Times on the CPU."""
+        return self.times.get("cpu")
+
+    @property
+    def gpu(self) -> DeviceTimes | None:
+        """Times on the first GPU of the run."""
+        return next((t for name, t in self.times.items() if name != "cpu"), None)
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        """CPU against the first GPU, round by round; None without a common round."""
+        if self.cpu is None or self.gpu is None or self.status == "mismatch":
+            return None
+        return compare(self.cpu.round_ns, self.gpu.round_ns)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Marks of all devices, each once, in the order in which they came."""
+        return tuple(dict.fromkeys(mark for times in self.times.values() for mark in times.marks))
+
+    @cached_property
+    def naive_factor(self) -> float | None:
+        """How far the publication's clock was off on the GPU: the same calls waited for / as written."""
+        if self.gpu is None:
+            return None
+        written, true = self.gpu.median_ns(AS_WRITTEN), self.gpu.median_ns(SYNCED)
+        return true / written if written and true else None
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A run, live or stored, as far as its events tell."""
+
+    run: RunStarted | None = None
+    devices: tuple[Device, ...] = ()
+    no_gpu: str | None = None
+    rows: Mapping[str, Row] = field(default_factory=dict)
+    """Case key → row, in the plan's order."""
+    current: Progressed | None = None
+    """What the agent is doing, while it runs."""
+    finished: RunFinished | None = None
+    settled: int = 0
+    """Cases that are ok, failed or skipped."""
+    failed: int = 0
+    """Cases that failed (skipped ones are no failures)."""
+
+    @property
+    def status(self) -> str:
+        """`idle`, `running`, `done`, `stopped` or `failed`."""
+        if self.finished is not None:
+            return self.finished.status
+        return "running" if self.run is not None else "idle"
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the numbers are made up."""
+        return self.run is not None and self.run.plan.simulation is not None
+
+    @property
+    def gpu(self) -> Device | None:
+        """The first GPU of the run."""
+        return next((d for d in self.devices if not d.is_cpu), None)
+
+    @property
+    def threads(self) -> int:
+        """CPU threads in force, 0 if not known yet."""
+        for row in self.rows.values():
+            if row.cpu is not None and row.cpu.calibrated is not None:
+                return row.cpu.calibrated.threads
+        return 0
+
+    @cached_property
+    def answer(self) -> str:
+        """One sentence: who wins from which size (empty until the first comparison)."""
+        points = [SweepPoint(r.case.size, r.comparison) for r in self.rows.values() if r.comparison is not None]
+        if points:
+            return answer(points, self.threads)
+        if self.devices and self.gpu is None:
+            return self.no_gpu or "CPU only: no GPU was asked for."
+        return ""
+
+    def apply(self, event: Event) -> RunState:
+        """Return the state after `event`; events that do not concern it change nothing."""
+        match event:
+            case RunStarted():
+                return RunState(run=event, rows={c.key: Row(c) for c in event.plan.cases})
+            case DevicesFound():
+                return replace(self, devices=event.devices, no_gpu=event.no_gpu)
+            case Progressed():
+                return replace(self, current=event)
+            case RunFinished():
+                return replace(self, finished=event, current=None)
+            case CaseStarted() | Calibrated() | HalfRoundTimed() | CaseFinished() | CaseFailed():
+                row = self.rows.get(event.case)
+                return self if row is None else self._with_row(row, _apply_to_row(row, event))
+            case _:
+                return self
+
+    def _with_row(self, before: Row, after: Row) -> RunState:
+        settled = self.settled + _is_settled(after) - _is_settled(before)
+        failed = self.failed + _is_failed(after) - _is_failed(before)
+        return replace(self, rows={**self.rows, after.case.key: after}, settled=settled, failed=failed)
+
+
+def _is_settled(row: Row) -> bool:
+    return row.status not in ("pending", "active")
+
+
+def _is_failed(row: Row) -> bool:
+    return row.failure is not None and row.failure.kind != "skipped"
+
+
+def _apply_to_row(row: Row, event: Event) -> Row:
+    match event:
+        case CaseStarted():
+            return Row(row.case, status="active")
+        case CaseFinished():
+            return replace(row, status="ok", check=event.check)
+        case CaseFailed():
+            return replace(row, status=event.kind, failure=event)
+        case Calibrated():
+            return _with_times(row, replace(_times(row, event.device), calibrated=event))
+        case HalfRoundTimed():
+            return _with_times(row, _add_half_round(_times(row, event.device), event))
+        case _:
+            return row
+
+
+def _times(row: Row, device: str) -> DeviceTimes:
+    return row.times.get(device) or DeviceTimes(device)
+
+
+def _with_times(row: Row, times: DeviceTimes) -> Row:
+    return replace(row, times={**row.times, times.device: times})
+
+
+def _add_half_round(times: DeviceTimes, event: HalfRoundTimed) -> DeviceTimes:
+    samples = dict(times.samples)
+    for metric, values in event.samples.items():
+        samples[metric] = samples.get(metric, ()) + tuple(values)
+    rounds = dict(times.round_ns)
+    latency = event.samples.get(LATENCY)
+    if latency and event.round_index > 0:
+        rounds[event.round_index] = median(latency)
+    marks = tuple(dict.fromkeys((*times.marks, *event.marks)))
+    return replace(times, samples=samples, round_ns=rounds, marks=marks)
+
+
+@dataclass(frozen=True)
+class TelemetryState:
+    """The latest telemetry and a bounded history of each value."""
+
+    latest: TelemetryRead | None = None
+    history: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    """`gpu0/power_mw` or `host/cpu_pct` → values, oldest first, None where there was no number."""
+
+    def apply(self, event: TelemetryRead) -> TelemetryState:
+        """Return the state after one sweep."""
+        values: dict[str, float | None] = {f"host/{key}": r.value for key, r in event.host.items()}
+        for gpu in event.gpus:
+            values |= {f"gpu{gpu.index}/{key}": r.value for key, r in gpu.readings.items()}
+        keys = dict.fromkeys([*self.history, *values])
+        history = {key: (*self.history.get(key, ()), values.get(key))[-HISTORY:] for key in keys}
+        return TelemetryState(event, history)

@@ -1,0 +1,80 @@
+"""Events ⇄ lines. What arrives is data from a stranger: checked by type, never trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from cpugpu_tui.bench.emitter import encode
+from cpugpu_tui.errors import ProtocolError
+from cpugpu_tui.model import EVENTS, PROTOCOL, Event, Hello
+
+__all__ = ["MAX_LINE_BYTES", "Garbage", "LineReader", "decode", "encode"]
+
+MAX_LINE_BYTES = 1_000_000
+"""A longer line is no event of ours: it is dropped while it arrives, so that memory stays bounded."""
+
+
+class Garbage(ValueError):
+    """A line that is no event: a log line for the curious, never a crash."""
+
+
+def decode(line: bytes) -> Event | None:
+    """Return the event on one line, or None for an event of a name unknown here.
+
+    Raises:
+        Garbage: the line is no JSON object, or its fields do not fit the event's.
+        ProtocolError: the agent speaks another version.
+    """
+    try:
+        data = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Garbage(f"not JSON: {error}") from error
+    if not isinstance(data, dict) or not isinstance(data.get("event"), str):
+        raise Garbage("no event name")
+    name = data.pop("event")
+    cls = EVENTS.get(name)
+    if cls is None:
+        return None
+    # A Hello of another version may have other fields: look at the version first.
+    if cls is Hello and data.get("protocol") != PROTOCOL:
+        raise ProtocolError(
+            f"The agent speaks protocol {data.get('protocol')!r}, this app speaks {PROTOCOL}.",
+            "Use the same version of cpugpu-tui on both sides.",
+        )
+    try:
+        return msgspec.convert(data, type=cls)
+    except (msgspec.ValidationError, OverflowError) as error:
+        raise Garbage(f"{name}: {error}") from error
+
+
+class LineReader:
+    """Cuts a byte stream into lines and drops over-long ones without storing them."""
+
+    def __init__(self) -> None:
+        self._partial = bytearray()
+        self._dropping = False
+        self.dropped_lines = 0
+        """Lines dropped for their length."""
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the lines that `chunk` completes, without their ends."""
+        *complete, rest = chunk.split(b"\n")
+        for piece in complete:
+            if self._dropping:
+                self._dropping = False
+                continue
+            if len(self._partial) + len(piece) > MAX_LINE_BYTES:
+                self.dropped_lines += 1
+                self._partial.clear()
+                continue
+            yield bytes(self._partial) + piece
+            self._partial.clear()
+        if self._dropping:
+            return
+        self._partial += rest
+        if len(self._partial) > MAX_LINE_BYTES:
+            self._partial.clear()
+            self._dropping = True
+            self.dropped_lines += 1

@@ -1,0 +1,27 @@
+"""WHAT runs: workloads, their registry, and presets. No clock in sight, no torch until a step runs."""
+
+from __future__ import annotations
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import WorkloadInfo
+from cpugpu_tui.workloads import matmul, vector_dot  # noqa: F401 - importing registers
+from cpugpu_tui.workloads.contract import REGISTRY, AsWritten, Step, Workload, workload
+from cpugpu_tui.workloads.presets import PRESETS, Preset
+
+__all__ = ["PRESETS", "AsWritten", "Preset", "Step", "Workload", "catalogue", "find", "workload"]
+
+
+def catalogue() -> tuple[WorkloadInfo, ...]:
+    """Return the facts of every registered workload."""
+    return tuple(item.info() for item in REGISTRY.values())
+
+
+def find(name: str) -> Workload:
+    """Return a workload by name.
+
+    Raises:
+        UsageError: there is none of this name.
+    """
+    if name not in REGISTRY:
+        raise UsageError(f"There is no workload {name!r}.", f"There are: {', '.join(REGISTRY)}.")
+    return REGISTRY[name]

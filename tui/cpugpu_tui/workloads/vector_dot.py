@@ -1,0 +1,60 @@
+"""Dot product of two long vectors, written as publication P2 writes it, and as it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.workloads.contract import AsWritten, Step, Workload, workload
+
+if TYPE_CHECKING:
+    import torch
+
+
+@workload
+class VectorDot(Workload):
+    """Dot product of two vectors of n normals: as [1,n]·[n,1] matrix product (P2), or with `dot`."""
+
+    name = "vector-dot"
+    axis = "elements of each vector"
+    sizes = tuple(10**k for k in range(2, 9))
+    dtypes = ("float64", "float32")
+    as_written = AsWritten("P2", "clock wrong", variants=("matmul",), calls=10, calls_before=10, makes_inputs=True)
+
+    def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        """Return a [1, n] row and an [n, 1] column of standard normals."""
+        import torch
+
+        row = torch.randn(1, n, generator=generator, dtype=dtype)
+        return row, torch.randn(n, 1, generator=generator, dtype=dtype)
+
+    def step(self, row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
+        """Return the [1, 1] matrix product."""
+        return row @ column
+
+    def dot(self, row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
+        """Return the same number with `torch.dot` on flat views."""
+        return row.view(-1).dot(column.view(-1)).view(1, 1)
+
+    def steps(self) -> Mapping[str, Step]:
+        """Both variants claim the same number."""
+        return {"matmul": self.step, "dot": self.dot}
+
+    def written_call(self, n: int, dtype: torch.dtype, device: str) -> object:
+        """Make both vectors on the device and multiply them, as P2 does inside its clock."""
+        import torch
+
+        return torch.randn(1, n, dtype=dtype, device=device) @ torch.randn(n, 1, dtype=dtype, device=device)
+
+    def flops(self, n: int) -> float:
+        """n multiplications and n additions."""
+        return 2.0 * n
+
+    def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
+        """Two vectors read."""
+        return 2.0 * n * itemsize_bytes
+
+    def scale(self, _reference: torch.Tensor, *inputs: torch.Tensor) -> float:
+        """Return ‖a‖·‖b‖: the sum itself may be near zero, its rounding error is not relative to it."""
+        row, column = inputs
+        return float(row.norm() * column.norm())
