@@ -129,29 +129,32 @@ def resolve(wanted: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
     names: dict[str, None] = {}
     no_gpu: str | None = None
     for device in wanted:
-        if device in ("auto", "cpu"):
+        if device in ("auto", "all", "cpu"):
             names["cpu"] = None
-        if device == "auto":
+        if device in ("auto", "all"):
             no_gpu = why_no_gpu()
             if no_gpu is None:
-                names["cuda:0"] = None
+                names |= dict.fromkeys(gpu_names() if device == "all" else ["cuda:0"])
         elif device.startswith("cuda"):
             names[_named_gpu(device)] = None
     return tuple(sorted(names, key=lambda name: name != "cpu")), no_gpu
 
 
 def _named_gpu(device: str) -> str:
-    import torch
-
     problem = why_no_gpu()
     if problem is not None:
         raise UnfitError(f"{device} cannot be used. {problem}")
-    index = int(device.partition(":")[2] or 0)
-    count = torch.cuda.device_count()
-    if index >= count:
-        names = ", ".join(f"cuda:{i}" for i in range(count))
-        raise UnfitError(f"There is no {device} on this machine.", f"Its GPUs are: {names}.")
-    return f"cuda:{index}"
+    name = f"cuda:{int(device.partition(':')[2] or 0)}"
+    if name not in gpu_names():
+        raise UnfitError(f"There is no {device} on this machine.", f"Its GPUs are: {', '.join(gpu_names())}.")
+    return name
+
+
+def gpu_names() -> list[str]:
+    """Return torch's names of the GPUs that it can use."""
+    import torch
+
+    return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 
 
 def why_no_gpu() -> str | None:

@@ -68,6 +68,8 @@ class Session:
         """Short number in the database, once the run is saved."""
         self.notice: str | None = None
         """Why the run is not saved, if it should be and is not."""
+        self.signal_exit = 0
+        """Exit code that a signal asked for (143, 129); 0 for none."""
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._agent: AgentProcess | AgentThread | None = None
         self._stop = threading.Event()
@@ -109,6 +111,11 @@ class Session:
         """Go on after a pause."""
         self._paused = False
         self._command("resume")
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a stop was asked for."""
+        return self._stop.is_set()
 
     @property
     def paused(self) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.bench.timers import CaseError, DeviceSamples, FirstCall
+from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import AS_WRITTEN, COLD_START, SYNCED, Case, Check, Device, Plan, Simulation
 
 
@@ -133,9 +134,26 @@ class SimulatedMachine:
             for i in range(self.simulation.gpus)
         )
         self.found = (cpu, *gpus)
-        self.devices: tuple[Device, ...] = self.found
+        self.devices: tuple[Device, ...] = self.wanted(plan.devices)
         self.no_gpu: str | None = None if gpus else "The simulated machine has no GPU: CPU results only."
         self._timers = {device.name: SimulatedTimer(device, self) for device in self.found}
+
+    def wanted(self, names: tuple[str, ...]) -> tuple[Device, ...]:
+        """Return the simulated devices that a plan names.
+
+        Raises:
+            UnfitError: a GPU that the simulated machine does not have.
+        """
+        found = {device.name: device for device in self.found}
+        chosen: dict[str, Device] = {}
+        for name in names:
+            auto = [n for n in ("cpu", "cuda:0") if n in found]
+            groups: dict[str, list[str]] = {"auto": auto, "all": list(found), "cuda": ["cuda:0"]}
+            for each in groups.get(name, [name]):
+                if each not in found:
+                    raise UnfitError(f"There is no {each} on the simulated machine.", f"It has: {', '.join(found)}.")
+                chosen[each] = found[each]
+        return tuple(sorted(chosen.values(), key=lambda device: not device.is_cpu))
 
     def timer(self, device: str) -> SimulatedTimer:
         """Return the timer of a device."""

@@ -1,0 +1,81 @@
+"""Numbers as people read them: three or four significant digits, one unit, fixed width."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of time for a whole column."""
+
+    name: str
+    """`ns`, `us`, `ms` or `s`; the prefix for micro is drawn by the glyph set."""
+    ns: float
+    """Its length in nanoseconds."""
+
+
+NS, US, MS, S = Unit("ns", 1.0), Unit("us", 1e3), Unit("ms", 1e6), Unit("s", 1e9)
+
+
+def unit_for(first_ns: float) -> Unit:
+    """Return the unit of a column whose first (mostly smallest) time is known.
+
+    A sweep's times rise by four orders of magnitude: the bounds leave room above, so that 351,300 µs still fits.
+    """
+    if first_ns < 100:
+        return NS
+    if first_ns < 20e6:
+        return US
+    return MS if first_ns < 20e9 else S
+
+
+def significant(value: float) -> str:
+    """Return three significant digits below a thousand, four above: `0.0352`, `3.52`, `35.2`, `352`, `35,230`."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else str(value)
+    size = abs(value)
+    if size >= 1e7:
+        return f"{value:.3g}".replace("e+0", "e").replace("e+", "e")
+    if size >= 999.5:
+        digits = 3 - math.floor(math.log10(size))
+        return f"{round(value, digits):,.0f}"
+    decimals = min(max(2 - math.floor(math.log10(size)), 0), 4)
+    text = f"{value:.{decimals}f}"
+    return text if decimals <= 2 or float(text) == 0 or size < 1 else text[:5]
+
+
+def duration(seconds: float) -> str:
+    """Return `0:42`, `12:05` or `1:02:03`."""
+    whole = max(0, round(seconds))
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def time_text(ns: float) -> str:
+    """Return a time in the unit that suits it alone: `35.2 us`, `1.20 s`."""
+    unit = NS if ns < 1e3 else US if ns < 1e6 else MS if ns < 1e9 else S
+    return f"{significant(ns / unit.ns)} {unit.name}"
+
+
+def size_text(size: int) -> str:
+    """Return a size: as it is up to 99,999, with k, M, G above where that is exact."""
+    if size < 100_000:
+        return str(size)
+    for factor, prefix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if size % factor == 0:
+            return f"{size // factor}{prefix}"
+    return f"{size:,}"
+
+
+def gib(value: float) -> str:
+    """Return bytes as GiB without the unit: `12.1`, `0.43`, `141`."""
+    number = value / 2**30
+    return f"{number:.0f}" if number >= 99.95 else f"{number:.1f}"
+
+
+def percent(share: float) -> str:
+    """Return a share as percent without the sign: two significant digits below ten."""
+    value = share * 100
+    return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"

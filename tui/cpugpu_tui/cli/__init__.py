@@ -1,0 +1,1 @@
+"""The headless faces: tables, progress, listings."""

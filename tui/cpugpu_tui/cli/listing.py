@@ -1,0 +1,146 @@
+"""`list`, `devices`, `history`, `show`: what there is, as tables or JSON lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cpugpu_tui.cli.options import open_store
+from cpugpu_tui.cli.tables import console, history_table, new_table, print_state
+from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.model import Device, DevicesFound, Event, Plan, Simulation, TelemetryRead
+from cpugpu_tui.runs.launch import Agents
+from cpugpu_tui.runs.session import Session
+from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.runs.wire import encode
+from cpugpu_tui.workloads import PRESETS, catalogue
+
+
+def print_catalogue(*, as_json: bool) -> None:
+    """Print presets, then workloads."""
+    if as_json:
+        for preset in PRESETS.values():
+            print_json({"kind": "preset", **msgspec.to_builtins(preset)})
+        for info in catalogue():
+            print_json({"kind": "workload", **msgspec.to_builtins(info)})
+        return
+    presets = new_table()
+    for name in ("preset", "runs", "claimed"):
+        presets.add_column(name)
+    for preset in PRESETS.values():
+        presets.add_row(preset.name, preset.summary, preset.claim or "–")
+    workloads = new_table()
+    for name in ("workload", "what", "size is", "variants"):
+        workloads.add_column(name)
+    for info in catalogue():
+        workloads.add_row(info.name, info.summary, info.axis, ", ".join(info.variants))
+    out = console()
+    out.print(presets)
+    out.print(workloads)
+
+
+def print_json(data: dict[str, Any]) -> None:
+    """Print one JSON object on a line."""
+    print(json.dumps(data, ensure_ascii=False, allow_nan=False))
+
+
+def print_devices(python: str | None, simulation: Simulation | None, *, as_json: bool) -> None:
+    """Print every device that an agent finds, and why there is no GPU if there is none.
+
+    Raises:
+        UnfitError: no agent can be started.
+    """
+    found, nvml_index = find_devices(python, simulation)
+    if as_json:
+        for device in found.devices:
+            print_json({**msgspec.to_builtins(device), "nvml_index": nvml_index.get(device.uuid or "")})
+        if found.no_gpu:
+            print_json({"no_gpu": found.no_gpu})
+        return
+    table = new_table()
+    for name in ("device", "what", "memory", "NVML", "UUID"):
+        table.add_column(name)
+    for device in found.devices:
+        table.add_row(*_device_cells(device, nvml_index))
+    out = console()
+    out.print(table)
+    if found.no_gpu:
+        out.print(found.no_gpu, soft_wrap=True)
+
+
+def _device_cells(device: Device, nvml_index: dict[str, int]) -> list[str]:
+    memory = "–" if device.memory_bytes is None else f"{device.memory_bytes / 2**30:.1f} GiB"
+    index = nvml_index.get(device.uuid or "")
+    return [device.name, device.label, memory, "–" if index is None else str(index), device.uuid or "–"]
+
+
+def find_devices(python: str | None, simulation: Simulation | None) -> tuple[DevicesFound, dict[str, int]]:
+    """Ask an agent for its devices (a plan without cases) and NVML for their indices."""
+    agents = Agents(python, simulated=simulation is not None)
+    found: list[Event] = []
+    try:
+        finished = Session(Plan("devices", (), ("all",), simulation=simulation), agents).run(found.append)
+    finally:
+        agents.close()
+    for event in found:
+        if isinstance(event, DevicesFound):
+            return event, nvml_indices()
+    raise UnfitError(finished.message or "No device was found.", finished.remedy)
+
+
+def nvml_indices() -> dict[str, int]:
+    """Return NVML's index of each GPU by UUID; empty without a driver."""
+    from cpugpu_tui.telemetry.nvml import Nvml
+
+    nvml = Nvml()
+    try:
+        gpus, _ = nvml.read()
+    finally:
+        nvml.close()
+    return {gpu.uuid: gpu.index for gpu in gpus if gpu.uuid}
+
+
+def print_history(database: Path | None, limit: int, *, as_json: bool) -> None:
+    """Print past runs, newest first.
+
+    Raises:
+        StoreError: the history cannot be read.
+    """
+    store = open_store(database)
+    try:
+        runs = store.runs(limit)
+    finally:
+        store.close()
+    if as_json:
+        for run in runs:
+            print_json(msgspec.to_builtins(run))
+    elif runs:
+        console().print(history_table(runs))
+    else:
+        print("No runs yet. `cpugpu-tui run` makes the first.")
+
+
+def print_run(name: str, database: Path | None, *, as_json: bool) -> None:
+    """Print a past run as its table, or as its events.
+
+    Raises:
+        StoreError: the history cannot be read.
+        UsageError: there is no such run, or several.
+    """
+    store = open_store(database)
+    try:
+        events = store.load(store.find(name))
+    finally:
+        store.close()
+    if as_json:
+        for event in events:
+            print(encode(event).decode(), end="")
+        return
+    state = RunState()
+    for event in events:
+        if not isinstance(event, TelemetryRead):
+            state = state.apply(event)
+    print_state(state)

@@ -1,0 +1,55 @@
+"""Options that the app and `run` share, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.runs import paths
+
+if TYPE_CHECKING:
+    from cpugpu_tui.model import Simulation
+    from cpugpu_tui.runs.store import Store
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run, as opposed to what."""
+
+    worker: str = "process"
+    python: str | None = None
+    database: Path | None = None
+    save: bool = True
+
+
+def check_worker(worker: str) -> str:
+    """Return the worker mode.
+
+    Raises:
+        UsageError: neither `process` nor `thread`.
+    """
+    if worker not in ("process", "thread"):
+        raise UsageError(f"There is no worker mode {worker!r}.", "Write process or thread.")
+    return worker
+
+
+def simulation(text: str | None) -> Simulation | None:
+    """Return the simulated machine that `--simulate` asks for."""
+    if text is None:
+        return None
+    from cpugpu_tui.runs.planning import parse_simulation
+
+    return parse_simulation(text)
+
+
+def open_store(database: Path | None) -> Store:
+    """Open the history: a place that the person named must exist, the default place is made.
+
+    Raises:
+        StoreError: it cannot be opened.
+    """
+    from cpugpu_tui.runs.store import Store
+
+    return Store.open(paths.database_path(database), create_parents=database is None)

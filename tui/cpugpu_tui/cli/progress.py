@@ -1,0 +1,56 @@
+"""One line on stderr that says how far a headless run is; only where stderr is a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+from cpugpu_tui.analysis.quantities import duration
+from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Progressed, RunFinished
+from cpugpu_tui.runs.state import RunState
+
+EVERY_S = 0.5
+"""Between two updates of the line: painting while a block is timed costs CPU time that the block wants."""
+
+
+class Progress:
+    """Draws `3/8 · matmul 512 · warm-up on cpu · 0:12 left` over itself."""
+
+    def __init__(self, stream: TextIO = sys.stderr) -> None:
+        self._stream = stream
+        self._live = stream.isatty()
+        self._painted_s = 0.0
+        self._left_s: float | None = None
+        self._heard_s = 0.0
+
+    def show(self, state: RunState, event: Event) -> None:
+        """Take note of an event, and repaint if it is time."""
+        if not self._live or isinstance(event, RunFinished):
+            return
+        if isinstance(event, Progressed) and event.seconds_left is not None:
+            self._left_s, self._heard_s = event.seconds_left, time.monotonic()
+        settled = isinstance(event, (CaseFinished, CaseFailed))
+        if not settled and time.monotonic() - self._painted_s < EVERY_S:
+            return
+        self._painted_s = time.monotonic()
+        self._stream.write(f"\r\x1b[K{self._text(state)}")
+        self._stream.flush()
+
+    def _text(self, state: RunState) -> str:
+        parts = [f"{state.settled}/{len(state.rows)}"]
+        current = state.current
+        if current is not None and current.case in state.rows:
+            case = state.rows[current.case].case
+            parts.append(f"{case.workload} {case.size:,}")
+            if current.device:
+                parts.append(f"{current.phase} on {current.device}")
+        if self._left_s is not None:
+            parts.append(f"{duration(self._left_s - (time.monotonic() - self._heard_s))} left")
+        return " · ".join(parts)
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._live:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()

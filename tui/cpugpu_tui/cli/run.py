@@ -1,0 +1,151 @@
+"""`cpugpu-tui run`: the same session as the app's, with a table or the events on stdout."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cpugpu_tui.cli.options import RunOptions, open_store
+from cpugpu_tui.cli.progress import Progress
+from cpugpu_tui.errors import CpuGpuError, StoreError
+from cpugpu_tui.model import Event, Plan, RunFinished
+from cpugpu_tui.runs.launch import Agents
+from cpugpu_tui.runs.planning import PlanRequest, build_plan
+from cpugpu_tui.runs.session import Session, new_id
+from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.runs.store import Store
+from cpugpu_tui.runs.wire import encode
+from cpugpu_tui.telemetry.sampler import Sampler
+
+TELEMETRY_S = 1.0
+"""Between two sweeps over the machine."""
+
+
+def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool) -> int:
+    """Run a request to its end and return the exit code.
+
+    Raises:
+        CpuGpuError: the request cannot be run at all (with `--json` it is a `RunFinished` line as well).
+    """
+    try:
+        plan = build_plan(request)
+    except CpuGpuError as error:
+        if as_json:
+            print_event(failed(error))
+        raise
+    store, notice = writable_store(options)
+    agents = Agents(options.python, options.worker, simulated=plan.simulation is not None)
+    series_id = new_id()
+    code = 0
+    try:
+        for _ in range(request.repeat):
+            session = Session(plan, agents, store, series_id, request.case_timeout_s, facts())
+            session.notice = notice
+            code = max(code, run_once(session, agents, plan, as_json=as_json))
+            notice = session.notice
+            if session.stopping:
+                break
+    finally:
+        agents.close()
+        if store is not None:
+            store.close()
+    return code
+
+
+def facts() -> dict[str, object]:
+    """Return what the controller adds to a run's environment."""
+    return {"argv": sys.argv[1:]}
+
+
+def failed(error: CpuGpuError) -> RunFinished:
+    """Return the last event of a run that could not begin."""
+    return RunFinished(status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code)
+
+
+def writable_store(options: RunOptions) -> tuple[Store | None, str | None]:
+    """Return the history and what to say if there is none: a run goes on without it."""
+    if not options.save:
+        return None, None
+    try:
+        store = open_store(options.database)
+    except StoreError as error:
+        return None, f"Not saved: {error}"
+    return (None, f"Not saved: {store.notice}") if store.notice else (store, None)
+
+
+def run_once(session: Session, agents: Agents, plan: Plan, *, as_json: bool) -> int:
+    """Run one session; print its events as they come, or its table at the end."""
+    state = RunState()
+    progress = Progress()
+
+    def deliver(event: Event) -> None:
+        nonlocal state
+        state = state.apply(event)
+        if as_json:
+            print_event(event)
+        progress.show(state, event)
+
+    with signals_stop(session), telemetry(session, agents, plan):
+        finished = session.run(deliver)
+    progress.clear()
+    if as_json:
+        if session.notice:
+            print(session.notice, file=sys.stderr)
+    else:
+        from cpugpu_tui.cli.tables import print_state
+
+        print_state(state, session.notice)
+        sys.stdout.flush()
+    return session.signal_exit or finished.exit_code
+
+
+def print_event(event: Event) -> None:
+    """Print one event as a line, at once."""
+    sys.stdout.buffer.write(encode(event))
+    sys.stdout.buffer.flush()
+
+
+@contextmanager
+def telemetry(session: Session, agents: Agents, plan: Plan) -> Iterator[None]:
+    """Sample the machine while the session runs; its readings become events of the run."""
+    if plan.simulation is not None and plan.simulation.pace == 0:
+        yield
+        return
+    sampler = Sampler(TELEMETRY_S, session.add_telemetry, agents.pids)
+    sampler.start()
+    try:
+        yield
+    finally:
+        sampler.stop()
+
+
+@contextmanager
+def signals_stop(session: Session) -> Iterator[None]:
+    """ctrl+c stops after the block, twice at once; SIGTERM and SIGHUP stop at once and exit 143 and 129."""
+
+    def interrupted(_number: int, _frame: object) -> None:
+        if session.stopping:
+            session.kill()
+            return
+        session.stop()
+        if sys.stderr.isatty():
+            os.write(2, b"\r\x1b[KStopping after the block in flight; ctrl+c again stops at once.\n")
+
+    def ended(number: int, _frame: object) -> None:
+        session.signal_exit = 128 + number
+        session.kill()
+
+    wanted = {signal.SIGINT: interrupted, signal.SIGTERM: ended, signal.SIGHUP: ended}
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,61 @@
+"""SQLite's error codes as sentences for the person whose history is at stake."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cpugpu_tui.errors import StoreError
+
+_ELSEWHERE = "Name another file with --db, or save nothing with --no-save."
+_FULL = (
+    "The disk that holds the database {path} is full.",
+    "Free some space, or name a file on another disk with --db.",
+)
+_READ_ONLY = ("The database {path} cannot be written: the file or its folder is read-only.", _ELSEWHERE)
+
+_SENTENCES: dict[int, tuple[str, str]] = {
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,
+    sqlite3.SQLITE_READONLY: _READ_ONLY,
+    sqlite3.SQLITE_PERM: _READ_ONLY,
+    sqlite3.SQLITE_CANTOPEN: ("The database {path} can neither be opened nor created.", _ELSEWHERE),
+    sqlite3.SQLITE_NOTADB: ("The file {path} is not a database.", "It was left as it is; name another file with --db."),
+    sqlite3.SQLITE_CORRUPT: (
+        "The database {path} is damaged.",
+        "Move it away and a new one is begun; `sqlite3 FILE .recover` may save the old one's content.",
+    ),
+    sqlite3.SQLITE_BUSY: (
+        "The database {path} was locked by another program for over 5 seconds.",
+        "Close that program, or name another file with --db.",
+    ),
+    sqlite3.SQLITE_PROTOCOL: (
+        "The file system that holds the database {path} cannot lock files.",
+        "Name a file on a local disk with --db.",
+    ),
+}
+
+
+def sentence_for(error: Exception, path: Path) -> StoreError:
+    """Return the failure of the database at `path` in words; codes without a sentence of their own quote SQLite."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is not None:
+        # The low byte is the general code, the rest tells variants that one sentence covers.
+        known = _SENTENCES.get(code) or _SENTENCES.get(code & 0xFF)
+        if known is not None:
+            return StoreError(known[0].format(path=path), known[1])
+    return StoreError(f"The database {path} cannot be used: {error}.", _ELSEWHERE)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the conversion of values raise into a `StoreError` about the database at `path`.
+
+    LookupError is a column or key that a newer version no longer has.
+    """
+    try:
+        yield
+    except (sqlite3.Error, OSError, ValueError, OverflowError, LookupError) as error:
+        raise sentence_for(error, path) from error

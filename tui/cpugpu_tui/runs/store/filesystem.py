@@ -1,0 +1,42 @@
+"""Which journal a file system can bear.
+
+WAL keeps an index in memory that is shared between processes of one host; on a network file system two hosts
+would each have their own, and homes on clusters are network file systems.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_NETWORK = re.compile(r"nfs\d?|cifs|smb\d|smbfs|lustre|gpfs|beegfs.*|ceph|afs|9p|fuse\.(sshfs|ceph.*|glusterfs|gvfs.*)")
+
+
+def journal_mode(folder: Path, mountinfo: str) -> str:
+    """Return `WAL`, or `DELETE` where `folder` (absolute, without links) lies on a network file system.
+
+    `mountinfo` is the text of /proc/self/mountinfo (man 5 proc); an empty one means unknown, hence WAL.
+    """
+    best, kind = -1, ""
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        if not right:
+            continue
+        point = Path(_unescaped(left.split()[4]))
+        # A later mount on the same point hides the earlier one, hence >=.
+        if len(point.parts) >= best and folder.is_relative_to(point):
+            best, kind = len(point.parts), right.split()[0]
+    return "DELETE" if _NETWORK.fullmatch(kind) else "WAL"
+
+
+def mounts() -> str:
+    """Return the text of /proc/self/mountinfo, empty where there is none."""
+    try:
+        return Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def _unescaped(text: str) -> str:
+    """Undo the kernel's octal escapes of blanks in paths."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

@@ -1,0 +1,134 @@
+"""The tables, and how a database of an older version becomes one of this version.
+
+The comments inside the SQL stay in the file (`sqlite3 results.db .schema`), for people who query it themselves.
+Only what SQLite 3.24 knows is used: no STRICT, no RETURNING, because servers' libraries are old.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+APPLICATION_ID = 0x63677475
+"""`cgtu` in the file's header: tells our databases from other programs'."""
+
+_CLOCKS = "seq INTEGER NOT NULL, wall_ns INTEGER NOT NULL, mono_ns INTEGER NOT NULL"
+
+_VERSION_1 = (
+    f"""CREATE TABLE run (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, -- the short number; never given twice
+        run_id TEXT NOT NULL UNIQUE,
+        series_id TEXT NOT NULL,
+        name TEXT NOT NULL,
+        status TEXT NOT NULL,                     -- running, done, stopped, failed, interrupted
+        simulated INTEGER NOT NULL,
+        {_CLOCKS},                                -- of RunStarted
+        finished_wall_ns INTEGER,
+        plan TEXT NOT NULL,                       -- JSON
+        environment TEXT NOT NULL,                -- JSON
+        devices_found TEXT,                       -- JSON, the event
+        finished TEXT,                            -- JSON, the event RunFinished
+        hostname TEXT NOT NULL,                   -- the writer: hostname to process_started_ticks
+        pid INTEGER NOT NULL,
+        boot_id TEXT NOT NULL,
+        process_started_ticks INTEGER NOT NULL    -- since boot, /proc/<pid>/stat field 22; 0 if unknown
+    )""",
+    """CREATE TABLE case_result (
+        case_result_id INTEGER PRIMARY KEY,
+        run_number INTEGER NOT NULL REFERENCES run(number) ON DELETE CASCADE,
+        case_key TEXT NOT NULL,
+        case_json TEXT,                           -- NULL for a case that the plan does not list
+        status TEXT NOT NULL,                     -- ok, or the kind of failure
+        message TEXT NOT NULL,
+        remedy TEXT NOT NULL,
+        device TEXT,                              -- where it failed
+        check_json TEXT,                          -- comparison of the devices' results
+        started_seq INTEGER, started_wall_ns INTEGER, started_mono_ns INTEGER, -- NULL if never started
+        ended_seq INTEGER NOT NULL, ended_wall_ns INTEGER NOT NULL, ended_mono_ns INTEGER NOT NULL,
+        UNIQUE (run_number, case_key)
+    )""",
+    f"""CREATE TABLE calibration (
+        case_result_id INTEGER NOT NULL REFERENCES case_result(case_result_id) ON DELETE CASCADE,
+        position INTEGER NOT NULL,                -- among the events of the case
+        {_CLOCKS},
+        device TEXT NOT NULL,
+        estimate_ns REAL NOT NULL,
+        calls_per_block INTEGER NOT NULL,
+        blocks INTEGER NOT NULL,
+        rounds INTEGER NOT NULL,
+        threads INTEGER NOT NULL,
+        stable INTEGER NOT NULL
+    )""",
+    f"""CREATE TABLE measurement (                   -- one row per half-round and metric
+        case_result_id INTEGER NOT NULL REFERENCES case_result(case_result_id) ON DELETE CASCADE,
+        position INTEGER NOT NULL,                -- among the events of the case; rows that share it are one half-round
+        {_CLOCKS},
+        device TEXT NOT NULL,
+        round_index INTEGER NOT NULL,
+        calls_per_block INTEGER NOT NULL,
+        started_wall_ns INTEGER NOT NULL, ended_wall_ns INTEGER NOT NULL,
+        started_mono_ns INTEGER NOT NULL, ended_mono_ns INTEGER NOT NULL,
+        marks TEXT NOT NULL,                      -- JSON, list of words
+        metric TEXT,                              -- NULL for a half-round without samples
+        samples BLOB NOT NULL                     -- ns per call, little-endian float64
+    )""",
+    f"""CREATE TABLE telemetry (
+        run_number INTEGER NOT NULL REFERENCES run(number) ON DELETE CASCADE,
+        {_CLOCKS},
+        event TEXT NOT NULL                       -- JSON, the event TelemetryRead
+    )""",
+    "CREATE INDEX calibration_of ON calibration (case_result_id, position)",
+    "CREATE INDEX measurement_of ON measurement (case_result_id, position)",
+    "CREATE INDEX telemetry_of ON telemetry (run_number)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1,)
+"""Statements that lead from `user_version` k to k + 1, at index k. A released entry is never edited."""
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the schema version that the file carries; 0 for an empty one."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def is_foreign(connection: sqlite3.Connection) -> bool:
+    """Return whether the file is a database of another program, into which we must not write."""
+    # Tables first: a process that creates the database right now commits tables and id together.
+    tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    application_id: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    return tables > 0 and application_id != APPLICATION_ID
+
+
+def upgrade(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring an older or empty database to the current version, all steps in one transaction.
+
+    An older database with content is first copied to `<name>.v<its version>` beside it.
+    """
+    version = version_of(connection)
+    if version >= len(MIGRATIONS):
+        return
+    if version > 0:
+        _back_up(connection, path.with_name(f"{path.name}.v{version}"))
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Asked again: another process may have upgraded while this one waited for the lock.
+        for step in range(version_of(connection), len(MIGRATIONS)):
+            for statement in MIGRATIONS[step]:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {step + 1}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _back_up(connection: sqlite3.Connection, target: Path) -> None:
+    """Copy the database; the copy appears under its name only when it is whole."""
+    unfinished = target.with_name(f"{target.name}.{os.getpid()}")
+    with closing(sqlite3.connect(unfinished)) as copy:
+        connection.backup(copy)
+    os.replace(unfinished, target)
