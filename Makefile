@@ -1,0 +1,52 @@
+# cpugpu-tui: `make run` opens the app, `make test` runs every test. Both set up .venv by themselves.
+PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11 python3.14,$(if $(shell $(p) -c 'import sys; sys.version_info >= (3, 11) and print(1)' 2>/dev/null),$(p))))
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
+ONLY ?=
+
+.PHONY: run test lint bench snapshots wheel clean
+.DEFAULT_GOAL := run
+
+run: $(VENV)/.for-run
+	@$(BIN)/cpugpu-tui
+
+test: $(VENV)/.for-test
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.for-lint
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/.for-test
+	@$(BIN)/python -m tests.bench $(ONLY)
+
+snapshots: $(VENV)/.for-test
+	@$(BIN)/python -m pytest tests/snapshots --snapshot-update
+
+wheel: $(VENV)/.for-run
+	@rm -rf dist
+	@$(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "Missing: Python 3.11 or later. Install it, or name one: make run PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Missing: the venv module of $(PYTHON). On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+
+# Each stamp holds one set of extras; a change of pyproject.toml or constraints.txt renews it.
+$(VENV)/.for-run: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing cpugpu-tui into $(VENV) (torch is large: the first time takes a while)" >&2
+	@$(PIP) --editable . || { echo "Missing: a package index that pip can reach (see the lines above)." >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.for-test: $(VENV)/.for-run
+	@$(PIP) --editable '.[test]' || { echo "Missing: a package index that pip can reach (see the lines above)." >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.for-lint: $(VENV)/.for-test
+	@$(PIP) --editable '.[test,lint]' || { echo "Missing: a package index that pip can reach (see the lines above)." >&2; exit 1; }
+	@touch $@
