@@ -70,9 +70,16 @@ def open_app(
     request = PlanRequest(simulation=simulation(simulate), gaps=True)
     options = RunOptions(check_worker(worker), python, database, not no_save)
     if sys.stdin.isatty() and sys.stderr.isatty():
-        from cpugpu_tui.cli.app import open_in_terminal
+        from cpugpu_tui.runs import paths
+        from cpugpu_tui.ui.options import AppOptions
+        from cpugpu_tui.ui.start import run_app
 
-        raise typer.Exit(open_in_terminal(request, options, theme))
+        result = run_app(AppOptions(request, python, options.worker, database, options.save, theme, paths.config_dir()))
+        if result.run.rows:
+            from cpugpu_tui.cli.tables import print_state
+
+            print_state(result.run)
+        raise typer.Exit(result.exit_code)
     print("cpugpu-tui: no terminal, so this is `cpugpu-tui run quick`.", file=sys.stderr)
     from cpugpu_tui.cli.run import run_headless
 

@@ -181,7 +181,7 @@ class Check:
 # ------------------------------------------------------------------ what the machine does
 
 REASONS = {
-    "not-supported": "not supported by this GPU",
+    "not-supported": "not supported here",
     "no-permission": "no permission",
     "gpu-lost": "GPU is lost",
     "function-missing": "driver too old for this value",
@@ -390,7 +390,7 @@ class TelemetryRead(Event):
     host: dict[str, Reading] = field(default_factory=dict)
     """`cpu_pct`, `cpu_freq_mhz`, `memory_used_bytes`, `memory_total_bytes`, `load_1min`, `cpu_quota_cores`."""
     problem: str | None = None
-    """Why there is no GPU telemetry at all: one sentence of cause and one of remedy."""
+    """Why there is no GPU telemetry, or that the driver has stopped answering: cause and remedy."""
 
 
 @dataclass(frozen=True, kw_only=True)

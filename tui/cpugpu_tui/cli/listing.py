@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from cpugpu_tui.cli.options import open_store
 from cpugpu_tui.cli.tables import console, history_table, new_table, print_state
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Device, DevicesFound, Event, Plan, Simulation, TelemetryRead
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.session import Session
 from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.runs.store import open_store
 from cpugpu_tui.runs.wire import encode
 from cpugpu_tui.workloads import PRESETS, catalogue
 

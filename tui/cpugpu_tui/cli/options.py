@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.runs import paths
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import Simulation
-    from cpugpu_tui.runs.store import Store
 
 
 @dataclass(frozen=True)
@@ -42,14 +40,3 @@ def simulation(text: str | None) -> Simulation | None:
     from cpugpu_tui.runs.planning import parse_simulation
 
     return parse_simulation(text)
-
-
-def open_store(database: Path | None) -> Store:
-    """Open the history: a place that the person named must exist, the default place is made.
-
-    Raises:
-        StoreError: it cannot be opened.
-    """
-    from cpugpu_tui.runs.store import Store
-
-    return Store.open(paths.database_path(database), create_parents=database is None)

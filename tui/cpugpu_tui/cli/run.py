@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cpugpu_tui.cli.options import RunOptions, open_store
+from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.progress import Progress
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import Event, Plan, RunFinished
@@ -17,7 +17,7 @@ from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.runs.session import Session, new_id
 from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.runs.store import Store, open_store
 from cpugpu_tui.runs.wire import encode
 from cpugpu_tui.telemetry.sampler import Sampler
 

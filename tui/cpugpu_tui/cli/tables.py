@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,43 +12,60 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from cpugpu_tui.analysis.quantities import duration, significant, time_text
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS
-from cpugpu_tui.model import DEVICE
+from cpugpu_tui.analysis.quantities import duration, percent, significant, time_text
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import DEVICE, Plan, RunStarted, Simulation, to_plain
+from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.store import RunSummary
 
-FASTER = {GPU_WINS: "GPU faster", CPU_WINS: "CPU faster"}
-
 
 def console() -> Console:
     """Return a console on stdout that never cuts a table that goes into a pipe."""
-    return Console(highlight=False, markup=False, soft_wrap=False, width=None if sys.stdout.isatty() else 160)
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
 
 
 def new_table() -> Table:
     """Return an empty table in the house style."""
-    unicode = "utf" in (sys.stdout.encoding or "").lower()
-    return Table(box=box.SIMPLE_HEAD if unicode else box.ASCII, pad_edge=False, safe_box=True)
+    return Table(box=box.SIMPLE_HEAD if unicode() else box.ASCII, pad_edge=False, padding=(0, 1, 0, 0))
+
+
+def unicode() -> bool:
+    """Whether stdout takes more than ASCII."""
+    return "utf" in (sys.stdout.encoding or "").lower()
+
+
+def plain(text: str) -> str:
+    """Return text that stdout can show."""
+    if unicode():
+        return text.replace(" us", " µs")
+    return (
+        text.replace("×", "x")
+        .replace("±", "+-")
+        .replace("–", "-")
+        .replace("·", "-")
+        .encode("ascii", "replace")
+        .decode()
+    )
 
 
 def run_table(state: RunState) -> Table:
     """Return one row per case: times, speed-up with its interval, verdict, what the publication's clock says."""
     table = new_table()
     several = len({(r.case.workload, r.case.variant) for r in state.rows.values()}) > 1
-    table.add_column("case" if several else "size", justify="left" if several else "right")
-    table.add_column("CPU", justify="right")
     has_gpu = state.gpu is not None
+    table.add_column("case" if several else "size", justify="left" if several else "right", no_wrap=True)
+    # `device`: the GPU's own time, launches hidden. `clock off`: by how much the publication's clock is wrong.
+    for name in ("CPU", "GPU", "device", "speed-up") if has_gpu else ("CPU",):
+        table.add_column(name, justify="right", no_wrap=True)
     if has_gpu:
-        for name in ("GPU", "GPU device", "speed-up", "±"):
-            table.add_column(name, justify="right")
-        table.add_column("verdict")
-        table.add_column("as written", justify="right")
-    table.add_column("marks")
+        table.add_column("faster", no_wrap=True)
+        table.add_column("clock off", justify="right", no_wrap=True)
+    table.add_column("remarks")
     for row in state.rows.values():
-        table.add_row(*_cells(row, several=several, has_gpu=has_gpu))
+        table.add_row(*map(plain, _cells(row, several=several, has_gpu=has_gpu)))
     return table
 
 
@@ -59,7 +77,7 @@ def _cells(row: Row, *, several: bool, has_gpu: bool) -> list[str]:
     if has_gpu:
         device_ns = None if row.gpu is None or row.status == "mismatch" else row.gpu.median_ns(DEVICE)
         cells += [_latency(row.gpu, row), "–" if device_ns is None else time_text(device_ns), *_comparison(row)]
-        cells.append("–" if row.naive_factor is None else f"off ×{significant(row.naive_factor)}")
+        cells.append("–" if row.naive_factor is None else f"×{significant(row.naive_factor)}")
     return [*cells, _remark(row)]
 
 
@@ -69,16 +87,13 @@ def _latency(times: DeviceTimes | None, row: Row) -> str:
     return time_text(times.latency_ns)
 
 
-def _comparison(row: Row) -> tuple[str, str, str]:
+def _comparison(row: Row) -> tuple[str, str]:
     comparison = row.comparison
     if comparison is None:
-        return "–", "–", "–"
+        return "–", "–"
     plus_minus = comparison.plus_minus
-    return (
-        f"×{significant(comparison.speedup)}",
-        "–" if plus_minus is None else f"{100 * plus_minus:.1f} %",
-        FASTER.get(comparison.verdict, comparison.verdict),
-    )
+    spread = "" if plus_minus is None else f" ±{percent(plus_minus)}%"
+    return f"×{significant(comparison.speedup)}{spread}", comparison.verdict
 
 
 def _remark(row: Row) -> str:
@@ -126,17 +141,53 @@ def summary(state: RunState, notice: str | None) -> list[str]:
         lines.append(notice)
     if state.run is not None and state.run.number is not None:
         lines.append(f"Saved as run {state.run.number}: cpugpu-tui show {state.run.number}")
-    return lines
+    if state.run is not None:
+        lines.append(f"Again: {again(state.run)}")
+    return [plain(line) for line in lines]
+
+
+def simulation_text(simulation: Simulation) -> str:
+    """Return what `--simulate` takes for this machine."""
+    usual = to_plain(Simulation())
+    return ",".join(f"{k}={v}" for k, v in to_plain(simulation).items() if v != usual[k]) or "default"
+
+
+def again(run: RunStarted) -> str:
+    """Return the command that repeats a run."""
+    plan = run.plan
+    words = ["cpugpu-tui", "run", *plan.name.split("+")]
+    if not is_preset(plan):
+        words += ["--size", ",".join(str(size) for size in dict.fromkeys(case.size for case in plan.cases))]
+    if plan.cases and plan.cases[0].dtype != "float32":
+        words += ["--dtype", plan.cases[0].dtype]
+    threads = dict.fromkeys(case.threads for case in plan.cases)
+    if list(threads) != [0]:
+        words += ["--threads", ",".join(str(count or "all") for count in threads)]
+    for device in plan.devices:
+        words += ["--device", device] if device != "auto" else []
+    if plan.simulation is not None:
+        words += ["--simulate", simulation_text(plan.simulation)]
+    return shlex.join(words)
+
+
+def is_preset(plan: Plan) -> bool:
+    """Whether the names alone give these very cases."""
+    try:
+        usual = build_plan(PlanRequest(tuple(plan.name.split("+"))))
+    except UsageError:
+        return False
+    return [c.size for c in usual.cases] == [c.size for c in plan.cases]
 
 
 def print_state(state: RunState, notice: str | None = None) -> None:
     """Print heading, table and summary of a run."""
     out = console()
     if state.rows:
-        out.print(heading(state), soft_wrap=True)
+        out.print(plain(heading(state)))
         out.print(run_table(state))
     for line in summary(state, notice):
-        out.print(line, soft_wrap=True)
+        # A command to copy must not be broken by us, and a pipe has no width.
+        out.print(line, soft_wrap=line.startswith("Again:") or not sys.stdout.isatty())
 
 
 def history_table(runs: Sequence[RunSummary]) -> Table:

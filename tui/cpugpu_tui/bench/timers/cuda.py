@@ -104,13 +104,11 @@ class CudaTimer:
         A start event that has already happened when its pair is queued means that the stream ran dry
         (starved): the spin is doubled and the batch redone; at the cap the operation is launch-bound.
         """
-        marks: tuple[str, ...] = ()
         spin_ns = min(1.5 * self._enqueue_ns * count + SPIN_MARGIN_NS, SPIN_CAP_NS)
         while True:
             samples, starved = self._batch(op, count, spin_ns)
             if not starved:
-                return DeviceSamples(samples, marks)
-            marks = ("starved",)
+                return DeviceSamples(samples)
             if spin_ns >= SPIN_CAP_NS:
                 if count > 1:
                     count = 1

@@ -1,0 +1,53 @@
+"""Writes cases into a store and says so on stdout after each commit, until it is killed: run by test_store_kill."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from cpugpu_tui.model import (
+    METRICS,
+    Case,
+    CaseFinished,
+    CaseStarted,
+    Event,
+    HalfRoundTimed,
+    Plan,
+    RunStarted,
+    TelemetryRead,
+)
+from cpugpu_tui.runs.store import Store
+
+
+def run_started(run_id: str) -> RunStarted:
+    return RunStarted(run_id=run_id, series_id="s", plan=Plan("sweep", ()), environment={})
+
+
+def case_events(index: int) -> list[Event]:
+    """A case of eight rounds on two devices, all metrics: 64 rows; its samples are `index`."""
+    key = Case("matmul", index).key
+    rounds = [
+        HalfRoundTimed(
+            case=key,
+            device=device,
+            round_index=round_index,
+            calls_per_block=7,
+            samples=dict.fromkeys(METRICS, (float(index),) * 5),
+        )
+        for round_index in range(1, 9)
+        for device in ("cpu", "cuda:0")
+    ]
+    return [CaseStarted(case=key), *rounds, CaseFinished(case=key)]
+
+
+def main() -> None:
+    path, run_id = Path(sys.argv[1]), sys.argv[2]
+    store = Store.open(path)
+    store.begin_run(run_started(run_id))
+    for index in range(1, 100_000):
+        store.commit_case(run_id, case_events(index), [TelemetryRead(seq=index)])
+        print(index, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""On a real GPU: our readings are numbers, and those that stand still are nvidia-smi's."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import threading
+
+import pytest
+
+from cpugpu_tui.model import TelemetryRead
+from cpugpu_tui.telemetry.nvml import KEYS
+from cpugpu_tui.telemetry.sampler import Sampler
+
+pytestmark = pytest.mark.gpu
+
+
+def nvidia_smi(*fields: str) -> list[list[str]]:
+    """Return one list of words per GPU."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [[word.strip() for word in line] for line in csv.reader(text.splitlines())]
+
+
+@pytest.fixture(scope="module")
+def event() -> TelemetryRead:
+    """The first event with GPUs."""
+    seen: list[TelemetryRead] = []
+    enough = threading.Event()
+
+    def emit(event: TelemetryRead) -> None:
+        if event.gpus:
+            seen.append(event)
+            enough.set()
+
+    sampler = Sampler(0.1, emit)
+    sampler.start()
+    try:
+        assert enough.wait(60)
+    finally:
+        sampler.stop()
+    return seen[0]
+
+
+def test_identity_and_limits_are_nvidia_smis(event: TelemetryRead) -> None:
+    assert event.problem is None
+    theirs = nvidia_smi("index", "name", "uuid", "memory.total", "enforced.power.limit", "pci.bus_id")
+    ours = [
+        [
+            str(gpu.index),
+            gpu.name,
+            gpu.uuid,
+            f"{(gpu.readings['memory_total_bytes'].value or 0) / 2**20:.0f}",
+            f"{(gpu.readings['power_limit_mw'].value or 0) / 1000:.2f}",
+            gpu.pci_bus_id,
+        ]
+        for gpu in event.gpus
+    ]
+    assert ours == theirs
+
+
+def test_every_value_is_a_number_where_nvidia_smi_has_one(event: TelemetryRead) -> None:
+    fields = ("utilization.gpu", "memory.used", "clocks.sm", "clocks.mem", "power.draw.instant", "temperature.gpu")
+    keys = ("kernel_active_pct", "memory_used_bytes", "sm_clock_mhz", "memory_clock_mhz", "power_mw", "temperature_c")
+    for gpu, words in zip(event.gpus, nvidia_smi(*fields), strict=True):
+        assert gpu.problem is None
+        assert tuple(gpu.readings) == KEYS
+        for key, word in zip(keys, words, strict=True):
+            assert (gpu.readings[key].value is not None) == word.replace(".", "").isdecimal(), (key, word)
+
+
+def test_readings_are_plausible(event: TelemetryRead) -> None:
+    for gpu in event.gpus:
+        values = {key: reading.value for key, reading in gpu.readings.items() if reading.value is not None}
+        assert 0 <= values.get("kernel_active_pct", 0) <= 100
+        assert 0 <= values.get("memory_used_bytes", 0) <= values.get("memory_total_bytes", 1 << 60)
+        assert 0 < values.get("power_mw", 1) < 2 * values.get("power_limit_mw", 1e9)
+        assert 0 < values.get("temperature_c", 1) < values.get("slowdown_temperature_c", 200)
+
+
+def test_our_own_process_is_found_and_torch_agrees_on_the_uuid() -> None:
+    torch = pytest.importorskip("torch")
+    from cpugpu_tui.telemetry.nvml import Nvml
+
+    held = torch.ones(1 << 20, device="cuda:0")
+    uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+    nvml = Nvml()
+    rows, problem = nvml.read()
+    nvml.close()
+    assert problem is None
+    (row,) = [row for row in rows if row.uuid == uuid]
+    (own,) = [process for process in row.processes or () if process.own]
+    assert own.command is not None
+    assert own.memory_bytes is None or own.memory_bytes > held.nbytes

@@ -1,0 +1,249 @@
+"""A backend without agents, store and NVML: tests put events into its sessions by hand."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from textual.pilot import Pilot
+
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    COLD_START,
+    DEVICE,
+    LATENCY,
+    SYNCED,
+    Calibrated,
+    Case,
+    CaseFinished,
+    CaseStarted,
+    Check,
+    Device,
+    DevicesFound,
+    Event,
+    Gap,
+    GpuProcess,
+    GpuTelemetry,
+    HalfRoundTimed,
+    Hello,
+    Plan,
+    Progressed,
+    Reading,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+)
+from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.backend import Backend
+from cpugpu_tui.ui.options import AppOptions
+
+ENVIRONMENT = {
+    "hostname": "box", "cpu": "Xeon 8480", "torch": "2.11.0+cu130", "python": "3.12.4", "threads": 16,
+    "matmul_precision": "highest", "tf32_matmul": False, "version": "0.1.0", "worker": "process",
+}  # fmt: skip
+DEVICES = (Device("cpu", "Xeon 8480"), Device("cuda:0", "NVIDIA H200", "GPU-1"))
+
+
+class FakeSession:
+    """Delivers what a test puts into it."""
+
+    def __init__(self, plan: Plan, series_id: str) -> None:
+        self.plan = plan
+        self.series_id = series_id
+        self.notice: str | None = None
+        self.asked: list[str] = []
+        self.telemetry: list[TelemetryRead] = []
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.put(
+            RunStarted(run_id=f"id{id(self)}", series_id=series_id, plan=plan, environment=dict(ENVIRONMENT), number=7),
+            DevicesFound(devices=DEVICES),
+        )
+
+    def put(self, *events: Event) -> None:
+        for event in events:
+            self._events.put(event)
+
+    def gap(self, case: Case | None = None, seconds_left: float | None = 42.0) -> None:
+        """A gap as the agent announces it."""
+        key = case.key if case is not None else ""
+        self.put(Progressed(case=key, device="", phase="gap", seconds_left=seconds_left), Gap(duration_ms=50.0))
+
+    def run(self, deliver: Callable[[Event], None]) -> RunFinished:
+        while True:
+            event = self._events.get()
+            deliver(event)
+            if isinstance(event, RunFinished):
+                return event
+
+    def stop(self) -> None:
+        self.asked.append("stop")
+
+    def kill(self) -> None:
+        self.asked.append("kill")
+        self.put(RunFinished(status="stopped", message="Stopped at once.", exit_code=130))
+
+    def pause(self) -> None:
+        self.asked.append("pause")
+
+    def resume(self) -> None:
+        self.asked.append("resume")
+
+    def add_telemetry(self, event: TelemetryRead) -> None:
+        self.telemetry.append(event)
+        self.put(event)
+
+
+class FakeBackend(Backend):
+    """Stands in for agents, store and sampler."""
+
+    def __init__(self, hello: Hello | CpuGpuError | None = None, telemetry: TelemetryRead | None = None) -> None:
+        super().__init__(AppOptions())
+        self.sessions: list[FakeSession] = []
+        self.closed = False
+        self.prepared = 0
+        self._hello = hello or Hello(protocol=1, environment=ENVIRONMENT)
+        self._first_telemetry = telemetry or readings()
+
+    def open(
+        self,
+        on_agent: Callable[[Hello | CpuGpuError], None],
+        on_telemetry: Callable[[TelemetryRead], None],
+        on_notice: Callable[[str], None],
+    ) -> None:
+        self.read = on_telemetry
+        self.notice = on_notice
+        on_agent(self._hello)
+        on_telemetry(self._first_telemetry)
+
+    def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> FakeSession:
+        self.sessions.append(FakeSession(plan, series_id or "series"))
+        return self.sessions[-1]
+
+    def prepare(self) -> None:
+        self.prepared += 1
+
+    def suspend(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def new_app(request: PlanRequest | None = None, backend: FakeBackend | None = None, **options: Any) -> CpuGpuApp:
+    """An app on a fake backend, which is its attribute `backend`."""
+    backend = backend or FakeBackend()
+    app = CpuGpuApp(AppOptions(request=request or PlanRequest(), **options), backend=backend)
+    app.backend = backend  # type: ignore[attr-defined]
+    return app
+
+
+async def settled(pilot: Pilot[Any], reached: Callable[[], bool]) -> None:
+    """Let the app work until something is true; the test's own timeout ends it otherwise."""
+    while not reached():
+        await pilot.pause(0.01)
+    await pilot.pause()
+
+
+async def start_run(pilot: Pilot[Any]) -> FakeSession:
+    """Press r, wait until the run is on the screen, return its session."""
+    app = pilot.app
+    before = len(app.backend.sessions)
+    await settled(pilot, lambda: app.picture.agent_ready)
+    await pilot.press("r")
+    await settled(pilot, lambda: len(app.backend.sessions) > before and app.gate.held)
+    return app.backend.sessions[-1]
+
+
+Advance = Callable[..., Awaitable[None]]
+
+
+async def reach_gap(pilot: Pilot[Any], session: FakeSession, case: Case | None = None) -> None:
+    """Let the agent leave a gap, and wait until the app has painted in it."""
+    paints = pilot.app.gate.paints
+    before = paints["gap"] + paints["key"]
+    session.gap(case)
+    await settled(pilot, lambda: paints["gap"] + paints["key"] > before)
+
+
+async def finish(pilot: Pilot[Any], session: FakeSession, status: str = "done") -> None:
+    """End the run and wait until the app knows."""
+    session.put(RunFinished(status=status))
+    await settled(pilot, lambda: not pilot.app.picture.situation.live)
+
+
+# ------------------------------------------------------------------ what a run says
+
+
+def rounds(case: Case, cpu_ns: float, gpu_ns: float, count: int = 8, total: int = 8) -> list[Event]:
+    """A case from its start through `count` of its rounds."""
+    events: list[Event] = [CaseStarted(case=case.key)]
+    for device, ns in (("cpu", cpu_ns), ("cuda:0", gpu_ns)):
+        once = {COLD_START: (50 * ns,), AS_WRITTEN: (ns,), SYNCED: (ns * (3 if device != "cpu" else 1),)}
+        events.append(HalfRoundTimed(case=case.key, device=device, round_index=0, calls_per_block=1, samples=once))
+        events.append(
+            Calibrated(
+                case=case.key, device=device, estimate_ns=ns, calls_per_block=40, blocks=5, rounds=total, threads=16
+            )
+        )
+    for index in range(1, count + 1):
+        for device, ns in (("cpu", cpu_ns), ("cuda:0", gpu_ns)):
+            wobble = 1 + 0.03 * ((index * 7 + len(case.key)) % 5 - 2) / 2
+            samples = {LATENCY: tuple(ns * wobble * (1 + 0.001 * k) for k in range(5)), DEVICE: (ns * 0.4,)}
+            events.append(
+                HalfRoundTimed(
+                    case=case.key, device=device, round_index=index, calls_per_block=40, samples=samples,
+                    marks=("starved",) if device != "cpu" and case.size == 64 else (),
+                )
+            )  # fmt: skip
+    return events
+
+
+def finished(case: Case) -> CaseFinished:
+    """The end of a case whose results agree."""
+    return CaseFinished(case=case.key, check=Check("float64 on the CPU", 3e-7, 1e-3))
+
+
+def whole_sweep(plan: Plan) -> list[Event]:
+    """Every case of a plan, timed: the CPU is faster below about 200."""
+    events: list[Event] = []
+    for case in plan.cases:
+        cpu_ns, gpu_ns = 1_000 + 0.04 * case.size**3, 20_000 + 0.0001 * case.size**3
+        events += [*rounds(case, cpu_ns, gpu_ns), finished(case)]
+    return events
+
+
+def readings(gpus: int = 1, problem: str | None = None, age_s: float = 0.0, busy: float = 97.0) -> TelemetryRead:
+    """One sweep over a machine with so many GPUs."""
+    return TelemetryRead(gpus=tuple(_gpu(index, age_s, busy) for index in range(gpus)), host=_host(), problem=problem)
+
+
+def _gpu(index: int, age_s: float, busy: float) -> GpuTelemetry:
+    numbers = {
+        "kernel_active_pct": busy, "memory_used_bytes": 13e9, "memory_total_bytes": 150e9, "sm_clock_mhz": 1980.0,
+        "memory_clock_mhz": 3201.0, "power_mw": 412_000.0, "power_limit_mw": 700_000.0, "temperature_c": 45.0,
+        "slowdown_temperature_c": 87.0,
+    }  # fmt: skip
+    return GpuTelemetry(
+        index=index,
+        uuid=f"GPU-{index}",
+        name="NVIDIA H200",
+        pci_bus_id=None,
+        readings={key: Reading(value, age_s=age_s) for key, value in numbers.items()},
+        throttle=("power-capped",) if index == 0 else (),
+        processes=(GpuProcess(1, 10**9, "ann", "python", own=False),) if index == 0 else (),
+    )
+
+
+def _host() -> dict[str, Reading]:
+    return {
+        "cpu_pct": Reading(12.0),
+        "memory_used_bytes": Reading(31e9),
+        "memory_total_bytes": Reading(256e9),
+        "load_1min": Reading(0.52),
+        "cpu_freq_mhz": Reading(None, "not-supported"),
+        "cpu_quota_cores": Reading(16.0),
+    }

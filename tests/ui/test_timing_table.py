@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.geometry import Region
+from textual.pilot import Pilot
+from textual.widget import Widget
+
+from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
+
+COLUMNS = [Column("case", "Case", 12), Column("cpu", "CPU µs", 8, "right"), Column("gpu", "GPU µs", 8, "right")]
+
+
+class TableApp(App[None]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.chosen: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        yield TimingTable(id="timings")
+
+    def on_mount(self) -> None:
+        self.table.set_columns(COLUMNS)
+        for n in range(30):
+            self.table.upsert(f"row{n}", {"case": f"case {n}", "cpu": f"{n}.0", "gpu": "–"})
+        self.table.focus()
+
+    @property
+    def table(self) -> TimingTable:
+        return self.query_one(TimingTable)
+
+    def on_timing_table_row_chosen(self, message: TimingTable.RowChosen) -> None:
+        self.chosen.append(message.row_key)
+
+    def line(self, y: int) -> str:
+        return self.table.render_line(y).text.rstrip()
+
+
+@contextmanager
+def repaints(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Region, ...]]]:
+    """Collect what Textual is told to repaint: the regions of each call, () for a whole widget."""
+    calls: list[tuple[Region, ...]] = []
+    original = Widget._set_dirty
+
+    def noted(self: Widget, *regions: Region) -> None:
+        calls.append(regions)
+        original(self, *regions)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Widget, "_set_dirty", noted)
+        yield calls
+
+
+# ------------------------------------------------------------------ painting
+
+
+async def test_one_cell_repaints_one_region_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        with repaints(monkeypatch) as calls:
+            app.table.upsert("row3", {"gpu": "7.5"})
+            await pilot.pause()
+        assert calls == [(Region(24, 4, 10, 1),)]  # cells of 12 + 2 and 8 + 2 stand left of it, the header above
+        assert app.line(4) == " case 3             3.0       7.5"
+
+
+async def test_cells_of_a_row_that_change_together_are_one_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        with repaints(monkeypatch) as calls:
+            app.table.upsert("row3", {"case": "case 3", "cpu": "3.1", "gpu": "7.5"})
+            await pilot.pause()
+        assert calls == [(Region(14, 4, 20, 1),)]
+
+
+async def test_what_is_already_shown_repaints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.table.upsert("row4", {"gpu": Text("9.9", style="red")})
+        await pilot.pause()
+        with repaints(monkeypatch) as calls:
+            app.table.upsert("row3", {"case": "case 3", "cpu": Text("3.0")})
+            app.table.upsert("row4", {"gpu": Text("9.9", style="red"), "unseen": "no column has it"})
+            app.table.upsert("row3", {})
+            app.table.set_columns(COLUMNS)
+            app.table.order(app.table.row_keys)
+            await pilot.pause()
+        assert calls == []
+
+
+async def test_a_row_outside_the_window_repaints_nothing_and_is_right_when_scrolled_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        with repaints(monkeypatch) as calls:
+            app.table.upsert("row29", {"gpu": "7.5"})
+            await pilot.pause()
+        assert calls == []
+        await pilot.press("G")
+        assert app.line(23) == " case 29           29.0       7.5"
+
+
+async def test_a_change_of_colour_alone_is_a_change() -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.table.upsert("row3", {"gpu": Text("7.5", style="red")})
+        app.table.upsert("row3", {"gpu": Text("7.5", style="green")})
+        await pilot.pause()
+        styles = [segment.style for segment in app.table.render_line(4) if "7.5" in segment.text]
+        assert [style.color.name for style in styles if style and style.color] == ["green"]
+
+
+async def test_a_line_of_one_style_is_one_segment_and_still_answers_the_mouse() -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert len(list(app.table.render_line(4))) == 1
+        await pilot.click(TimingTable, offset=(60, 6))
+        assert app.table.highlighted == "row5"
+        assert app.chosen == []
+        await pilot.click(TimingTable, offset=(20, 6))
+        assert app.chosen == ["row5"]
+
+
+# ------------------------------------------------------------------ content
+
+
+async def test_text_from_strangers_is_text_and_too_long_text_says_so() -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.table.upsert("row0", {"case": "[bold]x[/]", "cpu": "123456789.0"})
+        await pilot.pause()
+        assert app.line(1) == " [bold]x[/]    1234567…         –"
+
+
+async def test_a_text_that_its_owner_changes_later_is_noticed() -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        mine = Text("7")
+        app.table.upsert("row0", {"gpu": mine})
+        mine.append("8")
+        app.table.upsert("row0", {"gpu": mine})
+        await pilot.pause()
+        assert app.line(1).endswith("78")
+
+
+async def test_columns_change_and_rows_cells_and_cursor_stay() -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.table.upsert("row2", {"limit": "launch"})
+        await pilot.press("j", "j")
+        app.table.set_columns([COLUMNS[0], Column("limit", "Limit", 8), COLUMNS[1]])
+        await pilot.pause()
+        assert app.line(0) == " Case          Limit       CPU µs"
+        assert app.line(3) == " case 2        launch         2.0"
+        assert app.table.highlighted == "row2"
+        assert app.table.row_count == 30
+
+
+async def test_rows_can_be_removed_and_ordered_under_a_cursor_that_stays() -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("j", "j", "j")
+        app.table.remove_row("row0")
+        app.table.remove_row("never there")
+        assert app.table.highlighted == "row3"
+        app.table.order(app.table.row_keys[::-1])
+        await pilot.pause()
+        assert app.table.row_keys[:2] == ["row29", "row28"]
+        assert app.table.highlighted == "row3"
+        app.table.remove_row("row3")
+        assert app.table.highlighted is not None
+        app.table.clear()
+        assert app.table.highlighted is None
+        app.table.upsert("row0", {"case": "again"})
+        await pilot.pause()
+        assert app.line(1).strip() == "again"
+
+
+# ------------------------------------------------------------------ cursor
+
+
+async def press(pilot: Pilot[None], *keys: str) -> str | None:
+    await pilot.press(*keys)
+    table = pilot.app.query_one(TimingTable)
+    return table.highlighted
+
+
+async def test_keys_move_the_cursor() -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert await press(pilot, "j", "j") == "row2"
+        assert await press(pilot, "k") == "row1"
+        assert await press(pilot, "G") == "row29"
+        assert await press(pilot, "g") == "row0"
+        assert await press(pilot, "end") == "row29"
+        assert await press(pilot, "home") == "row0"
+        assert await press(pilot, "down", "enter") == "row1"
+        assert app.chosen == ["row1"]
+
+
+async def test_cursor_follows_the_run_and_stays_in_view() -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.table.follow("row27")
+        await pilot.pause()
+        assert app.table.highlighted == "row27"
+        assert "case 27" in "\n".join(app.line(y) for y in range(24))
+
+
+async def test_cursor_waits_for_a_row_that_is_announced_before_it_exists() -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)):
+        app.table.follow("late")
+        assert app.table.highlighted == "row0"
+        app.table.upsert("late", {"case": "late"})
+        assert app.table.highlighted == "late"
+
+
+async def test_cursor_stays_where_the_person_put_it_until_they_put_it_back() -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.table.follow("row5")
+        await pilot.press("j", "j")
+        app.table.follow("row6")
+        app.table.remove_row("row1")
+        app.table.order(app.table.row_keys[::-1])
+        app.table.set_columns(COLUMNS[:2])
+        app.table.follow("row8")
+        assert app.table.highlighted == "row7"
+        await pilot.press("k")
+        assert app.table.highlighted == "row8"
+        app.table.follow("row9")
+        assert app.table.highlighted == "row9"
+
+
+async def test_rows_that_go_from_under_the_cursor_do_not_count_as_the_persons_move() -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)):
+        app.table.follow("row29")
+        app.table.remove_row("row29")
+        assert app.table.highlighted == "row28"
+        app.table.follow("row3")
+        assert app.table.highlighted == "row3"
+
+
+async def test_a_new_table_is_followed_again() -> None:
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.table.follow("row5")
+        await pilot.press("j")
+        app.table.clear()
+        for n in range(3):
+            app.table.upsert(f"new{n}", {"case": "x"})
+        app.table.follow("new2")
+        assert app.table.highlighted == "new2"

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, glyphs_for, trend_lines, trend_text
+from cpugpu_tui.ui.terminal import capabilities
+
+SETS = pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+
+
+def test_even_load_is_an_even_line_at_its_height_and_no_cliff() -> None:
+    assert trend_text([97, 98, 97, 98, 97], 5, 0, 100, UNICODE) == "█████"
+    assert trend_text([40, 41, 40, 41], 4, 0, 100, UNICODE) == "▄▄▄▄"
+    assert trend_text([3.0] * 4, 4, 3.0, 3.0, UNICODE) == "▅▅▅▅"
+
+
+def test_whole_range_is_used_and_newest_is_right() -> None:
+    assert trend_text([0, 14.3, 28.6, 42.9, 57.1, 71.4, 85.7, 100], 8, 0, 100, UNICODE) == "▁▂▃▄▅▆▇█"
+    assert trend_text([0, 14.3, 28.6, 42.9, 57.1, 71.4, 85.7, 100], 8, 0, 100, ASCII) == ".:-=+*#@"
+    assert trend_text([0, 0, 100], 6, 0, 100, UNICODE) == "   ▁▁█"
+
+
+def test_only_the_newest_values_that_fit_are_shown() -> None:
+    assert trend_text(deque([100, 100, 0, 100, 0]), 3, 0, 100, UNICODE) == "▁█▁"
+
+
+def test_unknown_is_a_space_and_zero_is_not() -> None:
+    assert trend_text([0, None, float("nan"), 0], 4, 0, 100, UNICODE) == "▁  ▁"
+
+
+def test_values_beyond_the_range_are_drawn_at_its_edge() -> None:
+    assert trend_text([-50, 250], 2, 0, 100, UNICODE) == "▁█"
+
+
+def test_two_lines_hold_sixteen_heights() -> None:
+    assert trend_lines([0, 46, 54, 100, None], 6, 2, 0, 100, UNICODE) == ("   ▁█ ", " ▁███ ")
+
+
+@SETS
+@given(
+    values=st.lists(st.none() | st.floats(), max_size=20),
+    width=st.integers(0, 12),
+    height=st.integers(1, 3),
+    low=st.floats(-1e6, 1e6),
+    high=st.floats(-1e6, 1e6),
+)
+def test_text_always_fills_exactly_its_cells(
+    glyphs: Glyphs, values: list[float | None], width: int, height: int, low: float, high: float
+) -> None:
+    lines = trend_lines(values, width, height, low, high, glyphs)
+    assert [cell_len(line) for line in lines] == [width] * height
+
+
+@SETS
+def test_every_glyph_is_as_wide_as_promised(glyphs: Glyphs) -> None:
+    assert len(glyphs.bars) == 8
+    for field in fields(glyphs):
+        for character in getattr(glyphs, field.name):
+            assert cell_len(character) == 1, field.name
+    singles = {field.name for field in fields(glyphs)} - {"bars", "spinner", "plus_minus"}
+    assert {name: len(getattr(glyphs, name)) for name in singles} == dict.fromkeys(singles, 1)
+
+
+def test_ascii_set_is_ascii_and_chosen_where_unicode_would_break() -> None:
+    assert all(getattr(ASCII, field.name).isascii() for field in fields(ASCII))
+    assert glyphs_for(capabilities({"TERM": "xterm"}, "utf-8", True, (80, 24))) is UNICODE
+    assert glyphs_for(capabilities({"TERM": "xterm"}, "iso8859-1", True, (80, 24))) is ASCII

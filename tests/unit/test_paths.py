@@ -1,0 +1,40 @@
+"""Where files go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cpugpu_tui.runs import paths
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "CPUGPU_DB"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_everything_lies_where_xdg_says_and_nothing_is_created(home: Path) -> None:
+    assert paths.database_path() == home / ".local/share/cpugpu-tui/results.db"
+    assert paths.config_dir() == home / ".config/cpugpu-tui"
+    assert paths.log_path().parent == paths.lock_path().parent == home / ".local/state/cpugpu-tui"
+    assert list(home.iterdir()) == []
+
+
+def test_the_option_wins_over_the_variable_and_the_variable_over_the_default(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CPUGPU_DB", "/srv/team.db")
+    assert paths.database_path() == Path("/srv/team.db")
+    assert paths.database_path(Path("mine.db")) == Path("mine.db")
+    monkeypatch.setenv("CPUGPU_DB", "")
+    assert paths.database_path() == paths.default_database_path()
+
+
+def test_a_tilde_is_expanded(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert paths.database_path(Path("~/x.db")) == home / "x.db"
+    monkeypatch.setenv("CPUGPU_DB", "~/y.db")
+    assert paths.database_path() == home / "y.db"

@@ -1,0 +1,377 @@
+"""What was saved comes back: streams, numbers, names, the list of runs."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from cpugpu_tui.errors import StoreError, UsageError
+from cpugpu_tui.model import (
+    Calibrated,
+    Case,
+    CaseFailed,
+    CaseFinished,
+    CaseStarted,
+    Check,
+    Device,
+    DevicesFound,
+    Event,
+    Gap,
+    GpuProcess,
+    GpuTelemetry,
+    HalfRoundTimed,
+    Plan,
+    Progressed,
+    Reading,
+    RunFinished,
+    RunStarted,
+    Simulation,
+    TelemetryRead,
+)
+from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.runs.store import Store
+
+CASES = tuple(Case("matmul", size, variant="out") for size in (16, 64, 256, 1024))
+PLAN = Plan(name="quick", cases=CASES, simulation=Simulation(seed=3))
+DEVICES = (Device("cpu", "Xeon"), Device("cuda:0", "H200", uuid="GPU-1", memory_bytes=141 << 30))
+
+
+def started(run_id: str = "20260101-aaaa", plan: Plan = PLAN, wall_ns: int = 1_000) -> RunStarted:
+    environment = {"torch": "2.11", "threads": {"physical": 16}, "limits": [7.65, None], "name": "Zoë\n"}
+    return RunStarted(seq=1, wall_ns=wall_ns, run_id=run_id, series_id="s1", plan=plan, environment=environment)
+
+
+def save(store: Store, stream: Sequence[Event]) -> int:
+    """Save a stream the way a session does: each case when it is over, telemetry with the next commit."""
+    first = stream[0]
+    assert isinstance(first, RunStarted)
+    number = store.begin_run(first)
+    cases: dict[str, list[Event]] = {}
+    telemetry: list[TelemetryRead] = []
+    for event in stream[1:]:
+        match event:
+            case DevicesFound():
+                store.add_devices(first.run_id, event)
+            case TelemetryRead():
+                telemetry.append(event)
+            case RunFinished():
+                store.finish_run(first.run_id, event, telemetry)
+            case CaseFinished() | CaseFailed():
+                store.commit_case(first.run_id, [*cases.pop(event.case, []), event], telemetry)
+                telemetry.clear()
+            case CaseStarted() | Calibrated() | HalfRoundTimed() | Progressed():
+                cases.setdefault(event.case, []).append(event)
+    return number
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "results.db")) as store:
+        yield store
+
+
+# ------------------------------------------------------------------ streams
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+nanoseconds = st.integers(0, 2**63 - 1)
+devices = st.sampled_from(["cpu", "cuda:0"])
+metrics = st.sampled_from(["latency", "device", "as_written", "as_written_synced", "cold_start"])
+samples = st.dictionaries(metrics, st.lists(finite, max_size=4).map(tuple), max_size=3)
+marks = st.lists(st.text(max_size=5), max_size=2).map(tuple)
+readings = st.dictionaries(st.text(max_size=5), st.builds(Reading, st.none() | finite, st.none() | st.text(), finite))
+processes = st.none() | st.lists(
+    st.builds(GpuProcess, nanoseconds, st.none() | nanoseconds, st.none() | st.text(), st.none(), st.booleans()),
+    max_size=2,
+).map(tuple)
+gpus = st.builds(
+    GpuTelemetry,
+    index=st.integers(0, 7),
+    uuid=st.none() | st.text(),
+    name=st.text(),
+    pci_bus_id=st.none(),
+    readings=readings,
+    throttle=marks,
+    processes=processes,
+    problem=st.none() | st.text(),
+)
+telemetry_reads = st.builds(
+    TelemetryRead, gpus=st.lists(gpus, max_size=2).map(tuple), host=readings, problem=st.none() | st.text()
+)
+
+
+@st.composite
+def case_streams(draw: st.DrawFn, case: str) -> list[Event]:
+    calibrated = st.builds(
+        Calibrated,
+        case=st.just(case),
+        device=devices,
+        estimate_ns=finite,
+        calls_per_block=nanoseconds,
+        blocks=nanoseconds,
+        rounds=nanoseconds,
+        threads=nanoseconds,
+        stable=st.booleans(),
+    )
+    half_round = st.builds(
+        HalfRoundTimed,
+        case=st.just(case),
+        device=devices,
+        round_index=st.integers(0, 40),
+        calls_per_block=nanoseconds,
+        samples=samples,
+        started_wall_ns=nanoseconds,
+        ended_wall_ns=nanoseconds,
+        started_mono_ns=nanoseconds,
+        ended_mono_ns=nanoseconds,
+        marks=marks,
+    )
+    check = st.none() | st.builds(Check, st.text(), finite, finite)
+    failed = st.builds(
+        CaseFailed,
+        case=st.just(case),
+        kind=st.sampled_from(["oom", "mismatch", "crashed", "skipped"]),
+        message=st.text(),
+        remedy=st.text(),
+        device=st.none() | devices,
+    )
+    beginning = draw(st.sampled_from([[], [CaseStarted(case=case)]]))
+    middle = draw(st.lists(calibrated | half_round, max_size=5)) if beginning else []
+    return [*beginning, *middle, draw(st.builds(CaseFinished, case=st.just(case), check=check) | failed)]
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[Event]:
+    """A run with several cases active at once and telemetry in between, as a session numbers it."""
+    waiting: list[list[Event]] = [draw(case_streams(case.key)) for case in CASES]
+    waiting.append(draw(st.lists(telemetry_reads, max_size=3)))
+    events: list[Event] = [started(), DevicesFound(devices=DEVICES, no_gpu=draw(st.none() | st.text()))]
+    while any(waiting):
+        events.append(draw(st.sampled_from([queue for queue in waiting if queue])).pop(0))
+    if draw(st.booleans()):
+        events.append(RunFinished(status="failed", message=draw(st.text()), exit_code=3))
+    times = draw(st.lists(nanoseconds, min_size=len(events), max_size=len(events)))
+    return [replace(e, seq=i, wall_ns=t, mono_ns=t) for i, (e, t) in enumerate(zip(events, times, strict=True), 1)]
+
+
+# Shrinking a stream takes minutes and a gigabyte; a failing one is short enough to read.
+@settings(max_examples=40, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(stream=streams())
+def test_a_run_comes_back_event_by_event(stream: list[Event]) -> None:
+    with tempfile.TemporaryDirectory() as folder, closing(Store.open(Path(folder) / "results.db")) as store:
+        number = save(store, stream)
+        # What follows the last commit is telemetry that a dead controller had not saved yet.
+        while isinstance(stream[-1], TelemetryRead):
+            stream.pop()
+        assert store.load("20260101-aaaa") == [replace(stream[0], number=number), *stream[1:]]
+        assert store.integrity_check() == []
+
+
+def half_round(case: Case, device: str, round_index: int, *latency: float) -> HalfRoundTimed:
+    timed = {"latency": latency}
+    return HalfRoundTimed(case=case.key, device=device, round_index=round_index, calls_per_block=9, samples=timed)
+
+
+def test_a_stored_run_looks_like_the_live_one_did(store: Store) -> None:
+    first, second = CASES[0], CASES[1]
+    stream: list[Event] = [
+        started(),
+        DevicesFound(devices=DEVICES),
+        CaseStarted(case=first.key),
+        Progressed(case=first.key, device="cpu", phase="round"),
+        half_round(first, "cpu", 1, 666.0),  # its agent died after this
+        CaseStarted(case=first.key),
+        half_round(first, "cpu", 1, 10.0, 11.0),
+        Gap(duration_ms=50),
+        CaseStarted(case=second.key),
+        half_round(first, "cuda:0", 1, 30.0),
+        CaseFailed(case=second.key, kind="oom", message="Too big.", device="cuda:0"),
+        CaseFinished(case=first.key, check=Check("float64 on the CPU", 1e-7, 1e-3)),
+        RunFinished(status="done", exit_code=3),
+    ]
+    stream = [replace(event, seq=seq) for seq, event in enumerate(stream, 1)]
+    number = save(store, stream)
+    live = stored = RunState()
+    for event in [replace(stream[0], number=number), *stream[1:]]:
+        live = live.apply(event)
+    for event in store.load("20260101-aaaa"):
+        stored = stored.apply(event)
+    assert stored == live
+    assert stored.rows[first.key].times["cpu"].samples["latency"] == (10.0, 11.0)
+
+
+def test_a_case_committed_twice_counts_once(store: Store) -> None:
+    key = CASES[0].key
+    store.begin_run(started())
+    store.commit_case("20260101-aaaa", [CaseFailed(case=key, kind="crashed", message="")], [])
+    store.commit_case("20260101-aaaa", [CaseStarted(case=key), CaseFinished(case=key)], [])
+    assert store.load("20260101-aaaa")[1:] == [CaseStarted(case=key), CaseFinished(case=key)]
+
+
+def test_a_case_that_is_not_over_is_refused(store: Store) -> None:
+    store.begin_run(started())
+    with pytest.raises(ValueError, match="CaseStarted"):
+        store.commit_case("20260101-aaaa", [CaseStarted(case=CASES[0].key)], [])
+
+
+def test_numbers_can_be_read_by_any_program(store: Store) -> None:
+    save(store, [started(), half_round(CASES[0], "cpu", 1, 1.0, 0.1), CaseFinished(case=CASES[0].key)])
+    with closing(sqlite3.connect(store.path)) as other:
+        found = other.execute("SELECT metric, hex(samples) FROM measurement").fetchall()
+        size = other.execute("SELECT json_extract(case_json, '$.size') FROM case_result").fetchone()
+    # 1.0 and 0.1 as little-endian float64, bytes as IEEE 754 has them
+    assert found == [("latency", "000000000000F03F" + "9A9999999999B93F")]
+    assert size == (16,)
+
+
+# ------------------------------------------------------------------ numbers and names
+
+
+def test_runs_are_numbered_from_one_and_no_number_is_given_twice(store: Store) -> None:
+    assert [store.begin_run(started(f"run-{i}")) for i in range(3)] == [1, 2, 3]
+    with closing(sqlite3.connect(store.path)) as other, other:
+        other.execute("DELETE FROM run WHERE number = 3")
+    assert store.begin_run(started("run-3")) == 4
+
+
+def test_two_writers_share_the_numbers(store: Store) -> None:
+    with closing(Store.open(store.path)) as other:
+        assert store.begin_run(started("a")) == 1
+        assert other.begin_run(started("b")) == 2
+        assert store.begin_run(started("c")) == 3
+        assert [run.run_id for run in store.runs()] == ["c", "b", "a"]
+
+
+def test_a_run_is_found_by_number_latest_and_prefix(store: Store) -> None:
+    for run_id in ("20260101-aaaa", "20260102-bbbb", "20260102-cccc"):
+        store.begin_run(started(run_id))
+    assert store.find("2") == "20260102-bbbb"
+    assert store.find("latest") == "20260102-cccc"
+    assert store.find("20260101") == "20260101-aaaa"
+    assert store.find("20260102-bbbb") == "20260102-bbbb"
+
+
+def test_a_number_wins_over_an_id_that_begins_with_it(store: Store) -> None:
+    for run_id in ("2-first", "second"):
+        store.begin_run(started(run_id))
+    assert store.find("2") == "second"
+
+
+def test_a_whole_id_wins_over_a_longer_one(store: Store) -> None:
+    for run_id in ("abc", "abcd"):
+        store.begin_run(started(run_id))
+    assert store.find("abc") == "abc"
+
+
+def test_an_ambiguous_prefix_names_the_candidates(store: Store) -> None:
+    for run_id in ("20260101-aaaa", "20260102-bbbb", "20260102-cccc"):
+        store.begin_run(started(run_id))
+    with pytest.raises(UsageError) as caught:
+        store.find("20260102")
+    assert "20260102-bbbb (run 2)" in caught.value.message
+    assert "20260102-cccc (run 3)" in caught.value.message
+    assert "aaaa" not in caught.value.message
+
+
+def test_many_candidates_are_not_all_listed(store: Store) -> None:
+    for index in range(9):
+        store.begin_run(started(f"x{index}"))
+    with pytest.raises(UsageError, match="and 4 more"):
+        store.find("x")
+
+
+@pytest.mark.parametrize("text", ["7", "nonsense", "", "%", "999999999999999999999999", "٣", "LATEST"])
+def test_an_unknown_run_is_a_usage_error_with_a_remedy(store: Store, text: str) -> None:
+    store.begin_run(started())
+    with pytest.raises(UsageError, match="There is no run") as caught:
+        store.find(text)
+    assert "history" in caught.value.remedy
+    with pytest.raises(UsageError, match="There is no run"):
+        store.load(text)
+
+
+def test_without_runs_the_sentence_says_how_to_get_one(store: Store) -> None:
+    assert store.runs() == []
+    with pytest.raises(UsageError, match="no saved runs") as caught:
+        store.find("latest")
+    assert "run quick" in caught.value.remedy
+
+
+# ------------------------------------------------------------------ the list of runs
+
+
+def test_the_list_says_what_each_run_was(store: Store) -> None:
+    stream = [
+        started(wall_ns=1_000),
+        DevicesFound(devices=DEVICES),
+        CaseFinished(case=CASES[0].key),
+        CaseFinished(case=CASES[1].key),
+        CaseFailed(case=CASES[2].key, kind="oom", message=""),
+        CaseFailed(case=CASES[3].key, kind="skipped", message=""),
+        RunFinished(status="done", wall_ns=6_000),
+    ]
+    save(store, stream)
+    store.begin_run(started("second", plan=replace(PLAN, name="sweep", simulation=None)))
+    second, first = store.runs()
+    assert (first.number, first.name, first.status, first.series_id) == (1, "quick", "done", "s1")
+    assert (first.cases_ok, first.cases_failed, first.cases_skipped) == (2, 1, 1)
+    assert (first.started_wall_ns, first.duration_ns) == (1_000, 5_000)
+    assert first.devices == ("Xeon", "H200")
+    assert first.simulated
+    assert (second.number, second.name, second.status, second.duration_ns) == (2, "sweep", "running", None)
+    assert (second.cases_ok, second.cases_failed, second.cases_skipped, second.devices) == (0, 0, 0, ())
+    assert not second.simulated
+    assert store.runs(limit=1) == [second]
+
+
+DYING_WRITER = """
+import os, sys
+from pathlib import Path
+from cpugpu_tui.model import Plan, RunStarted
+from cpugpu_tui.runs.store import Store
+store = Store.open(Path(sys.argv[1]))
+store.begin_run(RunStarted(run_id="died", series_id="s", plan=Plan("quick", ()), environment={}))
+os._exit(9)
+"""
+
+
+def test_a_run_whose_process_died_is_interrupted_and_a_living_one_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "results.db"
+    with closing(Store.open(path)) as store:
+        store.begin_run(started("alive"))
+        subprocess.run([sys.executable, "-c", DYING_WRITER, str(path)], timeout=60)
+        assert {run.run_id: run.status for run in store.runs()} == {"died": "running", "alive": "running"}
+        with closing(Store.open(path)) as later:
+            assert {run.run_id: run.status for run in later.runs()} == {"died": "interrupted", "alive": "running"}
+        assert store.mark_interrupted() == 0
+
+
+def test_what_json_cannot_hold_is_a_store_error_and_leaves_nothing(store: Store) -> None:
+    store.begin_run(started())
+    bad = TelemetryRead(host={"cpu_pct": Reading(float("nan"))})
+    with pytest.raises(StoreError):
+        store.commit_case("20260101-aaaa", [CaseFinished(case=CASES[0].key)], [bad])
+    assert [type(event) for event in store.load("20260101-aaaa")] == [RunStarted]
+    store.commit_case("20260101-aaaa", [CaseFinished(case=CASES[0].key)], [])
+    assert store.runs()[0].cases_ok == 1
+
+
+def test_a_run_that_someone_deleted_is_a_store_error(store: Store) -> None:
+    with pytest.raises(StoreError, match="no longer in the database"):
+        store.finish_run("gone", RunFinished(status="done"))
+
+
+def test_a_closed_store_is_a_store_error(store: Store) -> None:
+    store.close()
+    store.close()
+    with pytest.raises(StoreError):
+        store.runs()

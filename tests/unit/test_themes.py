@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from textual.app import App, ComposeResult
+from textual.color import Color
+from textual.css.stylesheet import Stylesheet
+from textual.theme import BUILTIN_THEMES, Theme
+from textual.widgets import Static
+
+from cpugpu_tui.ui.themes import (
+    DEFAULT_THEME,
+    SERIES_CPU,
+    SERIES_GPU,
+    available,
+    load_themes,
+    shipped_folder,
+    variable_defaults,
+)
+
+SHIPPED, SHIPPED_ERRORS = load_themes(shipped_folder())
+EACH = pytest.mark.parametrize("theme", SHIPPED, ids=lambda theme: theme.name)
+GROUNDS = ("background", "surface", "panel")
+GOOD = 'name = "mine"\nprimary = "#336699"\n'
+
+
+def luminance(colour: Color) -> float:
+    """Relative luminance, WCAG 2.2."""
+    channels = (channel / 255 for channel in (colour.r, colour.g, colour.b))
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: Color, other: Color) -> float:
+    """Contrast ratio, WCAG 2.2: from 1 to 21."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def colours(theme: Theme) -> dict[str, str]:
+    return {**variable_defaults(theme), **theme.to_color_system().generate(), **theme.variables}
+
+
+def shown(theme: Theme, name: str, ground: str) -> float:
+    """Contrast of a colour as it appears on a ground, opacity included."""
+    named = colours(theme)
+    below = Color.parse(named[ground])
+    return contrast(below + Color.parse(named[name]), below)
+
+
+def write(folder: Path, **texts: str) -> Path:
+    for name, text in texts.items():
+        (folder / f"{name}.toml").write_text(text)
+    return folder
+
+
+# ------------------------------------------------------------------ the shipped ones
+
+
+def test_the_formula_is_the_standards() -> None:
+    assert contrast(Color.parse("#000"), Color.parse("#fff")) == pytest.approx(21)
+    assert contrast(Color.parse("#777777"), Color.parse("#ffffff")) == pytest.approx(4.48, abs=0.005)
+
+
+def test_every_shipped_file_loads_and_the_default_is_among_them() -> None:
+    assert SHIPPED_ERRORS == []
+    assert len(SHIPPED) == len(list(shipped_folder().glob("*.toml"))) >= 3
+    assert {DEFAULT_THEME, "paper", "cvd-safe"} <= {theme.name for theme in SHIPPED}
+
+
+@EACH
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_text_can_be_read(theme: Theme, ground: str) -> None:
+    for name in ("foreground", "foreground-muted", "text-success", "text-warning", "text-error", "text-accent"):
+        assert shown(theme, name, ground) >= 4.5, name
+
+
+@EACH
+def test_text_can_be_read_under_the_cursor_and_in_the_footer(theme: Theme) -> None:
+    pairs = [
+        ("block-cursor-foreground", "block-cursor-background"),
+        ("block-cursor-blurred-foreground", "block-cursor-blurred-background"),
+        ("footer-key-foreground", "footer-background"),
+        ("footer-description-foreground", "footer-background"),
+    ]
+    for name, ground in pairs:
+        assert shown(theme, name, ground) >= 4.5, name
+
+
+@EACH
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_series_can_be_seen_and_every_theme_names_them(theme: Theme, ground: str) -> None:
+    for name in (SERIES_CPU, SERIES_GPU):
+        assert name in theme.variables
+        assert shown(theme, name, ground) >= 3, name
+
+
+@pytest.mark.parametrize("theme", BUILTIN_THEMES.values(), ids=lambda theme: theme.name)
+def test_series_can_be_seen_in_textuals_own_themes(theme: Theme) -> None:
+    if theme.ansi:
+        assert all(Color.parse(colour).ansi is not None for colour in variable_defaults(theme).values())
+        return
+    for ground in GROUNDS:
+        assert min(shown(theme, SERIES_CPU, ground), shown(theme, SERIES_GPU, ground)) >= 3, ground
+
+
+# Machado, Oliveira, Fernandes 2009, severity 1.0, for linear RGB.
+COLOUR_BLIND = {
+    "protan": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deutan": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "tritan": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+}
+
+
+def as_seen(colour: Color, matrix: Iterable[Iterable[float]]) -> Color:
+    linear = [(channel / 255) ** 2.2 for channel in (colour.r, colour.g, colour.b)]
+    mixed = [sum(weight * channel for weight, channel in zip(row, linear, strict=True)) for row in matrix]
+    return Color(*(round(255 * min(max(channel, 0.0), 1.0) ** (1 / 2.2)) for channel in mixed))
+
+
+def difference(one: Color, other: Color) -> float:
+    """CIE76: 2.3 is just noticeable."""
+    return sum((a - b) ** 2 for a, b in zip(lab(one), lab(other), strict=True)) ** 0.5
+
+
+def lab(colour: Color) -> tuple[float, float, float]:
+    r, g, b = ((channel / 255) ** 2.2 for channel in (colour.r, colour.g, colour.b))
+    x = (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505
+    y = 0.2126 * r + 0.7152 * g + 0.0722 * b
+    z = (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089
+    fx, fy, fz = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (x, y, z))
+    return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
+
+
+@EACH
+@pytest.mark.parametrize("sight", COLOUR_BLIND)
+def test_cpu_and_gpu_differ_for_every_kind_of_sight(theme: Theme, sight: str) -> None:
+    cpu, gpu = (as_seen(Color.parse(theme.variables[name]), COLOUR_BLIND[sight]) for name in (SERIES_CPU, SERIES_GPU))
+    assert difference(cpu, gpu) >= 30
+
+
+@pytest.mark.parametrize("sight", COLOUR_BLIND)
+def test_good_warning_and_bad_differ_for_every_kind_of_sight_in_the_safe_theme(sight: str) -> None:
+    theme = next(theme for theme in SHIPPED if theme.name == "cvd-safe")
+    named = (theme.success, theme.warning, theme.error, theme.variables[SERIES_GPU])
+    good, warning, bad, gpu = (as_seen(Color.parse(str(colour)), COLOUR_BLIND[sight]) for colour in named)
+    for one, other in ((good, warning), (good, bad), (warning, bad), (bad, gpu)):
+        assert difference(one, other) >= 20
+
+
+class Painted(App[None]):
+    CSS = f"#cpu {{ color: ${SERIES_CPU}; }} #gpu {{ color: ${SERIES_GPU}; background: $panel; }}"
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return variable_defaults(self.current_theme)
+
+    def compose(self) -> ComposeResult:
+        yield Static("cpu", id="cpu")
+        yield Static("gpu", id="gpu")
+
+
+async def test_every_theme_can_be_applied_to_a_running_app() -> None:
+    app = Painted()
+    async with app.run_test() as pilot:
+        for theme in SHIPPED:
+            app.register_theme(theme)
+        for theme in (*SHIPPED, *BUILTIN_THEMES.values()):
+            app.theme = theme.name
+            await pilot.pause()
+            assert app.query_one("#cpu").styles.color == Color.parse(colours(theme)[SERIES_CPU])
+
+
+# ------------------------------------------------------------------ broken ones
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name = \n", ["not TOML", "line 1"]),
+        ('primary = "#336699"', ["`name` is missing"]),
+        ('name = "mine"', ["`primary` is missing"]),
+        (GOOD + 'primery = "#fff"', ["`primery`", "Did you mean `primary`?"]),
+        (GOOD + 'qqqq = "#fff"', ["`qqqq`", "Remove it."]),
+        (GOOD + 'accent = "blu"', ["`accent`", "'blu'", "not a colour"]),
+        (GOOD + "accent = 7", ["`accent`", "7"]),
+        (GOOD + 'dark = "yes"', ["`dark`", "true or false"]),
+        (GOOD + "text_alpha = 7", ["`text_alpha`", "from 0 to 1"]),
+        (GOOD + "luminosity_spread = nan", ["`luminosity_spread`"]),
+        (GOOD + 'variables = "none"', ["`variables`", "table"]),
+        (GOOD + '[variables]\nseries-cpu = "#12345"', ["`series-cpu`", "'#12345'"]),
+        (GOOD + "[variables]\nseries-cpu = 12345", ["`series-cpu`", "12345"]),
+        (GOOD + '[variables]\nseries-gpux = "#123456"', ["`series-gpux`", "Did you mean `series-gpu`?"]),
+        (GOOD + '[variables]\nblock-cursor-text-style = "fat"', ["`block-cursor-text-style`", "bold"]),
+        ('name = ""\nprimary = "red"', ["`name` is ''"]),
+        ('name = "a,b"\nprimary = "red"', ["`name` is 'a,b'"]),
+    ],
+)
+def test_a_broken_file_is_one_sentence_that_names_file_and_key(tmp_path: Path, text: str, said: list[str]) -> None:
+    themes, errors = load_themes(write(tmp_path, broken=text, fine=GOOD))
+    assert [theme.name for theme in themes] == ["mine"]
+    (error,) = errors
+    for words in (*said, str(tmp_path / "broken.toml")):
+        assert words in str(error)
+    assert error.remedy
+    assert "\n" not in error.message
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "folder.toml").mkdir()
+    (tmp_path / "latin.toml").write_bytes(b'name = "caf\xe9"')
+    (tmp_path / "gone.toml").symlink_to(tmp_path / "nowhere")
+    themes, errors = load_themes(tmp_path)
+    assert themes == []
+    assert [next(n for n in ("folder", "latin", "gone") if n in str(e)) for e in errors] == ["folder", "gone", "latin"]
+
+
+def test_two_files_with_one_name_are_told_apart(tmp_path: Path) -> None:
+    themes, errors = load_themes(write(tmp_path, one=GOOD, two=GOOD))
+    assert len(themes) == 1
+    assert "two.toml" in str(errors[0])
+    assert "'mine'" in str(errors[0])
+
+
+def test_a_folder_that_does_not_exist_has_no_themes(tmp_path: Path) -> None:
+    assert load_themes(tmp_path / "none") == ([], [])
+
+
+def test_a_persons_theme_joins_the_shipped_ones_and_replaces_its_namesake(tmp_path: Path) -> None:
+    write(tmp_path, mine=GOOD, slate='name = "slate"\nprimary = "#ff0000"', broken="name = ")
+    themes, errors = available(tmp_path)
+    by_name = {theme.name: theme for theme in themes}
+    assert [theme.name for theme in themes] == sorted({theme.name for theme in SHIPPED} | {"mine"})
+    assert by_name["slate"].primary == "#ff0000"
+    assert len(errors) == 1
+
+
+@given(
+    st.text(max_size=12)
+    | st.from_regex(r"(#[0-9a-f]{3,8}|[a-z_]{2,8}|rgb\([0-9, ]{5,9}\))( [0-9]{1,3}%)?", fullmatch=True)
+)
+@example("red")
+@example("#fff 50%")
+@example("hsl(20, 50%, 50%) 20%")
+@example("hsl(a,b,c)")
+@example("rgb(1,2,3")
+@example("red; }")
+@example("$primary")
+@example("auto 50%")
+@example("initial")
+def test_what_loads_can_be_applied(value: str) -> None:
+    """A value that loads and does not parse as CSS would end the app when its theme is chosen."""
+    import json
+    from tempfile import TemporaryDirectory
+
+    text = GOOD + f"[variables]\nseries-cpu = {json.dumps(value)}"
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "a.toml").write_text(text, encoding="utf-8", errors="surrogatepass")
+        themes, errors = load_themes(Path(folder))
+    assert len(themes) + len(errors) == 1
+    for theme in themes:
+        sheet = Stylesheet(variables=colours(theme))
+        sheet.add_source("Static { color: $series-cpu; background: $primary; }")
+        sheet.parse()

@@ -1,0 +1,31 @@
+"""Text that strangers chose (process names, users, GPU names), made safe to print on a terminal."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_ESCAPE_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, …: titles, clipboard
+    r"|\x1b[ -/]*[0-~]?"  # everything shorter
+)
+_WHITE = frozenset("\t\n\v\f\r\x85\u2028\u2029")
+
+
+def _kept(character: str) -> str:
+    """Return the character, a space for a line break or tab, nothing for what a terminal would obey."""
+    if character in _WHITE:
+        return " "
+    # C is every kind of control: Cc (C0, C1), Cf (bidi, zero width), Cs (lone surrogates), Co, Cn (no glyph).
+    return "" if unicodedata.category(character).startswith("C") else character
+
+
+def printable(text: str, limit: int = 200) -> str:
+    """Return `text` without escape sequences, control and format characters and lone surrogates.
+
+    At most `limit` characters. Markup of a user interface (`[red]`) is left alone: who draws with markup escapes it.
+    """
+    # Ten limits are read, so that a megabyte of escapes costs nothing and a coloured name is still whole.
+    kept = "".join(map(_kept, _ESCAPE_SEQUENCE.sub("", text[: 10 * limit])))
+    return kept.strip()[:limit].strip()

@@ -1,0 +1,1 @@
+"""The terminal app. Textual is imported here and nowhere else."""

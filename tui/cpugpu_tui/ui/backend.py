@@ -1,0 +1,131 @@
+"""The floors below the app, imported and opened after the first frame: agents, store, telemetry."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from cpugpu_tui.errors import CpuGpuError, StoreError
+from cpugpu_tui.model import Event, Hello, Plan, RunFinished, TelemetryRead
+from cpugpu_tui.ui.options import AppOptions
+
+if TYPE_CHECKING:
+    from cpugpu_tui.runs.launch import Agents
+    from cpugpu_tui.runs.store import Store
+    from cpugpu_tui.telemetry.sampler import Sampler
+
+TELEMETRY_S = 1.0
+"""Seconds between two sweeps."""
+
+
+class RunningSession(Protocol):
+    """What the app asks of `runs.session.Session`."""
+
+    notice: str | None
+
+    @property
+    def series_id(self) -> str:
+        """Series of the run."""
+
+    def run(self, deliver: Callable[[Event], None]) -> RunFinished:
+        """Run to the end; blocks."""
+
+    def stop(self) -> None:
+        """Stop after the block."""
+
+    def kill(self) -> None:
+        """Stop at once."""
+
+    def pause(self) -> None:
+        """Pause between half-rounds."""
+
+    def resume(self) -> None:
+        """Go on."""
+
+    def add_telemetry(self, event: TelemetryRead) -> None:
+        """Make a reading an event of the run."""
+
+
+class Backend:
+    """Opens what a run needs. `open` and `session` are called on threads, never on the app's."""
+
+    def __init__(self, options: AppOptions) -> None:
+        """Take note; nothing is imported or opened before `open`."""
+        self._options = options
+        self._agents: Agents | None = None
+        self._store: Store | None = None
+        self._sampler: Sampler | None = None
+
+    def open(
+        self,
+        on_agent: Callable[[Hello | CpuGpuError], None],
+        on_telemetry: Callable[[TelemetryRead], None],
+        on_notice: Callable[[str], None],
+    ) -> None:
+        """Start telemetry, the standby agent, and open the store, in this order; returns when all are on their way.
+
+        Raises:
+            CpuGpuError: the interpreter does not exist.
+        """
+        from cpugpu_tui.runs.launch import Agents
+        from cpugpu_tui.telemetry.sampler import Sampler
+
+        options = self._options
+        self._agents = agents = Agents(options.python, options.worker, simulated=options.request.simulation is not None)
+        agents.on_ready = on_agent
+        self._sampler = Sampler(TELEMETRY_S, on_telemetry, agents.pids)
+        self._sampler.start()
+        if options.save:
+            try:
+                self._store = self._open_store()
+            except StoreError as error:
+                on_notice(f"Not saved: {error}")
+        else:
+            on_notice("not saved")
+        agents.prepare()
+
+    def _open_store(self) -> Store:
+        from cpugpu_tui.runs import paths
+        from cpugpu_tui.runs.store import Store
+
+        path = paths.database_path(self._options.database)
+        return Store.open(path, create_parents=path == paths.default_database_path())
+
+    def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
+        """Return a run that has not begun."""
+        from cpugpu_tui.runs.session import Session
+
+        assert self._agents is not None
+        return Session(
+            plan, self._agents, self._store, series_id, case_timeout_s, facts={"argv": sys.argv[1:], "face": "app"}
+        )
+
+    @property
+    def store_notice(self) -> str | None:
+        """Why an open database takes nothing, if that is so."""
+        return self._store.notice if self._store is not None else None
+
+    def prepare(self) -> None:
+        """Start the next standby agent: between runs only, importing torch takes a core for a second."""
+        if self._agents is not None:
+            self._agents.prepare()
+
+    def suspend(self) -> None:
+        """Stop the agents where they are."""
+        if self._agents is not None:
+            self._agents.suspend()
+
+    def resume(self) -> None:
+        """Let the agents go on."""
+        if self._agents is not None:
+            self._agents.resume()
+
+    def close(self) -> None:
+        """End telemetry and agents, close the store."""
+        if self._sampler is not None:
+            self._sampler.stop()
+        if self._agents is not None:
+            self._agents.close()
+        if self._store is not None:
+            self._store.close()

@@ -1,0 +1,138 @@
+"""Between the threads of a run and the app: collects events, tells the app when it may show them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from textual.message import Message
+
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model import Event, Gap, Hello, Plan, RunFinished, RunStarted, TelemetryRead
+from cpugpu_tui.ui.backend import Backend, RunningSession
+from cpugpu_tui.ui.messages import AgentReported, NoticeGiven, RunAdvanced, SeriesEnded, TelemetryArrived
+
+
+class Bridge:
+    """Owns the session of the run. Threads come in through it and leave messages, never anything else."""
+
+    def __init__(self, backend: Backend, post: Callable[[Message], bool]) -> None:
+        """Post messages with `post`, which must be safe to call from any thread and must not block."""
+        self._backend = backend
+        self._post = post
+        self._lock = threading.Lock()
+        self._events: list[Event] = []
+        self._session: RunningSession | None = None
+        self._streaming = False
+        self._stop = False
+        self.repeat_number = 1
+        """Which run of its series is going on."""
+
+    # ---------------------------------------------------------------- on worker threads
+
+    def open(self) -> None:
+        """Open everything that a run needs. Body of the worker thread `open`."""
+        try:
+            self._backend.open(self._agent_reported, self._telemetry_read, self._notice)
+        except CpuGpuError as error:
+            self._post(AgentReported(error))
+        if notice := self._backend.store_notice:
+            self._notice(notice)
+
+    def run_series(self, plan: Plan, repeats: int, case_timeout_s: float | None) -> None:
+        """Run a plan so many times in one series. Body of the worker thread `run`."""
+        series_id: str | None = None
+        try:
+            for number in range(1, repeats + 1):
+                session = self._backend.session(plan, series_id, case_timeout_s)
+                series_id = session.series_id
+                with self._lock:
+                    self._session, self.repeat_number = session, number
+                    stopped = self._stop
+                if stopped or not self._run_one(session):
+                    break
+        finally:
+            with self._lock:
+                self._session, self._streaming, self._stop = None, False, False
+            self._post(SeriesEnded())
+
+    def _run_one(self, session: RunningSession) -> bool:
+        """Run once; return whether the series goes on."""
+        finished = session.run(self._deliver)
+        if session.notice:
+            self._notice(session.notice)
+        if not self._stop:
+            self._prepare()
+        return finished.status == "done" and not self._stop
+
+    def _prepare(self) -> None:
+        try:
+            self._backend.prepare()
+        except CpuGpuError as error:
+            self._post(AgentReported(error))
+
+    def _deliver(self, event: Event) -> None:
+        with self._lock:
+            self._events.append(event)
+            self._streaming = not isinstance(event, RunFinished)
+        if isinstance(event, (Gap, RunStarted, RunFinished)):
+            self._post(RunAdvanced(self.take()))
+
+    def _telemetry_read(self, read: TelemetryRead) -> None:
+        """Hand a reading to the run, whose next gap shows it; without a run, to the app at once."""
+        with self._lock:
+            session, streaming = self._session, self._streaming
+        if session is not None:
+            session.add_telemetry(read)
+        if not streaming:
+            self._post(TelemetryArrived(read))
+
+    def _agent_reported(self, outcome: Hello | CpuGpuError) -> None:
+        self._post(AgentReported(outcome))
+
+    def _notice(self, text: str) -> None:
+        self._post(NoticeGiven(text))
+
+    # ---------------------------------------------------------------- on the app's thread
+
+    def take(self) -> tuple[Event, ...]:
+        """Return the events that came since the last call, and forget them."""
+        with self._lock:
+            events, self._events = self._events, []
+        return tuple(events)
+
+    def stop(self) -> None:
+        """Stop run and series after the block in flight."""
+        with self._lock:
+            self._stop, session = True, self._session
+        if session is not None:
+            session.stop()
+
+    def kill(self) -> None:
+        """Stop run and series at once; finished cases are saved."""
+        with self._lock:
+            self._stop, session = True, self._session
+        if session is not None:
+            session.kill()
+
+    def pause(self) -> None:
+        """Pause the run between half-rounds."""
+        if (session := self._session) is not None:
+            session.pause()
+
+    def resume(self) -> None:
+        """Let the run go on."""
+        if (session := self._session) is not None:
+            session.resume()
+
+    def suspend_agents(self) -> None:
+        """Stop the agents where they are: the app is being suspended."""
+        self._backend.suspend()
+
+    def resume_agents(self) -> None:
+        """Let the agents go on."""
+        self._backend.resume()
+
+    def close(self) -> None:
+        """End everything; waits for it."""
+        self._backend.close()

@@ -1,0 +1,119 @@
+"""Everything a key can do, in one table: bindings, footer, help screen and the README's table come from here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from textual.binding import Binding
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What decides which commands are possible and what they are called now."""
+
+    live: bool = False
+    """A run is going on (its agent may still be starting)."""
+    paused: bool = False
+    stopping: bool = False
+    """The person pressed stop once and the block has not ended yet."""
+    ran: bool = False
+    """A run's rows are on the screen."""
+
+
+def _always(_: Situation) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Command:
+    """One thing a person can do."""
+
+    id: str
+    """Name in a keymap; never changes."""
+    keys: tuple[str, ...]
+    """Keys as Textual names them (`slash` may be written `/`); the first is shown."""
+    label: str
+    """One or two words for the footer."""
+    help: str
+    """One sentence for the help screen and the README."""
+    action: str | None
+    """Action of the app; None where the widget with the focus or Textual itself answers the key."""
+    footer: bool = False
+    """Whether the footer names it; seven fit into 80 columns."""
+    possible: Callable[[Situation], bool] = _always
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "run", ("r",), "Run", "Run what is highlighted, and run it again.", "run", True,
+        lambda s: not s.live,
+    ),
+    Command(
+        "pause", ("space",), "Pause", "Pause the run after the block in flight, and resume it.", "pause", True,
+        lambda s: s.live and not s.stopping,
+    ),
+    Command(
+        "stop", ("x",), "Stop", "Stop after the block in flight; pressed twice, at once.", "stop", True,
+        lambda s: s.live,
+    ),
+    Command("open", ("enter",), "Open", "Open the detail of a row, or the parameters of a workload.", None),
+    Command("back", ("escape",), "Back", "Close what is open: a screen, the filter, the zoom.", "close"),
+    Command(
+        "filter", ("/",), "Filter", "Show only the rows whose name or verdict holds what you type.", "filter", True,
+        lambda s: s.ran,
+    ),
+    Command("next-pane", ("tab",), "Next pane", "Go to the next pane; shift+tab goes back.", None),
+    Command("zoom", ("z",), "Zoom", "Give the pane with the focus the whole screen, and take it back.", "zoom", True),
+    Command("next-theme", ("t",), "Theme", "Change to the next theme.", "next_theme", True),
+    Command("choose-theme", ("T",), "Themes", "List the themes with a preview.", "choose_theme"),
+    Command("help", ("?",), "Help", "Explain the pane with the focus, and list all keys.", "help", True),
+    Command("suspend", ("ctrl+z",), "Suspend", "Suspend app and run; fg brings both back.", "suspend_process"),
+    Command("quit", ("q", "ctrl+c"), "Quit", "Quit; asks only during a run.", "leave"),
+)  # fmt: skip
+"""Every command, in the order in which help lists them."""
+
+MOVES = "j k g G and the arrows move in every list."
+"""What the lists answer by themselves."""
+
+
+def bindings() -> list[Binding]:
+    """Return Textual's bindings for the commands that the app answers."""
+    return [
+        Binding(key, command.action, command.label, id=command.id if key == command.keys[0] else None, show=False)
+        for command in COMMANDS
+        if command.action is not None
+        for key in command.keys
+    ]
+
+
+def command_of(action: str) -> Command | None:
+    """Return the command whose action this is; None for Textual's own actions."""
+    return next((command for command in COMMANDS if command.action == action), None)
+
+
+def label(command: Command, situation: Situation) -> str:
+    """Return what the command is called now: a label follows the state."""
+    if command.id == "run" and situation.ran:
+        return "Run again"
+    if command.id == "pause" and situation.paused:
+        return "Resume"
+    if command.id == "stop" and situation.stopping:
+        return "Stop now"
+    return command.label
+
+
+def key_name(key: str) -> str:
+    """Return a key as people write it."""
+    return {"escape": "esc"}.get(key, key)
+
+
+def keys_text(command: Command) -> str:
+    """Return all keys of a command, `q, ctrl+c`."""
+    return ", ".join(key_name(key) for key in command.keys)
+
+
+def markdown() -> str:
+    """Return the README's table of keys."""
+    rows = [f"| `{keys_text(command)}` | {command.help} |" for command in COMMANDS]
+    return "\n".join(["| key | does |", "|---|---|", *rows])

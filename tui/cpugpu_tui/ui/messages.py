@@ -1,0 +1,52 @@
+"""What threads tell the app. They post these and touch nothing else."""
+
+from __future__ import annotations
+
+from textual.message import Message
+
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model import Event, Hello, TelemetryRead
+
+
+class RunAdvanced(Message):
+    """A run came to a point at which the screen may show it: its start, a gap, its end."""
+
+    def __init__(self, events: tuple[Event, ...]) -> None:
+        """Carry all events since the last such message, in order."""
+        super().__init__()
+        self.events = events
+
+
+class SeriesEnded(Message):
+    """The worker thread has run all runs of a series, or was stopped; a new one may start."""
+
+
+class TelemetryArrived(Message):
+    """One sweep over the machine. A newer one waiting in the queue replaces it."""
+
+    def __init__(self, read: TelemetryRead) -> None:
+        """Carry the readings."""
+        super().__init__()
+        self.read = read
+
+    def can_replace(self, message: Message) -> bool:
+        """Say whether this message may take the place of `message`."""
+        return isinstance(message, TelemetryArrived)
+
+
+class AgentReported(Message):
+    """The standby agent said hello, or why it cannot."""
+
+    def __init__(self, outcome: Hello | CpuGpuError) -> None:
+        """Carry what it said."""
+        super().__init__()
+        self.outcome = outcome
+
+
+class NoticeGiven(Message):
+    """Something the person should know all the time, such as `not saved`."""
+
+    def __init__(self, text: str) -> None:
+        """Carry one sentence."""
+        super().__init__()
+        self.text = text

@@ -1,0 +1,42 @@
+"""What the app is started with, and what it leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.runs.state import RunState
+
+
+@dataclass(frozen=True)
+class AppOptions:
+    """The command line of the app."""
+
+    request: PlanRequest = field(default_factory=PlanRequest)
+    """What is highlighted at the start."""
+    python: str | None = None
+    """Interpreter of the agent; None for this one."""
+    worker: str = "process"
+    """`process` or `thread`."""
+    database: Path | None = None
+    """Database that the person named; None for the default place."""
+    save: bool = True
+    theme: str | None = None
+    """Name of a theme; None for the default."""
+    config_dir: Path | None = None
+    """Folder whose `themes` are the person's own."""
+    log_path: Path | None = None
+    """File for what libraries print while the screen is ours; None for the default place."""
+
+
+@dataclass(frozen=True)
+class AppResult:
+    """What a person takes along."""
+
+    run: RunState
+    """The last run; without rows if none was started."""
+    number: int | None
+    """Its number in the database, None if it is not saved."""
+    exit_code: int = 0
+    """129 or 143 after a signal, 1 after a crash of the app."""

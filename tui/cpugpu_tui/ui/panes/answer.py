@@ -1,0 +1,60 @@
+"""The answer in one sentence, or what to do to get one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.geometry import Size
+
+from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import PicturePane, wrapped
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import Spans
+
+
+class AnswerPane(PicturePane):
+    """One to three lines under the table."""
+
+    def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
+        """Return the sentences, cut at the pane's height."""
+        return answer_lines(picture, size.width, max(size.height, 1), self.glyphs)
+
+
+def answer_lines(picture: Picture, width: int, height: int, glyphs: Glyphs) -> list[Spans]:
+    """Return at most `height` lines: a failure comes first, then the answer, then what to press."""
+    lines: list[Spans] = []
+    for text, role in _sentences(picture, glyphs):
+        if len(lines) < height:
+            lines += wrapped(text, width, role, lines=height - len(lines))
+    return lines + [()] * (height - len(lines))
+
+
+def _sentences(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
+    run, situation = picture.run, picture.situation
+    sentences: list[tuple[str, str]] = []
+    if picture.problem is not None:
+        sentences.append((f"{glyphs.no} {picture.problem.title}: {picture.problem}", "bad"))
+    if run.finished is not None and run.finished.message and not situation.live:
+        text = f"{run.finished.message} {run.finished.remedy}".strip()
+        sentences.append((text, "bad" if run.status == "failed" else "warn"))
+    if run.answer:
+        sentences.append((run.answer, "strong"))
+        if off := clock_sentence(run, glyphs):
+            sentences.append((off, "muted"))
+    elif situation.live:
+        sentences.append(("The answer comes with the first row that both devices have run.", "muted"))
+    elif not situation.ran:
+        name = "+".join(picture.request.names)
+        sentences.append((f"Press r to run {name}: from which size on is the GPU faster here?", "strong"))
+        sentences.append(("Up and down choose another workload, enter changes its parameters, ? explains.", "muted"))
+    return sentences
+
+
+def clock_sentence(run: RunState, glyphs: Glyphs) -> str:
+    """Return by how much the publication's clock would have been wrong at worst; empty where it was about right."""
+    factors = [(row.naive_factor, row.case.size) for row in run.rows.values() if row.naive_factor is not None]
+    factor, size = max(factors, default=(1.0, 0))
+    if factor < 2:
+        return ""
+    return f"The publication's clock, as written, would show times too short by {glyphs.times}{factor:.3g} at {size:,}."

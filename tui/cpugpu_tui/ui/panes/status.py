@@ -1,0 +1,130 @@
+"""The status line: what runs, how far it is, how long it takes, and in which interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.geometry import Size
+
+from cpugpu_tui.analysis.quantities import duration, size_text
+from cpugpu_tui.model import Progressed
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import PicturePane
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import Spans, plain, width_of
+
+LONG_STEP_S = 2.0
+"""An operation longer than this has its own clock in the line, which then moves once a second."""
+
+
+class StatusPane(PicturePane):
+    """One line at the top."""
+
+    def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
+        """Return the line: what must be said left, where it runs right, as far as both fit."""
+        return (status_line(picture, size.width, self.glyphs),)
+
+
+def status_line(picture: Picture, width: int, glyphs: Glyphs) -> Spans:
+    """Return the status line, exactly `width` cells wide unless the left side alone is wider."""
+    left = _joined([tags(picture), _doing(picture, glyphs), _step(picture, glyphs), _notice(picture, glyphs)])
+    for right in (*_places(picture, glyphs), ""):
+        room = width - width_of(left) - len(right)
+        if room >= 2 or not right:
+            return (*left, (" " * max(room, 0), "text"), (right, "muted"))
+    return left
+
+
+def tags(picture: Picture) -> Spans:
+    """Return what must never be overlooked about the numbers."""
+    spans: list[tuple[str, str]] = []
+    if picture.simulated:
+        spans += [(" SIMULATED ", "tag")]
+    if picture.worker != "process":
+        spans += [(f" worker: {picture.worker} ", "tag")]
+    return tuple(spans)
+
+
+def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
+    """Return the name of the run with its progress, or that nothing runs."""
+    run, situation = picture.run, picture.situation
+    name = run.run.plan.name if run.run is not None else "+".join(picture.request.names)
+    total = len(run.rows)
+    if picture.quitting:
+        return (("quitting: the run is being stopped", "strong"),)
+    if situation.live and (run.run is None or run.finished is not None):
+        return ((f"{name} ", "title"), ("starting" if picture.agent_ready else "starting the agent", "text"))
+    if situation.live:
+        state = "stopping" if situation.stopping else "paused" if situation.paused else ""
+        series = f"run {picture.repeat_number} of {picture.repeats}" if picture.repeats > 1 else ""
+        left = _time_left(picture) if not state else ""
+        return (
+            (f"{name} ", "title"),
+            (f"{run.settled}/{total}", "strong"),
+            *((f" {glyphs.dot} {part}", "warn" if part == state else "text") for part in (state, left, series) if part),
+        )
+    if run.finished is not None:
+        words = {"done": (glyphs.yes, "good"), "stopped": (glyphs.dot, "warn")}
+        glyph, role = words.get(run.status, (glyphs.no, "bad"))
+        number = f" {glyphs.dot} run {run.run.number}" if run.run is not None and run.run.number is not None else ""
+        failed = f" {glyphs.dot} {run.failed} failed" if run.failed else ""
+        return (
+            (f"{name} ", "title"),
+            (f"{glyph} {run.status}", role),
+            (f" {run.settled}/{total}{failed}{number}", "text"),
+        )
+    if picture.problem is not None and not picture.agent_ready:
+        return (("cpugpu-tui ", "title"), ("cannot run", "bad"))
+    return (("cpugpu-tui ", "title"), ("ready" if picture.agent_ready else "starting the agent", "muted"))
+
+
+def _time_left(picture: Picture) -> str:
+    current = picture.run.current
+    if current is None or current.seconds_left is None:
+        return ""
+    return f"{duration(current.seconds_left - picture.step_s)} left"
+
+
+def _step(picture: Picture, glyphs: Glyphs) -> Spans:
+    """Return what the agent is doing, with its own clock when it takes long."""
+    current = picture.run.current
+    if current is None or not picture.situation.live or picture.situation.paused or picture.situation.stopping:
+        return ()
+    clock = ""
+    if picture.step_s >= LONG_STEP_S or (current.estimate_s or 0) >= LONG_STEP_S:
+        of = f" of about {duration(current.estimate_s)}" if current.estimate_s else ""
+        clock = f" {duration(picture.step_s)}{of}"
+    return ((f"{glyphs.dot} {step_text(picture, current)}{clock}", "muted"),)
+
+
+def step_text(picture: Picture, current: Progressed) -> str:
+    """Return `matmul 512 GPU round 3`."""
+    row = picture.run.rows.get(current.case)
+    case = f"{row.case.workload} {size_text(row.case.size)}" if row is not None else current.case
+    device = {"": "", "cpu": " CPU"}.get(current.device, " GPU")
+    name = "round" if current.phase == "gap" else current.phase
+    phase = f"{name} {current.round_index}" if current.round_index else name
+    return f"{case}{device} {phase}"
+
+
+def _notice(picture: Picture, glyphs: Glyphs) -> Spans:
+    return ((f"{glyphs.dot} ", "muted"), (picture.notice, "warn")) if picture.notice else ()
+
+
+def _places(picture: Picture, glyphs: Glyphs) -> list[str]:
+    """Return interpreter and torch build, longest form first."""
+    environment = (picture.run.run.environment if picture.run.run is not None else None) or picture.environment
+    torch, python = environment.get("torch"), environment.get("python")
+    if not torch:
+        return []
+    short = f"torch {torch}"
+    return [f"{short} {glyphs.dot} python {python}", short] if python else [short]
+
+
+def _joined(parts: Sequence[Spans]) -> Spans:
+    """Return the parts that are not empty with a space between them."""
+    joined: list[tuple[str, str]] = []
+    for part in parts:
+        if plain(part):
+            joined += [(" ", "text"), *part] if joined else [*part]
+    return tuple(joined)

@@ -1,0 +1,209 @@
+"""What can be run: presets and workloads, with what the publication claimed and the parameters in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.message import Message
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from cpugpu_tui.analysis.quantities import size_text
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.runs.planning import PlanRequest, build_plan
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import Lines, PicturePane, wrapped
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.workloads import PRESETS, catalogue
+
+NAMES_ONLY_WIDTH = 60
+"""A pane narrower than this lists names alone."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the list."""
+
+    request: PlanRequest
+    """What `r` runs while it is highlighted."""
+    summary: str
+    claim: str = ""
+    """What the publication said."""
+
+    @property
+    def name(self) -> str:
+        """Its names, as on the command line."""
+        return "+".join(self.request.names)
+
+
+def entries(asked: PlanRequest) -> dict[str, Entry]:
+    """Return what can be run, by name; a combination asked for on the command line comes first."""
+    known = {preset.name: Entry(replace(_bare(asked), names=(preset.name,)), preset.summary, preset.claim)
+             for preset in PRESETS.values()}  # fmt: skip
+    for info in catalogue():
+        entry = Entry(replace(_bare(asked), names=(info.name,)), info.summary)
+        known.setdefault(info.name, entry)
+    own = Entry(asked, "as asked for on the command line")
+    if own.name in known:
+        return {**known, own.name: replace(known[own.name], request=asked)}
+    return {own.name: own, **known}
+
+
+def _bare(asked: PlanRequest) -> PlanRequest:
+    """Return what of a command line holds for every entry: where it runs, not what."""
+    return PlanRequest(devices=asked.devices, threads=asked.threads, simulation=asked.simulation, gaps=asked.gaps)
+
+
+class WorkloadPane(Vertical):
+    """The list, and below or beside it what is highlighted."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "cursor(1)", show=False),
+        Binding("k", "cursor(-1)", show=False),
+    ]
+
+    class Highlighted(Message):
+        """Another entry is highlighted."""
+
+        def __init__(self, request: PlanRequest) -> None:
+            """Carry what `r` runs now."""
+            super().__init__()
+            self.request = request
+
+    class Opened(Message):
+        """The person wants to change the parameters of an entry."""
+
+        def __init__(self, entry: Entry) -> None:
+            """Carry the entry."""
+            super().__init__()
+            self.entry = entry
+
+    def __init__(self, asked: PlanRequest, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
+        """List everything, highlight what was asked for."""
+        super().__init__(id=id)
+        self._entries = entries(asked)
+        self._first = "+".join(asked.names)
+        self._names_only: bool | None = None
+        self._glyphs = glyphs
+
+    def compose(self) -> ComposeResult:
+        """Yield the list and the description."""
+        yield Lines(id="which")
+        yield OptionList(*(Option(entry.name) for entry in self._entries.values()), markup=False, compact=True)
+        yield ParametersPane(self._glyphs, id="parameters")
+
+    def on_mount(self) -> None:
+        """Highlight what was asked for."""
+        self.options.highlighted = list(self._entries).index(self._first)
+
+    def on_resize(self) -> None:
+        """Say as much per line as there is room for."""
+        self._relabel(names_only=self.size.width < NAMES_ONLY_WIDTH)
+
+    @property
+    def options(self) -> OptionList:
+        """The list."""
+        return self.query_one(OptionList)
+
+    @property
+    def entry(self) -> Entry:
+        """What is highlighted."""
+        return list(self._entries.values())[self.options.highlighted or 0]
+
+    def change(self, request: PlanRequest) -> None:
+        """Give the highlighted entry other parameters."""
+        name = self.entry.name
+        self._entries[name] = replace(self._entries[name], request=request)
+        self.post_message(self.Highlighted(request))
+
+    def show_picture(self, picture: Picture) -> None:
+        """Show the parameters of what is highlighted."""
+        index = list(self._entries).index(self.entry.name)
+        which = (("Workload ", "muted"), (f"{index + 1}/{len(self._entries)} ", "muted"))
+        self.query_one("#which", Lines).show([which])
+        pane = self.query_one(ParametersPane)
+        pane.entry = self.entry
+        pane.show_picture(picture)
+
+    def action_cursor(self, step: int) -> None:
+        """Move the highlight."""
+        if step > 0:
+            self.options.action_cursor_down()
+        else:
+            self.options.action_cursor_up()
+
+    @on(OptionList.OptionHighlighted)
+    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        event.stop()
+        self.post_message(self.Highlighted(self.entry.request))
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.post_message(self.Opened(self.entry))
+
+    def _relabel(self, *, names_only: bool) -> None:
+        """Write the lines of the list: in a narrow column the description below says the rest."""
+        if names_only == self._names_only:
+            return
+        self._names_only = names_only
+        for index, entry in enumerate(self._entries.values()):
+            about = "" if names_only else f" {entry.claim or entry.summary}"
+            prompt = Text.assemble(f"{entry.name:<14}", (about, "dim"))
+            self.options.replace_option_prompt_at_index(index, prompt)
+
+
+class ParametersPane(PicturePane):
+    """What is highlighted, in words: the claim, and how it would run."""
+
+    entry: Entry | None = None
+
+    def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
+        """Return the claim and the parameters."""
+        del picture
+        return parameter_lines(self.entry, size.width, size.height) if self.entry is not None else ()
+
+
+def parameter_lines(entry: Entry, width: int, height: int) -> list[Spans]:
+    """Return what runs, what the publication claimed, and the parameters; those alone where there are few lines."""
+    lines = wrapped(entry.summary, width)
+    if entry.claim:
+        lines += [(), *wrapped(entry.claim, width, "muted")]
+    lines.append(())
+    try:
+        facts = plan_facts(entry.request)
+    except UsageError as error:
+        return [*lines, *wrapped(str(error), width, "bad")]
+    pairs: list[Spans] = [((f"{label:<9}", "muted"), (text, "text")) for label, text in facts.items()]
+    return pairs if height < len(lines) + len(pairs) else lines + pairs
+
+
+def plan_facts(request: PlanRequest) -> Mapping[str, str]:
+    """Return the parameters of a request as label and text.
+
+    Raises:
+        UsageError: the request makes no plan.
+    """
+    plan = build_plan(request)
+    sizes = [case.size for case in plan.cases]
+    span = f", size {size_text(min(sizes))} to {size_text(max(sizes))}"
+    facts = {
+        "cases": f"{len(sizes)}{span}",
+        "dtype": ", ".join(dict.fromkeys(case.dtype for case in plan.cases)),
+        "threads": ", ".join(dict.fromkeys(str(case.threads or "all") for case in plan.cases)),
+        "devices": ", ".join(plan.devices),
+    }  # fmt: skip
+    if request.repeat > 1:
+        facts["repeats"] = str(request.repeat)
+    if plan.max_seconds:
+        facts["at most"] = f"{plan.max_seconds:g} s"
+    return facts

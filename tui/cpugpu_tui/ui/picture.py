@@ -1,0 +1,44 @@
+"""All that the screen shows, as one immutable value: panes are pure functions of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.runs.state import RunState, TelemetryState
+from cpugpu_tui.ui.commands import Situation
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The app at one moment."""
+
+    run: RunState = field(default_factory=RunState)
+    telemetry: TelemetryState = field(default_factory=TelemetryState)
+    situation: Situation = field(default_factory=Situation)
+    request: PlanRequest = field(default_factory=PlanRequest)
+    """What `r` would run now."""
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    """The standby agent's facts; empty until it has said hello."""
+    agent_ready: bool = False
+    problem: CpuGpuError | None = None
+    """Why nothing can be run, or why the last wish was refused."""
+    notice: str | None = None
+    """What the person should know all the time, such as `not saved`."""
+    worker: str = "process"
+    """`process` or `thread`."""
+    repeat_number: int = 1
+    """Which run of its series this is, from 1."""
+    repeats: int = 1
+    """Runs of the series."""
+    step_s: float = 0.0
+    """How long the current operation has been going on, as far as the app knows."""
+    quitting: bool = False
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the numbers are, or would be, made up."""
+        return self.run.simulated or self.request.simulation is not None

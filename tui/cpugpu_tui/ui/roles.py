@@ -1,0 +1,41 @@
+"""Text with roles instead of colours: what a piece of text is; the theme says how that looks."""
+
+from __future__ import annotations
+
+from rich.style import Style
+from rich.text import Text
+from textual.widget import Widget
+
+Spans = tuple[tuple[str, str], ...]
+"""A line: pairs of text and role. Plain data, so that the functions that write lines need no widget."""
+
+ROLES = (
+    "text", "muted", "strong", "title", "cpu", "gpu", "good", "warn", "bad", "key", "tag", "stale", "chosen"
+)  # fmt: skip
+"""All roles; `app.tcss` has a rule `.role--NAME` for each."""
+
+ROLE_CLASSES = {f"role--{role}" for role in ROLES}
+"""For a widget's COMPONENT_CLASSES."""
+
+
+def role_style(widget: Widget, role: str) -> Style:
+    """Return how a role looks on this widget; it must have `ROLE_CLASSES` among its COMPONENT_CLASSES."""
+    return widget.get_component_rich_style(f"role--{role}", partial=True)
+
+
+def width_of(spans: Spans) -> int:
+    """Return the cells a line takes."""
+    return sum(Text(text).cell_len for text, _ in spans)
+
+
+def plain(spans: Spans) -> str:
+    """Return a line's text without its roles."""
+    return "".join(text for text, _ in spans)
+
+
+def rich_text(widget: Widget, spans: Spans) -> Text:
+    """Return a line as rich text in the widget's styles. Nothing in it is read as markup."""
+    text = Text(no_wrap=True, overflow="ellipsis", end="")
+    for piece, role in spans:
+        text.append(piece, role_style(widget, role))
+    return text

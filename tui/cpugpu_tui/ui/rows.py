@@ -1,0 +1,200 @@
+"""From a row of the run to the cells of the table: pure functions, no widget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cpugpu_tui.analysis.quantities import US, Unit, percent, significant, size_text, unit_for
+from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED
+from cpugpu_tui.model import COLD_START, DEVICE, Case
+from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.ui.glyphs import Glyphs, trend_text
+from cpugpu_tui.ui.roles import Spans
+
+CASE, CPU, GPU, SPEEDUP, PLUS_MINUS, VERDICT, KERNEL, COLD, WRITTEN, ROUNDS = (
+    "case", "cpu", "gpu", "speedup", "plus_minus", "verdict", "kernel", "cold", "written", "rounds"
+)  # fmt: skip
+"""Keys of the columns."""
+
+ROUND_RANGE = 0.1
+"""A round's bar spans ±10 % about the median of its device: quiet machines draw a level line."""
+
+VERDICT_WORDS = {GPU_WINS: "GPU", CPU_WINS: "CPU", TIE: "tie", UNDECIDED: "undecided", TOO_FEW: "few rounds"}
+FAILURE_WORDS = {"oom": "no memory", "unsupported": "unsupported", "mismatch": "mismatch", "error": "error",
+                 "timeout": "timeout", "crashed": "crashed", "skipped": "skipped"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is the same for every row of a run."""
+
+    unit: Unit
+    """Of all latency columns, so that CPU and GPU can be compared by eye."""
+    varying: frozenset[str]
+    """Fields of `Case` that differ between the cases; the others are not repeated in every row."""
+    glyphs: Glyphs
+    rounds_width: int
+    """Cells of the sparkline column."""
+    cpu_only: bool = False
+
+
+def look_of(run: RunState, glyphs: Glyphs, rounds_width: int) -> Look:
+    """Return how a run's rows look. The unit comes from the first row that has a time, and so stays for the run."""
+    cases = run.run.plan.cases if run.run is not None else ()
+    return Look(
+        unit=unit_of(run.rows.values()),
+        varying=frozenset(
+            name
+            for name in ("workload", "variant", "dtype", "threads")
+            if len({getattr(case, name) for case in cases}) > 1
+        ),
+        glyphs=glyphs,
+        rounds_width=rounds_width,
+        cpu_only=bool(run.devices) and run.gpu is None,
+    )
+
+
+def unit_of(rows: Iterable[Row]) -> Unit:
+    """Return the unit that the first row with a time asks for; microseconds before there is one."""
+    for row in rows:
+        for times in row.times.values():
+            if times.latency_ns is not None:
+                return unit_for(times.latency_ns)
+    return US
+
+
+def case_text(case: Case, varying: frozenset[str]) -> str:
+    """Return what tells a case from its neighbours: `matmul 512`, `vector-dot 1M dot`."""
+    parts = [case.workload, size_text(case.size)]
+    if "variant" in varying:
+        parts.append(case.variant)
+    if "dtype" in varying:
+        parts.append(case.dtype)
+    if "threads" in varying:
+        parts.append(f"{case.threads or 'all'} threads")
+    return " ".join(parts)
+
+
+def cells(row: Row, look: Look) -> dict[str, Spans]:
+    """Return all cells of a row by column key, as text with roles."""
+    glyphs = look.glyphs
+    comparison = row.comparison
+    known = comparison is not None
+    speedup = significant(comparison.speedup) if comparison is not None else glyphs.none
+    half = comparison.plus_minus if comparison is not None else None
+    role = "strong" if known and _decided(row) else "muted"
+    return {
+        CASE: ((case_text(row.case, look.varying), {"active": "strong", "ok": "text"}.get(row.status, "muted")),),
+        CPU: _latency(row, row.cpu, look, "cpu"),
+        GPU: _latency(row, row.gpu, look, "gpu"),
+        SPEEDUP: (((glyphs.times + speedup) if known else speedup, role),),
+        PLUS_MINUS: ((_half_width(half) if half is not None else glyphs.none, "muted"),),
+        VERDICT: verdict(row, look),
+        KERNEL: _single(row.gpu, DEVICE, look.unit, glyphs),
+        COLD: _single(row.gpu or row.cpu, COLD_START, Unit("ms", 1e6), glyphs),
+        WRITTEN: _written(row, glyphs),
+        ROUNDS: rounds(row, look),
+    }
+
+
+def verdict(row: Row, look: Look) -> Spans:
+    """Return who wins, or what became of the row, by word and glyph."""
+    glyphs = look.glyphs
+    if row.failure is not None:
+        word = FAILURE_WORDS.get(row.failure.kind, row.failure.kind)
+        if row.failure.kind == "skipped":
+            return ((f"{glyphs.dot} {word}", "muted"),)
+        return ((f"{glyphs.no} {word}", "bad"),)
+    comparison = row.comparison
+    if comparison is None or comparison.verdict == TOO_FEW:
+        if row.status == "active":
+            return _progress(row)
+        if row.status == "pending":
+            return ((glyphs.dot, "muted"),)
+        if comparison is None:
+            return ((f"{glyphs.yes} timed", "text"),)
+    assert comparison is not None
+    word = VERDICT_WORDS.get(comparison.verdict, comparison.verdict)
+    if comparison.verdict == GPU_WINS:
+        return ((f"{glyphs.up} {word}", "gpu"),)
+    if comparison.verdict == CPU_WINS:
+        return ((f"{glyphs.down} {word}", "cpu"),)
+    return ((f"{'=' if comparison.verdict == TIE else '?'} {word}", "muted"),)
+
+
+def _progress(row: Row) -> Spans:
+    """Return `3 of 8`: rounds that every device has had."""
+    calibrated = [times.calibrated for times in row.times.values() if times.calibrated is not None]
+    wanted = max((c.rounds for c in calibrated), default=0)
+    had = min((len(times.round_ns) for times in row.times.values()), default=0)
+    return ((f"{had} of {wanted}" if wanted else "warm-up", "muted"),)
+
+
+def rounds(row: Row, look: Look) -> Spans:
+    """Return the sparkline of the rounds' latencies: CPU left, GPU right, each about its own median."""
+    width = look.rounds_width
+    if look.cpu_only or not row.times:
+        return ((_round_bars(row.cpu, width, look.glyphs), "cpu"),)
+    half = (width - 1) // 2
+    return (
+        (_round_bars(row.cpu, half, look.glyphs), "cpu"),
+        (" " * (width - 2 * half), "text"),
+        (_round_bars(row.gpu, half, look.glyphs), "gpu"),
+    )
+
+
+def _round_bars(times: DeviceTimes | None, width: int, glyphs: Glyphs) -> str:
+    values = list(times.round_ns.values()) if times is not None else []
+    if not values:
+        return " " * width
+    middle = median(values)
+    relative = [value / middle - 1 for value in values] if middle > 0 else [0.0] * len(values)
+    # Filling from the left shows at a glance how far the case is; newest right only once it is full.
+    bars = trend_text(relative, width, -ROUND_RANGE, ROUND_RANGE, glyphs)
+    return bars.strip().ljust(width)
+
+
+def _latency(row: Row, times: DeviceTimes | None, look: Look, role: str) -> Spans:
+    """Return a device's time, with `~` before it when something about it was odd (the detail says what)."""
+    if times is None or times.latency_ns is None or row.status == "mismatch":
+        return ((look.glyphs.none, "muted"),)
+    mark = "~" if times.marks or not (times.calibrated is None or times.calibrated.stable) else ""
+    return ((mark, "warn"), (significant(times.latency_ns / look.unit.ns), role))
+
+
+def _single(times: DeviceTimes | None, metric: str, unit: Unit, glyphs: Glyphs) -> Spans:
+    value = times.median_ns(metric) if times is not None else None
+    return ((significant(value / unit.ns), "text") if value is not None else (glyphs.none, "muted"),)
+
+
+def _written(row: Row, glyphs: Glyphs) -> Spans:
+    """Return how far the publication's clock is off: `×53` too short."""
+    factor = row.naive_factor
+    if factor is None:
+        return ((glyphs.none, "muted"),)
+    wrong = factor > 1.5 or factor < 1 / 1.5
+    return ((glyphs.times + significant(factor), "warn" if wrong else "text"),)
+
+
+def _half_width(share: float) -> str:
+    return f"{percent(share)}%" if share >= 0.0005 else "<0.1%"
+
+
+def _decided(row: Row) -> bool:
+    return row.comparison is not None and row.comparison.verdict in (GPU_WINS, CPU_WINS, TIE)
+
+
+def matches(row: Row, wanted: str, varying: frozenset[str]) -> bool:
+    """Return whether a row's name, verdict, failure or marks hold every word of a filter, in any case."""
+    words = [case_text(row.case, varying), row.case.key, row.status, *row.marks]
+    if row.comparison is not None:
+        words.append(row.comparison.verdict)
+    haystack = " ".join(words).lower()
+    return all(word in haystack for word in wanted.lower().split())
+
+
+def shown_keys(rows: Mapping[str, Row], wanted: str, varying: frozenset[str]) -> list[str]:
+    """Return the keys of the rows that a filter lets through, in the plan's order."""
+    return [key for key, row in rows.items() if matches(row, wanted, varying)]

@@ -1,0 +1,44 @@
+"""One question with two answers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from cpugpu_tui.ui.panes.lines import Lines, wrapped
+from cpugpu_tui.ui.roles import Spans
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """Asks; the run goes on meanwhile. Returns whether the person said yes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", show=False),
+        Binding("q", "answer(True)", show=False),
+        Binding("ctrl+c", "answer(True)", show=False),
+        Binding("n", "answer(False)", show=False),
+        Binding("escape", "answer(False)", show=False),
+    ]
+
+    def __init__(self, question: str, yes: str, no: str) -> None:
+        """Ask `question`; `yes` and `no` say what each answer does."""
+        super().__init__()
+        keys: Spans = (("y", "key"), (f" {yes}   ", "text"), ("esc", "key"), (f" {no}", "text"))
+        self._lines = [*wrapped(question, 54), (), keys]
+
+    def compose(self) -> ComposeResult:
+        """Yield the box."""
+        with Vertical(id="box"):
+            yield Lines(id="question")
+
+    def on_mount(self) -> None:
+        """Write the question."""
+        self.query_one(Lines).show(self._lines)
+
+    def action_answer(self, yes: bool) -> None:
+        """Close with an answer."""
+        self.dismiss(yes)

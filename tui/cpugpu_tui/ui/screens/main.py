@@ -1,0 +1,110 @@
+"""The main screen: workload, timings, answer, telemetry; laid out by `app.tcss` for the terminal's size."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+from textual.screen import Screen
+from textual.widget import Widget
+
+from cpugpu_tui.ui.glyphs import ASCII, Glyphs
+from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.panes.answer import AnswerPane
+from cpugpu_tui.ui.panes.keys import KeysPane
+from cpugpu_tui.ui.panes.lines import Lines, PicturePane
+from cpugpu_tui.ui.panes.status import StatusPane
+from cpugpu_tui.ui.panes.telemetry import TelemetryPane
+from cpugpu_tui.ui.panes.timings import TimingsPane
+from cpugpu_tui.ui.panes.workload import WorkloadPane
+from cpugpu_tui.ui.picture import Picture
+
+LEAST_SIZE = (60, 16)
+"""Columns and rows below which no pane would be of use."""
+PANES = ("workload", "timings", "telemetry")
+"""Panes that can have the focus and the whole screen."""
+
+
+class MainScreen(Screen[None]):
+    """Three panes, a status line, an answer, a footer."""
+
+    def __init__(self, options: AppOptions, glyphs: Glyphs) -> None:
+        """Draw with these glyphs."""
+        super().__init__()
+        self._options = options
+        self._glyphs = glyphs
+        self._zoomed: str | None = None
+        self.set_class(glyphs is ASCII, "-ascii")
+
+    def compose(self) -> ComposeResult:
+        """Yield the panes in reading order."""
+        glyphs = self._glyphs
+        yield StatusPane(glyphs, id="status")
+        with Container(id="body"):
+            yield WorkloadPane(self._options.request, glyphs, id="workload")
+            with Vertical(id="centre"):
+                yield TimingsPane(glyphs, id="timings")
+                yield AnswerPane(glyphs, id="answer")
+            yield TelemetryPane(glyphs, id="telemetry")
+        yield KeysPane(glyphs, id="keys")
+        yield Lines(id="too-small")
+
+    def on_mount(self) -> None:
+        """Name the panes, put the focus on the workloads."""
+        for pane in PANES:
+            self.query_one(f"#{pane}").border_title = pane.capitalize()
+        self.query_one("#telemetry").can_focus = True
+        self.query_one(WorkloadPane).options.focus()
+
+    def on_resize(self) -> None:
+        """Say what size is needed, in case this one is not enough."""
+        width, height = self.size
+        columns, rows = LEAST_SIZE
+        text = f"{width}x{height} is too small: {columns}x{rows} at least. The run goes on."
+        self.query_one("#too-small", Lines).show([((text[:width], "warn"),)])
+
+    # ---------------------------------------------------------------- content
+
+    def show_picture(self, picture: Picture) -> None:
+        """Show a picture in all panes; each paints only what differs."""
+        for pane in self.query(PicturePane):
+            if pane.id != "parameters":
+                pane.show_picture(picture)
+        self.query_one(TimingsPane).show_picture(picture)
+        self.query_one(WorkloadPane).show_picture(picture)
+
+    def show_status(self, picture: Picture) -> None:
+        """Show a picture in the status line alone."""
+        self.query_one(StatusPane).show_picture(picture)
+
+    # ---------------------------------------------------------------- focus and zoom
+
+    @property
+    def focused_pane(self) -> str:
+        """Id of the pane with the focus."""
+        widget: Widget | None = self.focused
+        for node in widget.ancestors_with_self if widget is not None else ():
+            if node.id in PANES:
+                return str(node.id)
+        return "timings"
+
+    def zoom(self) -> None:
+        """Give the pane with the focus the whole screen, or take it back."""
+        self._set_zoom(None if self._zoomed else self.focused_pane)
+
+    def close_one(self) -> bool:
+        """Close the filter or the zoom; return False if neither is open."""
+        timings = self.query_one(TimingsPane)
+        if timings.filtering:
+            timings.close_filter()
+        elif self._zoomed:
+            self._set_zoom(None)
+        else:
+            return False
+        return True
+
+    def _set_zoom(self, pane: str | None) -> None:
+        self._zoomed = pane
+        self.set_class(pane is not None, "-zoomed")
+        for name in PANES:
+            self.query_one(f"#{name}").set_class(name == pane, "-zoom")
+        self.query_one("#centre").set_class(pane == "timings", "-zoom")

@@ -1,0 +1,70 @@
+"""A page to read: a title, lines that scroll, esc goes back. Detail and help are pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import Screen
+
+from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import Spans
+
+
+class Page(Screen[None]):
+    """Fills the screen; the run goes on behind it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll('down')", show=False),
+        Binding("k", "scroll('up')", show=False),
+        Binding("g", "scroll('home')", show=False),
+        Binding("G", "scroll('end')", show=False),
+    ]
+    AUTO_FOCUS = "VerticalScroll"
+
+    def __init__(self, picture: Picture) -> None:
+        """Show this picture until a newer one comes."""
+        super().__init__()
+        self.picture = picture
+
+    def page_title(self) -> Spans:
+        """Return the first line, which does not scroll."""
+        raise NotImplementedError
+
+    def page_lines(self, width: int) -> Sequence[Spans]:
+        """Return the lines for this width."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        """Yield title, text, and how to get back."""
+        yield Lines(id="page-title")
+        with VerticalScroll(id="page"):
+            yield Lines(id="page-text")
+        yield Lines(id="page-keys")
+
+    def show_picture(self, picture: Picture) -> None:
+        """Show a newer picture."""
+        self.picture = picture
+        self.redraw()
+
+    def on_resize(self) -> None:
+        """Wrap again for the new width."""
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Write all lines; those that are the same are not painted."""
+        self.query_one("#page-title", Lines).show([self.page_title()])
+        self.query_one("#page-text", Lines).show(self.page_lines(max(20, self.size.width - 4)))
+        keys: Spans = ((" esc", "key"), (" back  ", "text"), ("j k g G", "key"), (" scroll", "text"))
+        self.query_one("#page-keys", Lines).show([keys])
+
+    def action_scroll(self, where: str) -> None:
+        """Scroll the text."""
+        scroll = self.query_one("#page", VerticalScroll)
+        {"down": scroll.scroll_down, "up": scroll.scroll_up, "home": scroll.scroll_home, "end": scroll.scroll_end}[
+            where
+        ](animate=False)

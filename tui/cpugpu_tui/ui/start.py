@@ -1,0 +1,39 @@
+"""From the command line to the app and back. Imports Textual only on a terminal that can show the app."""
+
+from __future__ import annotations
+
+import os
+
+from cpugpu_tui.ui.options import AppOptions, AppResult
+from cpugpu_tui.ui.terminal import private_terminal, refuse, this_terminal
+
+
+def run_app(options: AppOptions) -> AppResult:
+    """Run the app until the person leaves.
+
+    Raises:
+        UsageError: this terminal cannot show it, or there is no theme of that name.
+    """
+    found = this_terminal()
+    refusal = refuse(found)
+    if refusal is not None:
+        raise refusal
+    os.environ.setdefault("TEXTUAL_COLOR_SYSTEM", found.textual_color_system)
+    from rich.console import Console
+
+    from cpugpu_tui.runs import paths
+    from cpugpu_tui.ui.app import CpuGpuApp
+    from cpugpu_tui.ui.glyphs import glyphs_for
+    from cpugpu_tui.ui.themes import DEFAULT_THEME
+
+    theme = "ansi-dark" if found.wants_ansi_theme else DEFAULT_THEME
+    log_path = options.log_path or paths.log_path()
+    with private_terminal(log_path, utf8=found.utf8) as terminal:
+        app = CpuGpuApp(options, glyphs_for(found), theme=theme)
+        # Tracebacks of a crash would otherwise go where fd 2 goes: to the log.
+        app.error_console = Console(file=terminal.stream, markup=False, highlight=False)
+        try:
+            result = app.run(mouse=False)
+        finally:
+            app.bridge.close()
+    return result or AppResult(app.picture.run, None, app.return_code or 1)
