@@ -1,164 +1,26 @@
-"""The command line: short bodies that import what they need; `--help` loads none of torch, textual, NVML, sqlite3."""
+"""The way in: the app at once when nothing was asked for, else the command line.
+
+typer costs 95 ms to import and 50 more at its first command (pydantic), a third of the time to the first
+frame: so `cpugpu-tui` alone goes past it.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from cpugpu_tui import __version__
 from cpugpu_tui.errors import CpuGpuError, UsageError
-
-app = typer.Typer(
-    name="cpugpu-tui",
-    help="Is the GPU really faster for this work, from which size on, and by how much? Without a command: the app.",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-Names = Annotated[list[str] | None, typer.Argument(metavar="[PRESET|WORKLOAD]...", help="What to run; quick if empty.")]
-Sizes = Annotated[str | None, typer.Option("--size", help="16,32,64 or start:stop:step, like 1:10000:50.")]
-Dtype = Annotated[str | None, typer.Option(help="float64, float32, bfloat16 or float16.")]
-Threads = Annotated[str | None, typer.Option(help="CPU threads: all, a number, or several like 1,all.")]
-Variant = Annotated[str | None, typer.Option(help="Variant of the workload, see `list`.")]
-DeviceNames = Annotated[list[str] | None, typer.Option("--device", help="cpu, cuda or cuda:N; repeatable.")]
-Rounds = Annotated[int | None, typer.Option(help="Rounds per case (default 8).")]
-Repeat = Annotated[int, typer.Option(help="Runs of one series.")]
-MaxSeconds = Annotated[float | None, typer.Option(help="Time for the whole run; cases not reached are skipped.")]
-CaseTimeout = Annotated[float | None, typer.Option(help="Seconds a case may go without an answer before it fails.")]
-Cache = Annotated[str, typer.Option(help="cold or warm caches for the device metric.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
-Database = Annotated[Path | None, typer.Option("--db", help="Database of the history (default: in the data folder).")]
-NoSave = Annotated[bool, typer.Option("--no-save", help="Do not write to the history.")]
-Worker = Annotated[str, typer.Option(help="process, or thread: kernels inside this very process.")]
-Python = Annotated[str | None, typer.Option(help="Interpreter with torch that runs the kernels (default: this one).")]
-Simulate = Annotated[
-    str | None,
-    typer.Option(envvar="CPUGPU_SIMULATE", help="A made-up CPU and GPU: default, or noise=0.02,pace=1,…"),
-]
-Theme = Annotated[str | None, typer.Option(help="Theme of the app, by name.")]
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="Number, latest, or the beginning of an id.")]
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"cpugpu-tui {__version__}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def open_app(
-    context: typer.Context,
-    python: Python = None,
-    worker: Worker = "process",
-    database: Database = None,
-    no_save: NoSave = False,
-    theme: Theme = None,
-    simulate: Simulate = None,
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
-) -> None:
-    """Is the GPU really faster for this work, from which size on, and by how much? Without a command: the app."""
-    del version
-    if context.invoked_subcommand is not None:
-        return
-    from cpugpu_tui.cli.options import RunOptions, check_worker, simulation
-    from cpugpu_tui.runs.planning import PlanRequest
-
-    request = PlanRequest(simulation=simulation(simulate), gaps=True)
-    options = RunOptions(check_worker(worker), python, database, not no_save)
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        from cpugpu_tui.runs import paths
-        from cpugpu_tui.ui.options import AppOptions
-        from cpugpu_tui.ui.start import run_app
-
-        result = run_app(AppOptions(request, python, options.worker, database, options.save, theme, paths.config_dir()))
-        if result.run.rows:
-            from cpugpu_tui.cli.tables import print_state
-
-            print_state(result.run)
-        raise typer.Exit(result.exit_code)
-    print("cpugpu-tui: no terminal, so this is `cpugpu-tui run quick`.", file=sys.stderr)
-    from cpugpu_tui.cli.run import run_headless
-
-    raise typer.Exit(run_headless(request, options, as_json=False))
-
-
-@app.command()
-def run(
-    names: Names = None,
-    size: Sizes = None,
-    device: DeviceNames = None,
-    dtype: Dtype = None,
-    threads: Threads = None,
-    variant: Variant = None,
-    rounds: Rounds = None,
-    repeat: Repeat = 1,
-    max_seconds: MaxSeconds = None,
-    case_timeout: CaseTimeout = None,
-    cache: Cache = "cold",
-    json: Json = False,
-    database: Database = None,
-    no_save: NoSave = False,
-    worker: Worker = "process",
-    python: Python = None,
-    simulate: Simulate = None,
-) -> None:
-    """Run presets or workloads and print a table (or the events, with --json)."""
-    from cpugpu_tui.cli.options import RunOptions, check_worker, simulation
-    from cpugpu_tui.cli.run import run_headless
-    from cpugpu_tui.runs.planning import PlanRequest
-
-    request = PlanRequest(
-        tuple(names or ["quick"]), size, dtype, threads, variant, tuple(device or ["auto"]), rounds,
-        max_seconds, case_timeout, repeat, cache, simulation(simulate),
-    )  # fmt: skip
-    options = RunOptions(check_worker(worker), python, database, not no_save)
-    raise typer.Exit(run_headless(request, options, as_json=json))
-
-
-@app.command("list")
-def list_workloads(json: Json = False) -> None:
-    """List presets and workloads."""
-    from cpugpu_tui.cli.listing import print_catalogue
-
-    print_catalogue(as_json=json)
-
-
-@app.command()
-def devices(json: Json = False, python: Python = None, simulate: Simulate = None) -> None:
-    """List the CPU and the GPUs that torch can use, with their NVML identity."""
-    from cpugpu_tui.cli.listing import print_devices
-    from cpugpu_tui.cli.options import simulation
-
-    print_devices(python, simulation(simulate), as_json=json)
-
-
-@app.command()
-def history(
-    json: Json = False,
-    database: Database = None,
-    limit: Annotated[int, typer.Option(help="How many runs.")] = 20,
-) -> None:
-    """List past runs, newest first."""
-    from cpugpu_tui.cli.listing import print_history
-
-    print_history(database, limit, as_json=json)
-
-
-@app.command()
-def show(run_name: RunName = "latest", json: Json = False, database: Database = None) -> None:
-    """Print the table of a past run (or its events, with --json)."""
-    from cpugpu_tui.cli.listing import print_run
-
-    print_run(run_name, database, as_json=json)
 
 
 def main() -> None:
-    """Run the command line; every failure is one line on stderr and its exit code."""
+    """Run the program; every failure is one line on stderr and its exit code."""
     try:
+        if len(sys.argv) == 1:
+            from cpugpu_tui.opening import open_app
+
+            sys.exit(open_app(simulate=os.environ.get("CPUGPU_SIMULATE")))
+        from cpugpu_tui.command_line import app
+
         app()
     except CpuGpuError as error:
         print(f"cpugpu-tui: {error}", file=sys.stderr)

@@ -124,7 +124,9 @@ class Plan:
     seed: int = 1
     """Seed of the inputs."""
     gaps: bool = False
-    """Leave 50 ms between half-rounds once a second, announced, for a user interface to paint."""
+    """Leave 50 ms between half-rounds once in `gap_every_s`, announced, for a user interface to paint."""
+    gap_every_s: float = 0.9
+    """A gap is due after this long: with half-rounds of 0.1 s there is one at least once a second."""
     flush_denormals: bool = True
     """Treat denormals as zero on the CPU, as GPUs' fast paths do."""
     simulation: Simulation | None = None

@@ -14,9 +14,6 @@ from cpugpu_tui.model import Case, CaseFailed, Gap, Plan, Progressed
 GAP_MS = 50.0
 """Length of a gap: a full repaint of a large terminal takes 30 ms."""
 
-GAP_EVERY_S = 0.9
-"""A gap is due after this long, so that with half-rounds of 0.1 s there is one at least once a second."""
-
 CHECK_EVERY = 10
 """In sweeps of over 20 cases every tenth is checked, and the first and last (METHOD.md, step 2)."""
 
@@ -115,7 +112,7 @@ class Sweep:
             self._control.wait_while_paused()
 
     def _gap(self, *, force: bool) -> None:
-        if not self._plan.gaps or (not force and self._since_gap.elapsed_s() < GAP_EVERY_S):
+        if not self._plan.gaps or (not force and self._since_gap.elapsed_s() < self._plan.gap_every_s):
             return
         self._emit(self._progress())
         self._emit(Gap(duration_ms=GAP_MS))

@@ -1,0 +1,111 @@
+"""What the interface does to the times. Each arrangement is one run in which it lives every other second.
+
+Pairs are neighbouring windows, so drift of the machine cancels. METHOD.md promises for the agent in a
+process: at most +1 % in the median and +3 % in the mean; the thread without gaps must look clearly worse,
+or this bench would prove nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+
+from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.model import LATENCY, HalfRoundTimed
+from cpugpu_tui.runs.store import Store
+from tests.bench.driver import WINDOW_S, is_live
+from tests.bench.ratios import Ratio, ratio_of, table
+from tests.ui.pty_app import PtyApp
+
+SECONDS = float(os.environ.get("BENCH_SECONDS", "75"))
+"""Cap of each arrangement's run."""
+
+SETTLE_S = 0.15
+"""Left out after each change: a program that is woken reads what piled up, which no interface does in real life."""
+
+ARRANGEMENTS = (("process", 1.0), ("process", 4.0), ("gated", 1.0), ("gated", 4.0), ("ungated", 4.0))
+
+Windows = dict[str, dict[int, list[float]]]
+
+
+def main() -> None:
+    """Print one row per arrangement and case."""
+    table(
+        f"Times with the interface alive against without, 120×40, {SECONDS:g} s each (cap), windows of {WINDOW_S:g} s",
+        ("worker", "paints a second", "case", "median", "mean", "known to 1 %"),
+        (row for arrangement in ARRANGEMENTS for row in rows(*arrangement)),
+    )
+
+
+def rows(arrangement: str, rate_hz: float) -> list[tuple[str, ...]]:
+    """Run one arrangement and return its rows."""
+    names = {"process": "process", "gated": "thread, gated", "ungated": "thread, no gaps"}
+    found = []
+    for case, windows in measure(arrangement, rate_hz).items():
+        medians, means = pairs(windows, median), pairs(windows, fmean)
+        known = "yes" if max(medians.half_width_pct, means.half_width_pct) <= 1 else "no (cap)"
+        found.append(
+            (
+                names[arrangement],
+                f"{rate_hz:g}",
+                case.removeprefix("matmul/default/"),
+                medians.text(),
+                means.text(),
+                known,
+            )
+        )
+    return found
+
+
+def measure(arrangement: str, rate_hz: float) -> Windows:
+    """Run the app and return case → window → latencies of blocks that lie within that window."""
+    with tempfile.TemporaryDirectory() as folder:
+        database = Path(folder) / "results.db"
+        command = [sys.executable, "-m", "tests.bench.driver", arrangement, str(rate_hz), str(SECONDS), str(database)]
+        with PtyApp(command, columns=120, rows=40) as app:
+            if arrangement == "process":
+                toggle(app, SECONDS + 10)
+            app.signal(signal.SIGCONT)
+            app.exit_code(SECONDS + 60)
+        store = Store.open(database)
+        events = store.load(store.find("latest"))
+        store.close()
+    windows: Windows = defaultdict(lambda: defaultdict(list))
+    for event in events:
+        if isinstance(event, HalfRoundTimed) and event.round_index > 0:
+            start_s, end_s = event.started_mono_ns / 1e9, event.ended_mono_ns / 1e9
+            window = int(start_s / WINDOW_S)
+            if start_s - window * WINDOW_S >= SETTLE_S and end_s <= (window + 1) * WINDOW_S:
+                windows[event.case][window] += event.samples[LATENCY]
+    return windows
+
+
+def toggle(app: PtyApp, seconds: float) -> None:
+    """Suspend the app in windows without interface; its agent, a session of its own, goes on."""
+    app.until(lambda a: ("64" in a.text and "running" in a.text) or "round" in a.text, 60)
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        try:
+            app.signal(signal.SIGCONT if is_live(time.monotonic()) else signal.SIGSTOP)
+        except ProcessLookupError:
+            return
+        app.bytes_during(WINDOW_S - time.monotonic() % WINDOW_S)
+        if "done" in app.text or os.waitid(os.P_PID, app.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            return
+
+
+def pairs(windows: dict[int, list[float]], statistic: Callable[[list[float]], float]) -> Ratio:
+    """Return the ratio with interface / without over neighbouring windows."""
+    found = []
+    for window, samples in sorted(windows.items()):
+        after = windows.get(window + 1)
+        if is_live((window + 0.5) * WINDOW_S) and after and len(samples) >= 5 and len(after) >= 5:
+            found.append((statistic(samples), statistic(after)))
+    return ratio_of(found) if found else Ratio(1.0, 1e-4, 1e4, 0)

@@ -1,0 +1,100 @@
+"""The app, started by `disturbance` on a pseudo-terminal: runs one long plan by itself, then leaves.
+
+Arguments: arrangement (`process`, `gated`, `ungated`), paints a second, seconds, database.
+Monotonic time is cut into windows of `WINDOW_S`: in even ones the interface lives, in odd ones it does
+not (`process`: `disturbance` suspends this program; `gated`: it takes no notice of gaps; `ungated`: it
+does not repaint), so that both are measured in the same process, in turn.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from textual import on
+
+from cpugpu_tui.model import LATENCY, Case, Plan
+from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.ui import app as app_module
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.messages import AgentReported, RunAdvanced, SeriesEnded
+from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.terminal import private_terminal
+
+WINDOW_S = 1.0
+CASES = (Case("matmul", 64, threads=1), Case("matmul", 512, threads=1), Case("matmul", 512))
+
+
+def is_live(mono_s: float) -> bool:
+    """Whether the interface lives at this moment."""
+    return int(mono_s / WINDOW_S) % 2 == 0
+
+
+class Driven(CpuGpuApp):
+    """Starts the run when the agent is ready and leaves when it is over."""
+
+    CSS_PATH = Path(app_module.__file__).with_name("app.tcss")
+    arrangement = "process"
+    rate_hz = 1.0
+    kept: tuple[Any, ...] = ()
+
+    def on_mount(self) -> None:
+        """Repaint without gaps, where that is what is measured."""
+        super().on_mount()
+        if self.arrangement == "ungated":
+            self.set_interval(1 / self.rate_hz, self.repaint_all)
+
+    def repaint_all(self) -> None:
+        """Paint the whole screen, as stock widgets do for any change."""
+        self.gate.release()
+        if is_live(time.monotonic()):
+            self.screen.refresh(layout=True)
+
+    @on(AgentReported)
+    def start(self) -> None:
+        """Press r."""
+        if not self.picture.situation.live and not self.picture.situation.ran:
+            self.action_run()
+
+    @on(RunAdvanced)
+    def hold_back(self, message: RunAdvanced) -> None:
+        """In a window without interface, keep what came for the next one with."""
+        if self.arrangement == "gated" and not is_live(time.monotonic()):
+            self.kept += message.events
+            message.events = ()
+            message.prevent_default()
+        else:
+            message.events, self.kept = self.kept + message.events, ()
+
+    @on(SeriesEnded)
+    def finish(self) -> None:
+        """Press q."""
+        self.leave()
+
+
+def main() -> None:
+    """Run the app."""
+    arrangement, rate_hz, seconds, database = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), Path(sys.argv[4])
+
+    def plan(request: PlanRequest) -> Plan:
+        del request
+        return Plan(
+            "disturbance", CASES, ("cpu",), (LATENCY,), rounds=1_000_000, window=len(CASES), budget_s=1e9,
+            max_seconds=seconds, gaps=arrangement != "ungated", gap_every_s=1 / rate_hz,
+        )  # fmt: skip
+
+    app_module.build_plan = plan
+    Driven.arrangement, Driven.rate_hz = arrangement, rate_hz
+    worker = "process" if arrangement == "process" else "thread"
+    options = AppOptions(replace(PlanRequest(), names=("quick",)), None, worker, database)
+    with private_terminal(database.with_suffix(".log")):
+        app = Driven(options)
+        app.run(mouse=False)
+        app.bridge.close()
+
+
+if __name__ == "__main__":
+    main()

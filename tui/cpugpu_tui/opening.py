@@ -1,0 +1,41 @@
+"""Opens the app, and leaves the result of its last run on the normal screen."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def open_app(
+    python: str | None = None,
+    worker: str = "process",
+    database: Path | None = None,
+    save: bool = True,
+    theme: str | None = None,
+    simulate: str | None = None,
+) -> int:
+    """Open the app and return its exit code; without a terminal, run `quick` instead and say so.
+
+    Raises:
+        UsageError: an option, the terminal or the theme cannot be used.
+    """
+    from cpugpu_tui.cli.options import RunOptions, check_worker, simulation
+    from cpugpu_tui.runs import paths
+    from cpugpu_tui.runs.planning import PlanRequest
+
+    request = PlanRequest(simulation=simulation(simulate))
+    check_worker(worker)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        from cpugpu_tui.cli.run import run_headless
+
+        print("cpugpu-tui: no terminal, so this is `cpugpu-tui run quick`.", file=sys.stderr)
+        return run_headless(request, RunOptions(worker, python, database, save), as_json=False)
+    from cpugpu_tui.ui.options import AppOptions
+    from cpugpu_tui.ui.start import run_app
+
+    result = run_app(AppOptions(request, python, worker, database, save, theme, paths.config_dir()))
+    if result.run.rows:
+        from cpugpu_tui.cli.tables import print_state
+
+        print_state(result.run)
+    return result.exit_code
