@@ -30,7 +30,7 @@ SECONDS = float(os.environ.get("BENCH_SECONDS", "75"))
 SETTLE_S = 0.15
 """Left out after each change: a program that is woken reads what piled up, which no interface does in real life."""
 
-ARRANGEMENTS = (("process", 1.0), ("process", 4.0), ("gated", 1.0), ("gated", 4.0), ("ungated", 4.0))
+ARRANGEMENTS = (("process", 1.0), ("process", 4.0), ("gated", 1.0), ("gated", 4.0), ("ungated", 4.0), ("ungated", 30.0))
 
 Windows = dict[str, dict[int, list[float]]]
 
@@ -55,7 +55,7 @@ def rows(arrangement: str, rate_hz: float) -> list[tuple[str, ...]]:
             (
                 names[arrangement],
                 f"{rate_hz:g}",
-                case.removeprefix("matmul/default/"),
+                case.removeprefix("matmul/default/").replace("tall", "all threads"),
                 medians.text(),
                 means.text(),
                 known,
@@ -83,7 +83,7 @@ def measure(arrangement: str, rate_hz: float) -> Windows:
             start_s, end_s = event.started_mono_ns / 1e9, event.ended_mono_ns / 1e9
             window = int(start_s / WINDOW_S)
             if start_s - window * WINDOW_S >= SETTLE_S and end_s <= (window + 1) * WINDOW_S:
-                windows[event.case][window] += event.samples[LATENCY]
+                windows[f"{event.case} {event.device}"][window] += event.samples[LATENCY]
     return windows
 
 

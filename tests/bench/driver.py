@@ -25,7 +25,7 @@ from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.terminal import private_terminal
 
 WINDOW_S = 1.0
-CASES = (Case("matmul", 64, threads=1), Case("matmul", 512, threads=1), Case("matmul", 512))
+CASES = (Case("matmul", 64, threads=1), Case("matmul", 512))
 
 
 def is_live(mono_s: float) -> bool:
@@ -82,7 +82,7 @@ def main() -> None:
     def plan(request: PlanRequest) -> Plan:
         del request
         return Plan(
-            "disturbance", CASES, ("cpu",), (LATENCY,), rounds=1_000_000, window=len(CASES), budget_s=1e9,
+            "disturbance", CASES, ("auto",), (LATENCY,), rounds=1_000_000, window=1_000_000, budget_s=1e9,
             max_seconds=seconds, gaps=arrangement != "ungated", gap_every_s=1 / rate_hz,
         )  # fmt: skip
 

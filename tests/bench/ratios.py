@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cpugpu_tui.analysis.stats import mean_interval, median
+from cpugpu_tui.analysis.stats import median
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,17 @@ class Ratio:
 
 
 def ratio_of(pairs: Iterable[tuple[float, float]]) -> Ratio:
-    """Return the ratio first/second over pairs of neighbours in time."""
-    logs = [math.log(a / b) for a, b in pairs]
-    interval = mean_interval(logs)
-    if interval is None:
-        centre = math.exp(median(logs))
-        return Ratio(centre, 0.0001, 10_000.0, len(logs))
-    return Ratio(math.exp(interval.mean), math.exp(interval.low), math.exp(interval.high), len(logs))
+    """Return the median ratio first/second over pairs of neighbours in time, with its sign-test interval.
+
+    Order statistics need no law of the noise: on shared machines single pairs are off by 50 %, and one
+    of them would double a t-interval.
+    """
+    logs = sorted(math.log(a / b) for a, b in pairs)
+    count = len(logs)
+    if count < 8:
+        return Ratio(math.exp(median(logs)) if logs else 1.0, 1e-4, 1e4, count)
+    rank = max(0, math.floor((count - 1.96 * math.sqrt(count)) / 2))
+    return Ratio(math.exp(median(logs)), math.exp(logs[rank]), math.exp(logs[count - 1 - rank]), count)
 
 
 def alternate(

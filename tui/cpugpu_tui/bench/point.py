@@ -82,6 +82,8 @@ class Point:
         self._emit = emit
         self._control = control
         self.lanes: list[Lane] = []
+        self.device: str | None = None
+        """The device that is at work, None in between: whom to name when something is raised."""
         self.round_index = 0
         self.rounds_complete = 0
         self._check: Any = None
@@ -103,6 +105,7 @@ class Point:
         results: dict[str, Any] = {}
         # Devices in order, CPU first: the publications' order.
         for device in self._machine.devices:
+            self.device = device.name
             timer = self._machine.timer(device.name)
             operation = timer.load(self.case, inputs)
             self._announce("first call", device.name)
@@ -114,11 +117,13 @@ class Point:
             wanted = {k: v for k, v in first.singles.items() if self._wants(k)}
             if wanted:
                 self._emit(self._timed(device.name, 1, wanted, (), started, ended))
+        self.device = None
         if check:
             self._announce("check", "cpu")
             self._check = self._machine.check(self.case, inputs, results, exact=exact)
         results.clear()
         for lane in self.lanes:
+            self.device = lane.name
             self._warm_up(lane, first_case=lane.name not in warmed)
             warmed.add(lane.name)
 
@@ -168,6 +173,7 @@ class Point:
         self.round_index += 1
         lanes = self.lanes if self.round_index % 2 else self.lanes[::-1]
         for lane in lanes:
+            self.device = lane.name
             if self.round_index <= lane.rounds:
                 self._emit_half_round(lane)
             yield

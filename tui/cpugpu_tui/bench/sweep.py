@@ -92,11 +92,11 @@ class Sweep:
 
     def _fail(self, point: Point, error: Exception) -> None:
         failure = error if isinstance(error, CaseError) else self._machine.explain(error, point.case)
-        device = point.lanes[-1].name if point.lanes else None
         point.lanes.clear()
         self._emit(
             CaseFailed(
-                case=point.case.key, kind=failure.kind, message=failure.message, remedy=failure.remedy, device=device
+                case=point.case.key, kind=failure.kind, message=failure.message, remedy=failure.remedy,
+                device=point.device,
             )
         )
         self._emit.flush()

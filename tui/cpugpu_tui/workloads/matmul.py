@@ -27,6 +27,9 @@ class Matmul(Workload):
 
     def step(self, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
         """Return a·b."""
+        # No import and no keywords on the way: with them 128×128 read 4 % more than a bare call (H200 machine).
+        if out is None:
+            return a.matmul(b)
         import torch
 
         return torch.matmul(a, b, out=out)
