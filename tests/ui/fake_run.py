@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from textual.pilot import Pilot
@@ -50,13 +51,16 @@ DEVICES = (Device("cpu", "Xeon 8480"), Device("cuda:0", "NVIDIA H200", "GPU-1"))
 class FakeSession:
     """Delivers what a test puts into it."""
 
-    def __init__(self, plan: Plan, series_id: str) -> None:
+    def __init__(self, plan: Plan, series_id: str, stillborn: RunFinished | None) -> None:
         self.plan = plan
         self.series_id = series_id
         self.notice: str | None = None
         self.asked: list[str] = []
         self.telemetry: list[TelemetryRead] = []
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        if stillborn is not None:
+            self.put(stillborn)
+            return
         self.put(
             RunStarted(run_id=f"id{id(self)}", series_id=series_id, plan=plan, environment=dict(ENVIRONMENT), number=7),
             DevicesFound(devices=DEVICES),
@@ -104,6 +108,8 @@ class FakeBackend(Backend):
         self.sessions: list[FakeSession] = []
         self.closed = False
         self.prepared = 0
+        self.stillborn: RunFinished | None = None
+        """How runs end that do not even begin, as when the agent cannot start."""
         self._hello = hello or Hello(protocol=1, environment=ENVIRONMENT)
         self._first_telemetry = telemetry or readings()
 
@@ -119,7 +125,7 @@ class FakeBackend(Backend):
         on_telemetry(self._first_telemetry)
 
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> FakeSession:
-        self.sessions.append(FakeSession(plan, series_id or "series"))
+        self.sessions.append(FakeSession(plan, series_id or "series", self.stillborn))
         return self.sessions[-1]
 
     def prepare(self) -> None:
@@ -141,6 +147,19 @@ def new_app(request: PlanRequest | None = None, backend: FakeBackend | None = No
     return app
 
 
+@asynccontextmanager
+async def opened(app: CpuGpuApp | None = None, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot[Any]]:
+    """Run an app on a fake terminal; a run that is still going on is ended with the test, or its thread would stay."""
+    app = app or new_app()
+    async with app.run_test(size=size) as pilot:
+        try:
+            await settled(pilot, lambda: app.picture.telemetry.latest is not None)
+            yield pilot
+        finally:
+            app.bridge.kill()
+            await settled(pilot, lambda: not app.picture.situation.live)
+
+
 async def settled(pilot: Pilot[Any], reached: Callable[[], bool]) -> None:
     """Let the app work until something is true; the test's own timeout ends it otherwise."""
     while not reached():
@@ -156,9 +175,6 @@ async def start_run(pilot: Pilot[Any]) -> FakeSession:
     await pilot.press("r")
     await settled(pilot, lambda: len(app.backend.sessions) > before and app.gate.held)
     return app.backend.sessions[-1]
-
-
-Advance = Callable[..., Awaitable[None]]
 
 
 async def reach_gap(pilot: Pilot[Any], session: FakeSession, case: Case | None = None) -> None:

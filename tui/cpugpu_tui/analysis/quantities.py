@@ -70,7 +70,7 @@ def size_text(size: int) -> str:
 
 
 def gib(value: float) -> str:
-    """Return bytes as GiB without the unit: `12.1`, `0.43`, `141`."""
+    """Return bytes as GiB without the unit: `12.1`, `0.4`, `141`."""
     number = value / 2**30
     return f"{number:.0f}" if number >= 99.95 else f"{number:.1f}"
 

@@ -46,17 +46,22 @@ def compare(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float]) -> Compari
     common = [r for r in cpu_ns if r in gpu_ns and cpu_ns[r] > 0 and gpu_ns[r] > 0]
     if not common:
         return None
-    logs = [math.log(cpu_ns[r] / gpu_ns[r]) for r in sorted(common)]
+    logs = [math.log(cpu_ns[r]) - math.log(gpu_ns[r]) for r in sorted(common)]
     interval = mean_interval(logs)
     if interval is None:
-        return Comparison(math.exp(median(logs)), None, None, len(logs), TOO_FEW)
+        return Comparison(_ratio(median(logs)), None, None, len(logs), TOO_FEW)
     return Comparison(
-        math.exp(interval.mean),
-        math.exp(interval.low),
-        math.exp(interval.high),
+        _ratio(interval.mean),
+        _ratio(interval.low),
+        _ratio(interval.high),
         len(logs),
         word(interval.low, interval.high),
     )
+
+
+def _ratio(log: float) -> float:
+    """Return e^log, held inside what a float can tell from 0 and infinity (10^±304)."""
+    return math.exp(min(max(log, -700.0), 700.0))
 
 
 def word(low: float, high: float) -> str:

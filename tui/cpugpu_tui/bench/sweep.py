@@ -47,9 +47,9 @@ class Sweep:
             if self._pending and room:
                 self._enter()
             for point in list(self._active):
-                self._advance(point)
                 if self._over():
                     return self._wind_up()
+                self._advance(point)
             passes += 1
             if self._over():
                 return self._wind_up()
@@ -95,7 +95,10 @@ class Sweep:
         point.lanes.clear()
         self._emit(
             CaseFailed(
-                case=point.case.key, kind=failure.kind, message=failure.message, remedy=failure.remedy,
+                case=point.case.key,
+                kind=failure.kind,
+                message=failure.message,
+                remedy=failure.remedy,
                 device=point.device,
             )
         )
@@ -136,7 +139,7 @@ class Sweep:
     def _wind_up(self) -> str:
         """End early: a case with a complete round keeps its times, the rest is skipped."""
         stopped = self._control.stopping
-        why = "Stopped by request." if stopped else f"Not reached within {self._plan.max_seconds:g} s."
+        why = "Stopped by request." if stopped else "Not reached within the time of --max-seconds."
         for point in self._active:
             if point.rounds_complete >= 1:
                 point.finish()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from cpugpu_tui.cli.tables import console, history_table, new_table, print_state
+from cpugpu_tui.cli.tables import console, history_table, new_table, plain, print_state
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Device, DevicesFound, Event, Plan, Simulation, TelemetryRead
 from cpugpu_tui.runs.launch import Agents
@@ -31,12 +32,12 @@ def print_catalogue(*, as_json: bool) -> None:
     for name in ("preset", "runs", "claimed"):
         presets.add_column(name)
     for preset in PRESETS.values():
-        presets.add_row(preset.name, preset.summary, preset.claim or "–")
+        presets.add_row(*map(plain, (preset.name, preset.summary, preset.claim or "–")))
     workloads = new_table()
     for name in ("workload", "what", "size is", "variants"):
         workloads.add_column(name)
     for info in catalogue():
-        workloads.add_row(info.name, info.summary, info.axis, ", ".join(info.variants))
+        workloads.add_row(*map(plain, (info.name, info.summary, info.axis, ", ".join(info.variants))))
     out = console()
     out.print(presets)
     out.print(workloads)
@@ -44,7 +45,7 @@ def print_catalogue(*, as_json: bool) -> None:
 
 def print_json(data: dict[str, Any]) -> None:
     """Print one JSON object on a line."""
-    print(json.dumps(data, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(data, allow_nan=False))
 
 
 def print_devices(python: str | None, simulation: Simulation | None, *, as_json: bool) -> None:
@@ -64,11 +65,11 @@ def print_devices(python: str | None, simulation: Simulation | None, *, as_json:
     for name in ("device", "what", "memory", "NVML", "UUID"):
         table.add_column(name)
     for device in found.devices:
-        table.add_row(*_device_cells(device, nvml_index))
+        table.add_row(*map(plain, _device_cells(device, nvml_index)))
     out = console()
     out.print(table)
     if found.no_gpu:
-        out.print(found.no_gpu, soft_wrap=True)
+        out.print(plain(found.no_gpu), soft_wrap=True)
 
 
 def _device_cells(device: Device, nvml_index: dict[str, int]) -> list[str]:
@@ -137,7 +138,7 @@ def print_run(name: str, database: Path | None, *, as_json: bool) -> None:
         store.close()
     if as_json:
         for event in events:
-            print(encode(event).decode(), end="")
+            sys.stdout.buffer.write(encode(event))
         return
     state = RunState()
     for event in events:

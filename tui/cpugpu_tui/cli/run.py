@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.progress import Progress
-from cpugpu_tui.errors import CpuGpuError, StoreError
+from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, CpuGpuError, StoreError
 from cpugpu_tui.model import Event, Plan, RunFinished
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
@@ -47,8 +47,8 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool) ->
             session.notice = notice
             code = max(code, run_once(session, agents, plan, as_json=as_json))
             notice = session.notice
-            if session.stopping:
-                break
+            if session.stopping or code in (EXIT_USAGE, EXIT_UNFIT):
+                break  # what could not be run once cannot be run again
     finally:
         agents.close()
         if store is not None:
@@ -92,10 +92,12 @@ def run_once(session: Session, agents: Agents, plan: Plan, *, as_json: bool) -> 
     with signals_stop(session), telemetry(session, agents, plan):
         finished = session.run(deliver)
     progress.clear()
+    if finished.status == "failed" and (as_json or state.run is None):
+        print(f"cpugpu-tui: {finished.message} {finished.remedy}".strip(), file=sys.stderr)
     if as_json:
         if session.notice:
             print(session.notice, file=sys.stderr)
-    else:
+    elif state.run is not None:
         from cpugpu_tui.cli.tables import print_state
 
         print_state(state, session.notice)

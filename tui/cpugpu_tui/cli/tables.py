@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -40,7 +41,7 @@ def unicode() -> bool:
 def plain(text: str) -> str:
     """Return text that stdout can show."""
     if unicode():
-        return text.replace(" us", " µs")
+        return re.sub(r"(?<=\d) us\b", " µs", text)
     return (
         text.replace("×", "x")
         .replace("±", "+-")
@@ -201,7 +202,7 @@ def history_table(runs: Sequence[RunSummary]) -> Table:
         cases = f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else "")
         table.add_row(
             str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, run.status, cases,
-            "–" if run.duration_ns is None else duration(run.duration_ns / 1e9),
-            " · ".join(run.devices),
+            plain("–") if run.duration_ns is None else duration(run.duration_ns / 1e9),
+            plain(" · ".join(run.devices)),
         )  # fmt: skip
     return table

@@ -231,7 +231,7 @@ class AgentProcess:
 
 def no_agent(interpreter: object, gone: Gone) -> UnfitError:
     """Return the sentence for an interpreter that never said hello."""
-    said = f" It said: {gone.last_lines[-1]}" if gone.last_lines else ""
+    said = f' Its last line: "{gone.last_lines[-1]}".' if gone.last_lines else ""
     return UnfitError(
         f"{interpreter} did not become an agent: it {gone.manner}.{said}",
         "Name a Python of version 3.10 or later that has torch, with --python PATH.",
@@ -296,18 +296,25 @@ class AgentThread:
             self._on_ready(hello)
         self._inbox.put(hello)
         plan = self._plans.get()
-        code = 0
-        if plan is not None and not work(plan, environment, CallEmitter(self._hold), self._control):
-            code = EXIT_BROKEN
-        self._inbox.put(Gone(code))
+        gone = Gone(0)
+        try:
+            if plan is not None and not work(plan, environment, CallEmitter(self._hold), self._control):
+                gone = Gone(EXIT_BROKEN)
+        except Exception as error:  # noqa: BLE001 - what would end an agent's process: whoever waits must be told
+            gone = Gone(EXIT_BROKEN, (printable(f"{type(error).__name__}: {error}"),))
+        self._hand_over()
+        self._inbox.put(gone)
 
     def _hold(self, event: Event) -> None:
         """Hand events over in gaps only: whoever wakes for them would take the interpreter from a timed block."""
         self._held.append(event)
         if isinstance(event, (Gap, RunFinished)):
-            for held in self._held:
-                self._inbox.put(held)
-            self._held.clear()
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        for held in self._held:
+            self._inbox.put(held)
+        self._held.clear()
 
 
 class Agents:

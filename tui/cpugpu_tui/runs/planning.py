@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -150,20 +151,21 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 def _parse_size(text: str) -> int:
     """Return a whole number from 1 to `MAX_SIZE`, also when written as 1e6."""
+    shown = text if len(text) <= 40 else f"{text[:40]}…"
     try:
         number = int(text) if re.fullmatch(r"[+-]?\d{1,30}", text) else float(text)
     except ValueError:
         raise FieldError(
-            "sizes", f"{text!r} is no size.", "Sizes are whole numbers, like 16,32,64 or 1:10000:50."
+            "sizes", f"{shown!r} is no size.", "Sizes are whole numbers, like 16,32,64 or 1:10000:50."
         ) from None
-    if number != number or number in (float("inf"), float("-inf")) or number != int(number):
+    if not math.isfinite(number) or number != int(number):
         raise FieldError(
-            "sizes", f"The size {text!r} is not a whole number.", "Write sizes like 16,32,64 or 1:10000:50."
+            "sizes", f"The size {shown!r} is not a whole number.", "Write sizes like 16,32,64 or 1:10000:50."
         )
     if number < 1:
-        raise FieldError("sizes", f"The size {text!r} is below 1.", "The smallest size is 1.")
+        raise FieldError("sizes", f"The size {shown!r} is below 1.", "The smallest size is 1.")
     if number > MAX_SIZE:
-        raise FieldError("sizes", f"The size {text!r} is too large.", f"The largest size is {MAX_SIZE:,}.")
+        raise FieldError("sizes", f"The size {shown!r} is too large.", f"The largest size is {MAX_SIZE:,}.")
     return int(number)
 
 
@@ -241,9 +243,11 @@ def parse_simulation(text: str) -> Simulation:
             names = ", ".join(Simulation.__dataclass_fields__)
             raise FieldError("simulation", f"The simulated machine has no {name!r}.", f"It has: {names}.")
         try:
-            values[name] = int(value) if kind.type == "int" else float(value)
+            number = values[name] = int(value) if kind.type == "int" else float(value)
         except ValueError:
             raise FieldError(
                 "simulation", f"{name}={value!r} is no number.", "Write, for example, noise=0.02."
             ) from None
+        if not 0 <= number < math.inf:
+            raise FieldError("simulation", f"{name}={value} is not possible.", "Write a finite number from 0 on.")
     return Simulation(**values)  # type: ignore[arg-type]

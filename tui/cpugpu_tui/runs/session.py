@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Event)
 Deliver = Callable[[Event], None]
 
+FRUITLESS_AGENTS = 1
+"""How many agents in a row may die before they got anywhere: one may have been killed by somebody else."""
+
 KILL_AFTER_S = 1.0
 """A terminated agent that still lives is killed after this long."""
 
@@ -75,12 +78,13 @@ class Session:
         self._stop = threading.Event()
         self._kill = threading.Event()
         self._paused = False
-        self._deliver: Deliver = _ignore
+        self._deliver: Deliver = lambda _event: None
         self._seq = 0
         self._settled: set[str] = set()
         self._failed = 0
         self._blame: Progressed | None = None
         self._case_events: dict[str, list[Event]] = {}
+        self._early: list[TelemetryRead] = []
         self._telemetry: list[TelemetryRead] = []
         self._devices_known = False
 
@@ -155,42 +159,52 @@ class Session:
         if finished.status == "done" and self._failed:
             finished = replace(finished, exit_code=EXIT_CASES_FAILED)
         finished = self._stamp(finished)
-        self._save(lambda store: store.finish_run(self.run_id, finished, self._take_telemetry()))
+        if self.number is not None:
+            self._save(lambda store: store.finish_run(self.run_id, finished, self._take_telemetry()))
         deliver(finished)
         return finished
 
     def _run_agents(self, started: float) -> RunFinished:
         """Give the plan to an agent; after each death give what remains to another."""
+        fruitless = 0
         while True:
             settled_before = len(self._settled)
             hello = self._start_agent()
             if hello is None:
                 return RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
-            if self._seq == 0:
-                self._begin(hello)
-            outcome = self._follow(self._remaining(started))
+            if isinstance(hello, Gone):
+                outcome: RunFinished | Gone = hello
+            else:
+                if self._seq == 0:
+                    self._begin(hello)
+                outcome = self._follow(self._remaining(started))
             if isinstance(outcome, RunFinished):
                 return outcome
             if self._kill.is_set():
                 return RunFinished(status="stopped", message="Stopped at once.", exit_code=EXIT_INTERRUPTED)
             self._settle_crash(outcome)
-            if len(self._settled) == settled_before:
-                return RunFinished(
-                    status="failed",
-                    message=f"The agent {outcome.manner} before any case. {last_words(outcome)}".strip(),
-                    remedy="Try `cpugpu-tui devices`, or another interpreter with --python.",
-                    exit_code=EXIT_CASES_FAILED,
-                )
-            if not self._remaining(started).cases:
+            fruitless = fruitless + 1 if len(self._settled) == settled_before else 0
+            if fruitless > FRUITLESS_AGENTS:
+                raise self._given_up(hello, outcome)
+            if not fruitless and not self._remaining(started).cases:
                 return RunFinished(status="done", exit_code=EXIT_OK)
             if self._stop.is_set():
                 return RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
 
-    def _start_agent(self) -> Hello | None:
-        """Take an agent and wait for its hello; None if a stop was asked for meanwhile.
+    def _given_up(self, hello: Hello | Gone, gone: Gone) -> CpuGpuError:
+        """Return why no further agent is started: the last ones died before they got anywhere."""
+        if isinstance(hello, Gone):
+            return no_agent(self._agents.python or "This interpreter", gone)
+        return CpuGpuError(
+            f"The agent {gone.manner} before any case. {last_words(gone)}".strip(),
+            "Try `cpugpu-tui devices`, or another interpreter with --python.",
+        )
+
+    def _start_agent(self) -> Hello | Gone | None:
+        """Take an agent and wait for its hello, or its death; None if a stop was asked for meanwhile.
 
         Raises:
-            UnfitError: it never says hello, or has no torch where torch is needed.
+            UnfitError: it has no torch where torch is needed.
             ProtocolError: it speaks another version.
         """
         self._agent = agent = self._agents.take()
@@ -199,7 +213,9 @@ class Session:
         while not self._stop.is_set():
             message = self._next(0.1)
             if isinstance(message, Gone):
-                raise message.error or no_agent(self._agents.python or "This interpreter", message)
+                if message.error is not None:
+                    raise message.error
+                return message
             if isinstance(message, Hello):
                 self._require_torch(message)
                 return message
@@ -217,7 +233,7 @@ class Session:
         facts = hello.environment
         if self._plan.simulation is None and facts.get("torch") is None:
             raise UnfitError(
-                f"{facts.get('interpreter')} cannot import torch: {facts.get('torch_error')}",
+                f"{facts.get('interpreter')} cannot import torch: {str(facts.get('torch_error')).rstrip('.')}.",
                 "Install torch there, or name an interpreter that has it with --python PATH.",
             )
 
@@ -228,6 +244,8 @@ class Session:
         )
         self._save(lambda store: self._remember_number(store.begin_run(event)))
         self._deliver(replace(event, number=self.number))
+        for reading in self._early:
+            self._handle_telemetry(reading)
 
     def _remember_number(self, number: int) -> None:
         self.number = number
@@ -280,21 +298,22 @@ class Session:
         return message
 
     def _handle_telemetry(self, event: TelemetryRead) -> None:
-        self._seq += self._seq > 0  # before RunStarted there is no stream yet
-        if self._seq:
-            event = replace(event, seq=self._seq)
-            self._telemetry.append(event)
-            self._deliver(event)
+        if self._seq == 0:  # before RunStarted there is no stream yet
+            self._early.append(event)
+            return
+        self._seq += 1
+        event = replace(event, seq=self._seq)
+        self._telemetry.append(event)
+        self._deliver(event)
 
     def _handle(self, event: Event) -> None:
-        if isinstance(event, (TelemetryRead, Hello)):
-            return
+        known = isinstance(event, DevicesFound) and self._devices_known
+        if known or isinstance(event, (TelemetryRead, Hello, RunStarted)):
+            return  # told already, or not the agent's to tell
         self._seq += 1
         event = replace(event, seq=self._seq)
         match event:
             case DevicesFound():
-                if self._devices_known:
-                    return
                 self._devices_known = True
                 self._save(lambda store: store.add_devices(self.run_id, event))
             case Progressed():
@@ -374,10 +393,6 @@ class Session:
             self._store = None
 
 
-def _ignore(event: Event) -> None:
-    del event
-
-
 def last_words(gone: Gone) -> str:
     """Return the last line that the agent said, as a sentence."""
-    return f"Its last line: {gone.last_lines[-1]}" if gone.last_lines else ""
+    return f'Its last line: "{gone.last_lines[-1]}".' if gone.last_lines else ""

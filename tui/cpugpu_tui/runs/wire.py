@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from cpugpu_tui.bench.emitter import encode
 from cpugpu_tui.errors import ProtocolError
 from cpugpu_tui.model import EVENTS, PROTOCOL, Event, Hello
+from cpugpu_tui.telemetry.text import printable
 
 __all__ = ["MAX_LINE_BYTES", "Garbage", "LineReader", "decode", "encode"]
 
 MAX_LINE_BYTES = 1_000_000
 """A longer line is no event of ours: it is dropped while it arrives, so that memory stays bounded."""
+
+MAX_TEXT = 10_000
+"""Characters kept of one text that had to be made printable."""
 
 
 class Garbage(ValueError):
@@ -29,7 +34,10 @@ def decode(line: bytes) -> Event | None:
     """
     try:
         data = msgspec.json.decode(line)
-    except (msgspec.DecodeError, RecursionError) as error:
+        # Plain ASCII without escapes, which nearly every line is, cannot hold anything that a terminal obeys.
+        if b"\\" in line or not line.isascii():
+            data = _printable(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Garbage(f"not JSON: {error}") from error
     if not isinstance(data, dict) or not isinstance(data.get("event"), str):
         raise Garbage("no event name")
@@ -47,6 +55,17 @@ def decode(line: bytes) -> Event | None:
         return msgspec.convert(data, type=cls)
     except (msgspec.ValidationError, OverflowError) as error:
         raise Garbage(f"{name}: {error}") from error
+
+
+def _printable(value: Any) -> Any:
+    """Return JSON data with all text fit for a terminal: workloads raise what they like, and name it so."""
+    if isinstance(value, str):
+        return printable(value, MAX_TEXT)
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    if isinstance(value, dict):
+        return {printable(key, MAX_TEXT): _printable(item) for key, item in value.items()}
+    return value
 
 
 class LineReader:

@@ -39,35 +39,33 @@ class Command:
     """One sentence for the help screen and the README."""
     action: str | None
     """Action of the app; None where the widget with the focus or Textual itself answers the key."""
-    footer: bool = False
-    """Whether the footer names it; seven fit into 80 columns."""
     possible: Callable[[Situation], bool] = _always
 
 
 COMMANDS: tuple[Command, ...] = (
     Command(
-        "run", ("r",), "Run", "Run what is highlighted, and run it again.", "run", True,
+        "run", ("r",), "Run", "Run what is highlighted, and run it again.", "run",
         lambda s: not s.live,
     ),
     Command(
-        "pause", ("space",), "Pause", "Pause the run after the block in flight, and resume it.", "pause", True,
+        "pause", ("space",), "Pause", "Pause the run after the block in flight, and resume it.", "pause",
         lambda s: s.live and not s.stopping,
     ),
     Command(
-        "stop", ("x",), "Stop", "Stop after the block in flight; pressed twice, at once.", "stop", True,
+        "stop", ("x",), "Stop", "Stop after the block in flight; pressed twice, at once.", "stop",
         lambda s: s.live,
     ),
     Command("open", ("enter",), "Open", "Open the detail of a row, or the parameters of a workload.", None),
     Command("back", ("escape",), "Back", "Close what is open: a screen, the filter, the zoom.", "close"),
     Command(
-        "filter", ("/",), "Filter", "Show only the rows whose name or verdict holds what you type.", "filter", True,
+        "filter", ("/",), "Filter", "Show only the rows whose name or verdict holds what you type.", "filter",
         lambda s: s.ran,
     ),
     Command("next-pane", ("tab",), "Next pane", "Go to the next pane; shift+tab goes back.", None),
-    Command("zoom", ("z",), "Zoom", "Give the pane with the focus the whole screen, and take it back.", "zoom", True),
-    Command("next-theme", ("t",), "Theme", "Change to the next theme.", "next_theme", True),
+    Command("zoom", ("z",), "Zoom", "Give the pane with the focus the whole screen, and take it back.", "zoom"),
+    Command("next-theme", ("t",), "Theme", "Change to the next theme.", "next_theme"),
     Command("choose-theme", ("T",), "Themes", "List the themes with a preview.", "choose_theme"),
-    Command("help", ("?",), "Help", "Explain the pane with the focus, and list all keys.", "help", True),
+    Command("help", ("?",), "Help", "Explain the pane with the focus, and list all keys.", "help"),
     Command("suspend", ("ctrl+z",), "Suspend", "Suspend app and run; fg brings both back.", "suspend_process"),
     Command("quit", ("q", "ctrl+c"), "Quit", "Quit; asks only during a run.", "leave"),
 )  # fmt: skip

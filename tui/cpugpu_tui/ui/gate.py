@@ -8,6 +8,7 @@ process reads 115 µs instead of 51 beside a screen that repaints four times a s
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from textual.app import App
 
-GATHER_S = 0.004
-"""Widgets tell the screen what is dirty through their own queues, which takes 1 to 3 ms; opening at once would paint
-a half-updated screen and leave the rest for the next gap."""
+KEY_QUIET_S = 0.1
+"""A key or a resize opens the gate until nothing has been painted for this long: a screen that is pushed paints two
+or three times until it is complete."""
 
-KEY_WINDOW_S = 0.1
-"""How long a key or a resize keeps the gate open: a screen that is pushed paints two or three times until complete."""
+KEY_LIMIT_S = 0.5
+"""A key keeps the gate open for no longer than this."""
 
 STRAY = "stray"
 """Cause of a paint that nothing allowed; there must be none."""
@@ -36,6 +37,7 @@ class PaintGate:
         self._batch: ExitStack | None = None
         self._cause: str | None = None
         self._one_paint = False
+        self._answered_s = float("-inf")
         self._timers: list[asyncio.TimerHandle] = []
         self._lost = False
         self.held = False
@@ -61,19 +63,21 @@ class PaintGate:
         if not self.held or self._cause == "key":  # an open window shows it all the same
             return
         self._cancel_timers()
-        self._later(GATHER_S, lambda: self._allow(cause, one_paint=True))
-        self._later(max(within_s, 2 * GATHER_S), self._close)
+        self._allow(cause, one_paint=True)
+        self._later(within_s, self._close)
 
     def open_window(self, cause: str = "key") -> None:
-        """Allow every paint for `KEY_WINDOW_S`: the person did something and sees the answer."""
+        """Allow paints until they have come to rest: the person did something and sees the answer."""
         if self.held:
             self._cancel_timers()
             self._allow(cause, one_paint=False)
-            self._later(KEY_WINDOW_S, self._close)
+            self._later(KEY_QUIET_S, self._close_when_answered)
+            self._later(KEY_LIMIT_S, self._close)
 
     def painted(self) -> None:
         """Be told that a paint has been written."""
         self.paints[(self._cause or STRAY) if self.held else "idle"] += 1
+        self._answered_s = time.monotonic()
         if self.held and self._one_paint:
             self._cancel_timers()
             self._close()
@@ -85,24 +89,33 @@ class PaintGate:
     # ---------------------------------------------------------------- inside
 
     def _allow(self, cause: str, one_paint: bool) -> None:
-        self._cause, self._one_paint = cause, one_paint
+        self._cause, self._one_paint, self._answered_s = cause, one_paint, float("-inf")
         self._open()
 
     def _open(self) -> None:
         if self._batch is not None:
             self._batch.close()
             self._batch = None
-        screen = self._app.screen
+        if not self._app.screen_stack:  # the app is closing
+            return
         if self._lost:
             self._lost = False
-            screen.refresh()
-        screen.check_idle()
+            self._app.screen.refresh()
+        self._app.screen.check_idle()
 
     def _close(self) -> None:
         if self.held and self._batch is None:
+            self._cancel_timers()
             self._cause, self._one_paint = None, False
             self._batch = ExitStack()
             self._batch.enter_context(self._app.batch_update())
+
+    def _close_when_answered(self) -> None:
+        rest_s = time.monotonic() - self._answered_s
+        if KEY_QUIET_S <= rest_s < KEY_LIMIT_S:
+            self._close()
+        else:  # not painted yet, or just now
+            self._later(KEY_QUIET_S, self._close_when_answered)
 
     def _later(self, delay_s: float, callback: Callable[[], None]) -> None:
         self._timers.append(asyncio.get_running_loop().call_later(delay_s, callback))

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import TYPE_CHECKING
 
-from textual.app import App
+from textual import on
 
+from cpugpu_tui.ui.messages import SeriesEnded
 from cpugpu_tui.ui.options import AppResult
-from cpugpu_tui.ui.screens.confirm import ConfirmScreen
-
-if TYPE_CHECKING:
-    from cpugpu_tui.ui.bridge import Bridge
-    from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.running import Running
 
 GRACE_S = 1.2
-"""How long leaving waits for the run to end: a killed agent takes 0.1 s, and a signal must be obeyed within 2 s."""
+"""How long leaving waits for the run to end: it takes 0.3 s as a rule, and a signal must be obeyed within 2 s."""
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """Textual handles neither: the first left the terminal in the alternate screen, the second a spinning process."""
 
 
-class Leaving(App[AppResult]):
+class Leaving(Running):
     """The part of the app that ends it."""
 
-    bridge: Bridge
-    picture: Picture
     _exit_code: int | None = None
 
     def answer_signals(self) -> None:
@@ -34,14 +28,16 @@ class Leaving(App[AppResult]):
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self.leave, 128 + number)
-        self.app_suspend_signal.subscribe(self, lambda _: self.bridge.suspend_agents())
-        self.app_resume_signal.subscribe(self, lambda _: self.bridge.resume_agents())
+        self.app_suspend_signal.subscribe(self, lambda _: self.bridge.suspend_agents(), immediate=True)
+        self.app_resume_signal.subscribe(self, lambda _: self.bridge.resume_agents(), immediate=True)
 
     def action_leave(self) -> None:
         """Quit; ask first if a run is going on."""
         if not self.picture.situation.live:
             self.leave()
             return
+
+        from cpugpu_tui.ui.screens.confirm import ConfirmScreen
 
         def decide(yes: bool | None) -> None:
             if yes:
@@ -50,7 +46,7 @@ class Leaving(App[AppResult]):
         self.push_screen(ConfirmScreen("A run is going on. Stop it and quit?", "stop and quit", "let it run"), decide)
 
     def leave(self, code: int = 0) -> None:
-        """Stop the run, then exit; a run that does not end is left to the agents' own end."""
+        """Stop the run, then exit; a run that does not end in time is left to the end of its agents."""
         if self._exit_code is not None and code == 0:
             return
         self._exit_code = code
@@ -58,10 +54,11 @@ class Leaving(App[AppResult]):
             self._go()
             return
         self.bridge.kill()
+        self.change(quitting=True)
         self.set_timer(GRACE_S, self._go)
 
-    def series_ended(self) -> None:
-        """Be told that no run is going on any more."""
+    @on(SeriesEnded)
+    def _go_if_asked(self) -> None:
         if self._exit_code is not None:
             self._go()
 
@@ -70,9 +67,4 @@ class Leaving(App[AppResult]):
         run = self.picture.run
         number = run.run.number if run.run is not None else None
         self.set_terminal_title("")
-        self.exit(AppResult(run, number, code), return_code=code)
-
-    def set_terminal_title(self, title: str) -> None:
-        """Name the terminal's window, for whoever works in another one meanwhile."""
-        if self._driver is not None and not self.is_headless:
-            self._driver.write(f"\x1b]2;{title}\x07")
+        self.exit(AppResult(run, number, self.picture.notice, code), return_code=code)

@@ -38,5 +38,7 @@ class AppResult:
     """The last run; without rows if none was started."""
     number: int | None
     """Its number in the database, None if it is not saved."""
+    notice: str | None = None
+    """Why it is not saved, or what else the person should know."""
     exit_code: int = 0
     """129 or 143 after a signal, 1 after a crash of the app."""

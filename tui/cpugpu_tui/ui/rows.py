@@ -40,11 +40,11 @@ class Look:
     cpu_only: bool = False
 
 
-def look_of(run: RunState, glyphs: Glyphs, rounds_width: int) -> Look:
-    """Return how a run's rows look. The unit comes from the first row that has a time, and so stays for the run."""
+def look_of(run: RunState, unit: Unit, glyphs: Glyphs, rounds_width: int) -> Look:
+    """Return how a run's rows look."""
     cases = run.run.plan.cases if run.run is not None else ()
     return Look(
-        unit=unit_of(run.rows.values()),
+        unit=unit,
         varying=frozenset(
             name
             for name in ("workload", "variant", "dtype", "threads")
@@ -57,7 +57,7 @@ def look_of(run: RunState, glyphs: Glyphs, rounds_width: int) -> Look:
 
 
 def unit_of(rows: Iterable[Row]) -> Unit:
-    """Return the unit that the first row with a time asks for; microseconds before there is one."""
+    """Return the unit that the first row with a time asks for, which stays for the run; microseconds before."""
     for row in rows:
         for times in row.times.values():
             if times.latency_ns is not None:
@@ -197,4 +197,6 @@ def matches(row: Row, wanted: str, varying: frozenset[str]) -> bool:
 
 def shown_keys(rows: Mapping[str, Row], wanted: str, varying: frozenset[str]) -> list[str]:
     """Return the keys of the rows that a filter lets through, in the plan's order."""
+    if not wanted.strip():
+        return list(rows)
     return [key for key, row in rows.items() if matches(row, wanted, varying)]

@@ -25,15 +25,16 @@ def run_app(options: AppOptions) -> AppResult:
     from cpugpu_tui.ui.app import CpuGpuApp
     from cpugpu_tui.ui.glyphs import glyphs_for
     from cpugpu_tui.ui.themes import DEFAULT_THEME
+    from cpugpu_tui.ui.thrift import ThriftyDriver
 
     theme = "ansi-dark" if found.wants_ansi_theme else DEFAULT_THEME
     log_path = options.log_path or paths.log_path()
     with private_terminal(log_path, utf8=found.utf8) as terminal:
-        app = CpuGpuApp(options, glyphs_for(found), theme=theme)
+        app = CpuGpuApp(options, glyphs_for(found), theme=theme, driver_class=ThriftyDriver)
         # Tracebacks of a crash would otherwise go where fd 2 goes: to the log.
         app.error_console = Console(file=terminal.stream, markup=False, highlight=False)
         try:
             result = app.run(mouse=False)
         finally:
             app.bridge.close()
-    return result or AppResult(app.picture.run, None, app.return_code or 1)
+    return result or AppResult(app.picture.run, None, app.picture.notice, app.return_code or 1)

@@ -11,6 +11,7 @@ from itertools import repeat
 from time import perf_counter_ns
 from typing import Any
 
+from cpugpu_tui.analysis.quantities import significant
 from cpugpu_tui.bench.timers import CaseError, DeviceSamples, FirstCall
 from cpugpu_tui.bench.timers.cpu import Operation, operation, written_call
 from cpugpu_tui.model import AS_WRITTEN, COLD_START, SYNCED, Case, Device
@@ -192,6 +193,6 @@ def out_of_memory(where: str, need_bytes: float, free_bytes: float) -> CaseError
     """Return the failure of a case that does not fit."""
     return CaseError(
         "oom",
-        f"Needs {need_bytes / 1e9:.3g} GB on {where}, {free_bytes / 1e9:.3g} GB free.",
+        f"Needs {significant(need_bytes / 1e9)} GB on {where}, {significant(free_bytes / 1e9)} GB free.",
         "Choose smaller sizes, or free memory.",
     )

@@ -147,7 +147,7 @@ class SimulatedMachine:
         found = {device.name: device for device in self.found}
         chosen: dict[str, Device] = {}
         for name in names:
-            auto = [n for n in ("cpu", "cuda:0") if n in found]
+            auto: list[str] = [n for n in ("cpu", "cuda:0") if n in found]
             groups: dict[str, list[str]] = {"auto": auto, "all": list(found), "cuda": ["cuda:0"]}
             for each in groups.get(name, [name]):
                 if each not in found:

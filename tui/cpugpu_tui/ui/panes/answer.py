@@ -8,7 +8,7 @@ from textual.geometry import Size
 
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import PicturePane, wrapped
+from cpugpu_tui.ui.panes.lines import PicturePane, spelled, wrapped
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 
@@ -26,7 +26,7 @@ def answer_lines(picture: Picture, width: int, height: int, glyphs: Glyphs) -> l
     lines: list[Spans] = []
     for text, role in _sentences(picture, glyphs):
         if len(lines) < height:
-            lines += wrapped(text, width, role, lines=height - len(lines))
+            lines += wrapped(spelled(text, glyphs), width, role, lines=height - len(lines))
     return lines + [()] * (height - len(lines))
 
 

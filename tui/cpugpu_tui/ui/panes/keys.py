@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 from textual.geometry import Size
 
-from cpugpu_tui.ui.commands import COMMANDS, Situation, key_name, label
+from cpugpu_tui.ui.commands import COMMANDS, Command, Situation, key_name, label
 from cpugpu_tui.ui.panes.lines import PicturePane
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
+
+IMPORTANCE = ("run", "pause", "stop", "help", "filter", "zoom", "next-theme", "quit", "open", "next-pane")
+"""Commands that the footer names, from those that a narrow terminal keeps; seven fit into 80 columns at any time."""
 
 
 class KeysPane(PicturePane):
@@ -21,17 +24,18 @@ class KeysPane(PicturePane):
 
 
 def keys_line(situation: Situation, width: int) -> Spans:
-    """Return the footer's keys, then as many of the others as fit into `width` cells."""
-    others = [command for name in ("quit", "open", "next-pane") for command in COMMANDS if command.id == name]
-    ordered = [command for command in COMMANDS if command.footer] + others
-    spans: list[tuple[str, str]] = []
+    """Return the keys that fit into `width` cells, the footer's own before the others, in the order of the table."""
+    kept: list[Command] = []
     used = 1
-    for command in ordered:
-        key, name = key_name(command.keys[0]), label(command, situation)
-        used += len(key) + 1 + len(name) + (2 if spans else 0)
+    for name in IMPORTANCE:
+        command = next(command for command in COMMANDS if command.id == name)
+        used += len(key_name(command.keys[0])) + 1 + len(label(command, situation)) + (2 if kept else 0)
         if used > width:
             break
+        kept.append(command)
+    spans: list[tuple[str, str]] = []
+    for command in sorted(kept, key=COMMANDS.index):
         possible = command.possible(situation)
-        spans += [("  " if spans else " ", "text"), (key, "key" if possible else "muted")]
-        spans += [(f" {name}", "text" if possible else "muted")]
+        spans += [("  " if spans else " ", "text"), (key_name(command.keys[0]), "key" if possible else "muted")]
+        spans += [(f" {label(command, situation)}", "text" if possible else "muted")]
     return tuple(spans)

@@ -1,14 +1,9 @@
-"""Lines of text that are painted from the first to the last cell that changed.
-
-A `Static` repaints all of itself for one changed digit; the telemetry of one GPU and the host at 120×40 cost 2.9 kB
-a second that way, more than the whole budget.
-"""
+"""Lines of text in the colours of their roles; a line that stays the same is not composed again."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.segment import Segment
 from textual.geometry import Region, Size
@@ -17,13 +12,11 @@ from textual.widget import Widget
 
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.picture import Picture
-from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans, role_style
+from cpugpu_tui.ui.roles import Spans, role_style
 
 
 class Lines(Widget):
     """Shows lines of spans as they are: no markup, no wrapping; what is too long is cut."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
 
     DEFAULT_CSS = """
     Lines {
@@ -44,18 +37,15 @@ class Lines(Widget):
         return self._lines
 
     def show(self, lines: Sequence[Spans]) -> None:
-        """Show these lines; only what differs is painted, and only another number of lines asks for a new layout."""
+        """Show these lines; lines that differ are painted, and only another number of lines asks for a new layout."""
         before, self._lines = self._lines, tuple(lines)
         if len(before) != len(self._lines):
             self.refresh(layout=True)
             return
-        regions = [
-            region
-            for y, (old, new) in enumerate(zip(before, self._lines, strict=True))
-            if (region := changed_region(y, old, new)) is not None
-        ]
-        if regions:
-            self.refresh(*regions)
+        width = self.size.width
+        changed = [Region(0, y, width, 1) for y, line in enumerate(before) if line != self._lines[y]]
+        if changed:
+            self.refresh(*changed)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return one cell per line, for `height: auto`."""
@@ -70,34 +60,15 @@ class Lines(Widget):
         return Strip(segments).adjust_cell_length(self.size.width, base)
 
 
-def changed_region(y: int, old: Spans, new: Spans) -> Region | None:
-    """Return the cells of line `y` between the first and the last that differ, None if none does."""
-    before, after = _cells(old), _cells(new)
-    length = max(len(before), len(after))
-    blank = (" ", "text")
-    before += [blank] * (length - len(before))
-    after += [blank] * (length - len(after))
-    differing = [x for x in range(length) if before[x] != after[x]]
-    return Region(differing[0], y, differing[-1] - differing[0] + 1, 1) if differing else None
-
-
-def _cells(spans: Spans) -> list[tuple[str, str]]:
-    """Return one entry per terminal cell: a wide character fills two."""
-    cells: list[tuple[str, str]] = []
-    for text, role in spans:
-        for character in text:
-            cells.extend([(character, role)] * Segment(character).cell_length)
-    return cells
-
-
 class PicturePane(Lines):
     """Lines that are a function of the picture and of the pane's own size."""
 
-    def __init__(self, glyphs: Glyphs, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        """Draw with these glyphs."""
-        super().__init__(id=id, classes=classes)
+    def __init__(self, glyphs: Glyphs, picture: Picture, *, id: str | None = None) -> None:  # noqa: A002
+        """Draw this picture with these glyphs; it is part of the first frame."""
+        super().__init__(id=id)
         self.glyphs = glyphs
-        self._picture: Picture | None = None
+        self._picture = picture
+        self._drawn_for = Size(0, 0)
 
     def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
         """Return the lines for a picture in this many cells."""
@@ -107,12 +78,32 @@ class PicturePane(Lines):
         """Show a picture; nothing is painted where it says the same as before."""
         self._picture = picture
         if self.size.width:
+            self._drawn_for = self.size
             self.show(self.draw(picture, self.size))
 
     def on_resize(self) -> None:
-        """Draw again in the new size."""
-        if self._picture is not None:
-            self.show(self.draw(self._picture, self.size))
+        """Draw again in the new size, which may need another number of lines."""
+        self.show_picture(self._picture)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return one cell per line that the picture takes at this width, for `height: auto`."""
+        del container, viewport
+        return len(self.draw(self._picture, Size(width, self.size.height)))
+
+    def render_line(self, y: int) -> Strip:
+        """Return line `y`; the first frame comes before the first resize, and so draws for itself."""
+        if self._drawn_for != self.size:
+            self._drawn_for = self.size
+            self._lines = tuple(self.draw(self._picture, self.size))
+        return super().render_line(y)
+
+
+def spelled(text: str, glyphs: Glyphs) -> str:
+    """Return a sentence from elsewhere with the signs that this terminal can show."""
+    for sign, own in (("×", glyphs.times), ("–", glyphs.none), ("±", glyphs.plus_minus), ("µ", glyphs.micro),
+                      ("·", glyphs.dot), ("…", glyphs.ellipsis)):  # fmt: skip
+        text = text.replace(sign, own)
+    return text
 
 
 def wrapped(text: str, width: int, role: str = "text", lines: int = 0) -> list[Spans]:

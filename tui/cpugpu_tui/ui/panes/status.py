@@ -103,8 +103,8 @@ def step_text(picture: Picture, current: Progressed) -> str:
     case = f"{row.case.workload} {size_text(row.case.size)}" if row is not None else current.case
     device = {"": "", "cpu": " CPU"}.get(current.device, " GPU")
     name = "round" if current.phase == "gap" else current.phase
-    phase = f"{name} {current.round_index}" if current.round_index else name
-    return f"{case}{device} {phase}"
+    phase = f"{name} {current.round_index}" if current.round_index else name if name != "round" else ""
+    return f"{case}{device} {phase}".rstrip()
 
 
 def _notice(picture: Picture, glyphs: Glyphs) -> Spans:

@@ -25,7 +25,7 @@ NORMAL_THROTTLES = {"power-capped", "sync-boost"}
 """Throttle reasons that belong to full load: said, but no warning (METHOD.md, step 9)."""
 BLOCKS_WIDTH = 100
 """A pane as wide as this has room for three histories side by side."""
-COLUMN_WIDTH = 60
+COLUMN_WIDTH = 50
 """A pane narrower than this shows one fact a line."""
 
 
@@ -89,7 +89,7 @@ def _shortened(lines: list[Spans], room: int, gpus: int) -> list[Spans]:
     if room == 2:
         return [lines[0], lines[-1]]
     shown = lines[: room - 2]
-    return [*shown, ((f"{len(shown)} of {gpus} GPUs and the host; tab, then z, shows all", "muted"),), lines[-1]]
+    return [*shown, ((f"{len(shown)} of {gpus} GPUs; tab, z: all", "muted"),), lines[-1]]
 
 
 # ------------------------------------------------------------------ facts
@@ -240,7 +240,7 @@ def blocks(
         return [(*head, (f"{name}: {problem}", "warn"))]
     with_trend = [fact for fact in facts if fact.trend is not None]
     rest = [fact for fact in facts if fact.trend is None]
-    bars = max(6, (width - 7) // 3 - 32)
+    bars = max(6, (width - 86) // 3)  # 86 cells are labels and numbers
     first: list[tuple[str, str]] = [*head]
     for fact in with_trend:
         first += [
@@ -263,9 +263,9 @@ def column(
     if problem:
         return [*lines, *wrapped(problem, width, "warn"), ()]
     for fact in facts:
-        lines.append(_pair(fact, width))
-        if fact.trend is not None:
-            lines.append(((trend_text(fact.trend, width, 0, fact.high, glyphs), series),))
+        lines += _pair(fact, width)
+        if any(value is not None for value in fact.trend or ()):
+            lines.append(((trend_text(fact.trend or (), width, 0, fact.high, glyphs), series),))
     return [*lines, ()]
 
 
@@ -291,7 +291,9 @@ def _titled(label: str, name: str, width: int) -> list[Spans]:
     return [((label, "strong"), (f" {name}"[: max(0, width - len(label))] if name else "", "muted"))]
 
 
-def _pair(fact: Fact, width: int) -> Spans:
-    room = width - len(fact.label) - 1
-    text = fact.text if len(fact.text) <= room else (fact.short or fact.text)[:room]
-    return ((fact.label, "muted"), (" " * (width - len(fact.label) - len(text)), "text"), (text, fact.role))
+def _pair(fact: Fact, width: int) -> list[Spans]:
+    """Return label and text at the two edges of one line, or of two where they are too long together."""
+    gap = width - len(fact.label) - len(fact.text)
+    if gap >= 1:
+        return [((fact.label, "muted"), (" " * gap, "text"), (fact.text, fact.role))]
+    return [((fact.label, "muted"),), ((f"{fact.text[:width]:>{width}}", fact.role),)]

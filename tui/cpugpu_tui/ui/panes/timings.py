@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -16,28 +14,38 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
 from cpugpu_tui.ui.picture import Picture
-from cpugpu_tui.ui.roles import ROLE_CLASSES, rich_text
+from cpugpu_tui.ui.roles import rich_text
 
 PADDING = 2
 """Cells of padding per column."""
-MANY_COLUMNS_WIDTH = 110
-"""From this width on there is room for kernel time, cold start and the publication's clock."""
-
-FEW = ((rows.CASE, 15), (rows.CPU, 8), (rows.GPU, 8), (rows.SPEEDUP, 8), (rows.PLUS_MINUS, 5), (rows.VERDICT, 11))
-MANY = (
-    (rows.CASE, 16), (rows.CPU, 8), (rows.GPU, 8), (rows.SPEEDUP, 8), (rows.PLUS_MINUS, 5), (rows.VERDICT, 12),
-    (rows.KERNEL, 9), (rows.COLD, 8), (rows.WRITTEN, 10),
-)  # fmt: skip
-"""Columns and widths; the sparkline takes what is left, the case column what is left of that."""
 LEAST_ROUNDS, MOST_ROUNDS = 9, 25
+"""Cells of the sparkline, which is never dropped."""
+
+TIERS: tuple[dict[str, int], ...] = (
+    {
+        rows.CASE: 16, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.PLUS_MINUS: 5, rows.VERDICT: 12,
+        rows.KERNEL: 9, rows.COLD: 8, rows.WRITTEN: 10,
+    },
+    {rows.CASE: 15, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.PLUS_MINUS: 5, rows.VERDICT: 11},
+    {rows.CASE: 15, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.VERDICT: 11},
+    {rows.CASE: 11, rows.CPU: 7, rows.GPU: 7, rows.SPEEDUP: 8, rows.VERDICT: 6},
+)  # fmt: skip
+"""Columns beside the sparkline and their widths, richest set first: for 113, 78, 71 and 60 cells."""
+
+LEFT = {rows.CASE, rows.VERDICT, rows.ROUNDS}
+"""Columns of words; numbers are right aligned."""
 
 
 def columns(width: int, unit: Unit, glyphs: Glyphs) -> list[Column]:
-    """Return the columns that fill `width` cells exactly; the sparkline is never dropped."""
-    chosen = dict(MANY if width >= MANY_COLUMNS_WIDTH else FEW)
-    room = width - sum(chosen.values()) - PADDING * (len(chosen) + 1)
-    sparkline = min(max(room, LEAST_ROUNDS), MOST_ROUNDS)
-    chosen[rows.CASE] += max(0, room - sparkline)
+    """Return the richest set of columns that fits into `width` cells; the case column takes what is left."""
+
+    def room(tier: dict[str, int]) -> int:
+        return width - sum(tier.values()) - PADDING * (len(tier) + 1)
+
+    chosen = next((tier for tier in TIERS if room(tier) >= LEAST_ROUNDS), TIERS[-1])
+    sparkline = min(max(room(chosen), LEAST_ROUNDS), MOST_ROUNDS)
+    widths = {**chosen, rows.ROUNDS: sparkline}
+    widths[rows.CASE] += max(0, room(chosen) - sparkline)
     name = unit.name.replace("u", glyphs.micro)
     labels = {
         rows.CASE: "case", rows.CPU: f"CPU {name}", rows.GPU: f"GPU {name}", rows.SPEEDUP: "speed-up",
@@ -45,60 +53,38 @@ def columns(width: int, unit: Unit, glyphs: Glyphs) -> list[Column]:
         rows.COLD: "cold ms", rows.WRITTEN: "as written",
         rows.ROUNDS: "rounds CPU, GPU" if sparkline >= 15 else "rounds",
     }  # fmt: skip
-    left = {rows.CASE, rows.VERDICT, rows.ROUNDS}
-    sides: dict[bool, Literal["left", "right"]] = {True: "left", False: "right"}
-    return [
-        Column(key, labels[key], cells, sides[key in left])
-        for key, cells in (*chosen.items(), (rows.ROUNDS, sparkline))
-    ]
+    return [Column(key, labels[key], cells, "left" if key in LEFT else "right") for key, cells in widths.items()]
 
 
 class TimingsPane(Vertical):
     """Shows the rows of a run that the filter lets through."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
         """Draw with these glyphs."""
         super().__init__(id=id)
         self._glyphs = glyphs
         self._run = RunState()
-        self._shown_run: RunState | None = None
-        self._look: rows.Look | None = None
         self._wanted = ""
+        self._shown: tuple[RunState, str, rows.Look] | None = None
+        """What the table shows now: run, filter, look."""
 
     def compose(self) -> ComposeResult:
-        """Yield the table, and below it the filter, which is hidden until asked for."""
+        """Yield the table; the filter comes when it is asked for."""
         table = TimingTable(id="timing-table")
         table.cursor_foreground_priority = "renderable"  # CPU and GPU keep their colours under the cursor
         yield table
-        with Horizontal(id="filter-line") as line:
-            line.display = False
-            sign = Lines(id="filter-sign")
-            sign.show([(("/", "key"),)])
-            yield sign
-            field = Input(
-                placeholder="a name, a size, a verdict; enter keeps, esc shows all", compact=True, id="filter"
-            )
-            field.cursor_blink = False  # a blink is a paint of its own, and would come beside a timed block
-            yield field
 
     @property
     def table(self) -> TimingTable:
         """The table."""
         return self.query_one(TimingTable)
 
-    @property
-    def filtering(self) -> bool:
-        """Whether the filter is open or hides rows."""
-        return bool(self.query_one("#filter-line").display or self._wanted)
-
     def show_picture(self, picture: Picture) -> None:
         """Show the rows of the picture's run; cells that say the same as before are not painted."""
         before, self._run = self._run, picture.run
         if _run_id(before) != _run_id(picture.run):
             self.table.clear()
-            self._shown_run = None
+            self._shown = None
         self._show_rows()
         current = picture.run.current
         if current is not None and current.case:
@@ -110,44 +96,60 @@ class TimingsPane(Vertical):
 
     def restyle(self) -> None:
         """Colour every cell again, after the theme has changed."""
-        self._shown_run = None
+        self._shown = None
         self._show_rows()
 
     def _show_rows(self) -> None:
-        table, run = self.table, self._run
-        width = self.size.width - 1  # the scrollbar's
+        run, width = self._run, self.size.width - 1  # the scrollbar's
         if width <= 0:
             return
-        look = rows.look_of(run, self._glyphs, LEAST_ROUNDS)
-        laid_out = columns(width, look.unit, self._glyphs)
-        table.set_columns(laid_out)
-        look = rows.look_of(run, self._glyphs, laid_out[-1].width)
+        unit = rows.unit_of(run.rows.values())
+        laid_out = columns(width, unit, self._glyphs)
+        look = rows.look_of(run, unit, self._glyphs, laid_out[-1].width)
+        if self._shown is not None and self._shown[0] is run and self._shown[1:] == (self._wanted, look):
+            return
+        self.table.set_columns(laid_out)
+        self._fill(run, look)
+        self._shown = (run, self._wanted, look)
+
+    def _fill(self, run: RunState, look: rows.Look) -> None:
+        """Bring the table's rows up to date with the run's."""
+        table = self.table
         shown = rows.shown_keys(run.rows, self._wanted, look.varying)
         known = set(table.row_keys)
-        for key in known - set(shown):
+        for key in known.difference(shown):
             table.remove_row(key)
-        before = self._shown_run.rows if self._shown_run is not None and self._look == look else {}
+        before = self._shown[0].rows if self._shown is not None and self._shown[2] == look else {}
         for key in shown:
             # Rows are immutable: the very same object has the very same cells.
             if key not in known or before.get(key) is not run.rows[key]:
                 texts = {name: rich_text(self, spans) for name, spans in rows.cells(run.rows[key], look).items()}
                 table.upsert(key, texts)
         table.order(shown)
-        self._shown_run, self._look = run, look
 
     # ---------------------------------------------------------------- filter
 
-    def open_filter(self) -> None:
+    @property
+    def filtering(self) -> bool:
+        """Whether the filter is open."""
+        return bool(self.query("#filter-line"))
+
+    async def open_filter(self) -> None:
         """Show the filter and let the person type."""
-        self.query_one("#filter-line").display = True
+        if not self.filtering:
+            sign = Lines(id="filter-sign")
+            sign.show([(("/", "key"),)])
+            hint = "a name, a size, a verdict; enter keeps, esc shows all"
+            field = Input(placeholder=hint, compact=True, id="filter")
+            field.cursor_blink = False  # a blink is a paint of its own, and would come beside a timed block
+            await self.mount(Horizontal(sign, field, id="filter-line"))
         self.query_one("#filter").focus()
 
     def close_filter(self) -> None:
         """Show all rows again."""
-        self.query_one("#filter", Input).value = ""
-        self.query_one("#filter-line").display = False
-        self._narrow("")
         self.table.focus()
+        self.query("#filter-line").remove()
+        self._narrow("")
 
     @on(Input.Changed, "#filter")
     def _typed(self, event: Input.Changed) -> None:
@@ -157,8 +159,10 @@ class TimingsPane(Vertical):
     @on(Input.Submitted, "#filter")
     def _kept(self, event: Input.Submitted) -> None:
         event.stop()
-        self.query_one("#filter-line").display = bool(event.value)
-        self.table.focus()
+        if event.value.strip():
+            self.table.focus()
+        else:
+            self.close_filter()
 
     def _narrow(self, wanted: str) -> None:
         self._wanted = wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import ClassVar
 
 from rich.text import Text
@@ -20,7 +21,7 @@ from cpugpu_tui.analysis.quantities import size_text
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Lines, PicturePane, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, PicturePane, spelled, wrapped
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.workloads import PRESETS, catalogue
@@ -87,19 +88,23 @@ class WorkloadPane(Vertical):
             super().__init__()
             self.entry = entry
 
-    def __init__(self, asked: PlanRequest, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, glyphs: Glyphs, picture: Picture, *, id: str | None = None) -> None:  # noqa: A002
         """List everything, highlight what was asked for."""
         super().__init__(id=id)
-        self._entries = entries(asked)
-        self._first = "+".join(asked.names)
+        self._entries = entries(picture.request)
+        self._first = "+".join(picture.request.names)
         self._names_only: bool | None = None
-        self._glyphs = glyphs
+        self._glyphs, self._picture = glyphs, picture
 
     def compose(self) -> ComposeResult:
         """Yield the list and the description."""
-        yield Lines(id="which")
+        which = Lines(id="which")
+        which.show([self._which(self._first)])
+        yield which
         yield OptionList(*(Option(entry.name) for entry in self._entries.values()), markup=False, compact=True)
-        yield ParametersPane(self._glyphs, id="parameters")
+        parameters = ParametersPane(self._glyphs, self._picture, id="parameters")
+        parameters.entry = self._entries[self._first]
+        yield parameters
 
     def on_mount(self) -> None:
         """Highlight what was asked for."""
@@ -127,9 +132,7 @@ class WorkloadPane(Vertical):
 
     def show_picture(self, picture: Picture) -> None:
         """Show the parameters of what is highlighted."""
-        index = list(self._entries).index(self.entry.name)
-        which = (("Workload ", "muted"), (f"{index + 1}/{len(self._entries)} ", "muted"))
-        self.query_one("#which", Lines).show([which])
+        self.query_one("#which", Lines).show([self._which(self.entry.name)])
         pane = self.query_one(ParametersPane)
         pane.entry = self.entry
         pane.show_picture(picture)
@@ -151,13 +154,17 @@ class WorkloadPane(Vertical):
         event.stop()
         self.post_message(self.Opened(self.entry))
 
+    def _which(self, name: str) -> Spans:
+        """Return the place of an entry in the list, for where one line of it is seen."""
+        return ((f"Workload {list(self._entries).index(name) + 1}/{len(self._entries)} ", "muted"),)
+
     def _relabel(self, *, names_only: bool) -> None:
         """Write the lines of the list: in a narrow column the description below says the rest."""
         if names_only == self._names_only:
             return
         self._names_only = names_only
         for index, entry in enumerate(self._entries.values()):
-            about = "" if names_only else f" {entry.claim or entry.summary}"
+            about = "" if names_only else f" {spelled(entry.claim or entry.summary, self._glyphs)}"
             prompt = Text.assemble(f"{entry.name:<14}", (about, "dim"))
             self.options.replace_option_prompt_at_index(index, prompt)
 
@@ -170,7 +177,10 @@ class ParametersPane(PicturePane):
     def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
         """Return the claim and the parameters."""
         del picture
-        return parameter_lines(self.entry, size.width, size.height) if self.entry is not None else ()
+        if self.entry is None:
+            return ()
+        lines = parameter_lines(self.entry, size.width, size.height)
+        return [tuple((spelled(text, self.glyphs), role) for text, role in line) for line in lines]
 
 
 def parameter_lines(entry: Entry, width: int, height: int) -> list[Spans]:
@@ -187,6 +197,7 @@ def parameter_lines(entry: Entry, width: int, height: int) -> list[Spans]:
     return pairs if height < len(lines) + len(pairs) else lines + pairs
 
 
+@lru_cache(maxsize=64)  # a plan of 9000 cases takes 65 ms to build, and every gap asks
 def plan_facts(request: PlanRequest) -> Mapping[str, str]:
     """Return the parameters of a request as label and text.
 

@@ -10,12 +10,13 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from cpugpu_tui.ui.panes.lines import Lines, wrapped
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
 
 
 class ConfirmScreen(ModalScreen[bool]):
     """Asks; the run goes on meanwhile. Returns whether the person said yes."""
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", show=False),
         Binding("q", "answer(True)", show=False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.quantities import percent, significant, time_text
+from cpugpu_tui.analysis.quantities import US, percent, significant, time_text
 from cpugpu_tui.analysis.stats import median, percentile
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED
 from cpugpu_tui.model import AS_WRITTEN, COLD_START, DEVICE, LATENCY, SYNCED, Device
@@ -68,7 +68,7 @@ class DetailScreen(Page):
         row = self.picture.run.rows.get(self._key)
         if row is None:
             return ((f"{self._key} ", "title"), ("is not part of this run", "muted"))
-        look = rows.look_of(self.picture.run, self._glyphs, 9)
+        look = rows.look_of(self.picture.run, US, self._glyphs, 9)
         telling = {"dtype", "threads"} | ({"variant"} if row.case.variant != "default" else set())
         case = rows.case_text(row.case, frozenset(telling))
         return ((f"{case}  ", "title"), *rows.verdict(row, look))
@@ -118,7 +118,8 @@ def _times(times: DeviceTimes, device: Device, row: Row, width: int, glyphs: Gly
         how = (
             "timed once: a call takes longer than the budget"
             if once
-            else (f"{calibrated.rounds} rounds of {calibrated.blocks} blocks of {calibrated.calls_per_block} calls")
+            else f"{_count(calibrated.rounds, 'round')} of {_count(calibrated.blocks, 'block')}"
+            f" of {_count(calibrated.calls_per_block, 'call')}"
         )
         threads = f", {_count(calibrated.threads, 'thread')}" if device.is_cpu else ""
         lines.append(((f"  {how}{threads}", "muted"),))

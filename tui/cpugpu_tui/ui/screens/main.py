@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.screen import Screen
 from textual.widget import Widget
 
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.answer import AnswerPane
 from cpugpu_tui.ui.panes.keys import KeysPane
 from cpugpu_tui.ui.panes.lines import Lines, PicturePane
@@ -17,6 +18,7 @@ from cpugpu_tui.ui.panes.telemetry import TelemetryPane
 from cpugpu_tui.ui.panes.timings import TimingsPane
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import ROLE_CLASSES
 
 LEAST_SIZE = (60, 16)
 """Columns and rows below which no pane would be of use."""
@@ -27,25 +29,26 @@ PANES = ("workload", "timings", "telemetry")
 class MainScreen(Screen[None]):
     """Three panes, a status line, an answer, a footer."""
 
-    def __init__(self, options: AppOptions, glyphs: Glyphs) -> None:
-        """Draw with these glyphs."""
+    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
+
+    def __init__(self, picture: Picture, glyphs: Glyphs) -> None:
+        """Show this picture in the first frame."""
         super().__init__()
-        self._options = options
-        self._glyphs = glyphs
+        self._picture, self._glyphs = picture, glyphs
         self._zoomed: str | None = None
         self.set_class(glyphs is ASCII, "-ascii")
 
     def compose(self) -> ComposeResult:
         """Yield the panes in reading order."""
-        glyphs = self._glyphs
-        yield StatusPane(glyphs, id="status")
+        glyphs, picture = self._glyphs, self._picture
+        yield StatusPane(glyphs, picture, id="status")
         with Container(id="body"):
-            yield WorkloadPane(self._options.request, glyphs, id="workload")
+            yield WorkloadPane(glyphs, picture, id="workload")
             with Vertical(id="centre"):
                 yield TimingsPane(glyphs, id="timings")
-                yield AnswerPane(glyphs, id="answer")
-            yield TelemetryPane(glyphs, id="telemetry")
-        yield KeysPane(glyphs, id="keys")
+                yield AnswerPane(glyphs, picture, id="answer")
+            yield TelemetryPane(glyphs, picture, id="telemetry")
+        yield KeysPane(glyphs, picture, id="keys")
         yield Lines(id="too-small")
 
     def on_mount(self) -> None:

@@ -12,12 +12,13 @@ from textual.screen import Screen
 
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.picture import Picture
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
 
 
 class Page(Screen[None]):
     """Fills the screen; the run goes on behind it."""
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "scroll('down')", show=False),
         Binding("k", "scroll('up')", show=False),

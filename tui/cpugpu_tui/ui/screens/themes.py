@@ -13,11 +13,13 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.roles import ROLE_CLASSES
 
 
 class ThemesScreen(ModalScreen[None]):
     """Enter keeps the theme under the cursor, esc brings the old one back."""
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
         Binding("q", "cancel", show=False),

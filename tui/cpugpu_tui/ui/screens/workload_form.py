@@ -16,6 +16,7 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.runs.planning import FieldError, PlanRequest, build_plan
 from cpugpu_tui.ui.panes.lines import Lines, wrapped
 from cpugpu_tui.ui.panes.workload import Entry
+from cpugpu_tui.ui.roles import ROLE_CLASSES
 
 LABEL_WIDTH = 13
 """Cells left of the fields, as in `app.tcss`."""
@@ -105,6 +106,7 @@ def _seconds(field: str, text: str) -> float | None:
 class WorkloadForm(ModalScreen[PlanRequest | None]):
     """Returns the changed request, or None if the person went back."""
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
         Binding("down", "app.focus_next", show=False),

@@ -1,0 +1,46 @@
+"""What several rooms' tests share: the command line as a person uses it, and interpreters to name with --python."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import hypothesis
+import pytest
+from command_line import CommandLine
+
+# The same examples on every machine, and no verdict on how long one takes: CI machines share their cores.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def cpugpu(tmp_path: Path) -> CommandLine:
+    """`cpugpu-tui` in a process of its own, its history in this test's folder."""
+    return CommandLine(tmp_path / "history.db")
+
+
+def virtual_environment(folder: Path) -> Path:
+    """Make an empty one; return its interpreter."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter with nothing installed: no torch, and none of us."""
+    return virtual_environment(tmp_path_factory.mktemp("bare") / "venv")
+
+
+@pytest.fixture(scope="session")
+def torch_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter of another environment that has torch: this environment's, lent by a .pth file."""
+    python = virtual_environment(tmp_path_factory.mktemp("torch") / "venv")
+    torch = importlib.util.find_spec("torch")
+    assert torch is not None
+    assert torch.origin is not None
+    (packages,) = python.parents[1].glob("lib/python*/site-packages")
+    (packages / "lent.pth").write_text(f"{Path(torch.origin).parents[1]}\n")
+    return python

@@ -1,0 +1,185 @@
+"""On a real GPU: the hardware's time hides in the caller's wait, the publication's clock is off, memory comes back."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from cpugpu_tui.bench.control import Control
+from cpugpu_tui.bench.emitter import CallEmitter
+from cpugpu_tui.bench.environment import facts
+from cpugpu_tui.bench.worker import work
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    COLD_START,
+    DEVICE,
+    LATENCY,
+    SYNCED,
+    Case,
+    CaseFailed,
+    Event,
+    HalfRoundTimed,
+    Plan,
+    RunFinished,
+    RunStarted,
+)
+from cpugpu_tui.runs.launch import Agents
+from cpugpu_tui.runs.session import Session
+from cpugpu_tui.runs.state import DeviceTimes, RunState
+
+pytestmark = pytest.mark.gpu
+SMALL, MIDDLE, LARGE = Case("matmul", 64), Case("matmul", 1024), Case("matmul", 8192)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A run on the GPU alone, in this process."""
+
+    events: list[Event]
+    state: RunState
+
+    def gpu(self, case: Case) -> DeviceTimes:
+        row = self.state.rows[case.key]
+        assert row.status == "ok", row.failure
+        assert row.gpu is not None
+        return row.gpu
+
+
+def timed(*cases: Case, **more: Any) -> Timed:
+    """Run cases on the first GPU."""
+    plan = Plan("gpu", cases, devices=("cuda",), rounds=5, budget_s=1.0, **more)
+    events: list[Event] = [RunStarted(run_id="r", series_id="s", plan=plan, environment={})]
+    assert work(plan, facts(simulated=False), CallEmitter(events.append), Control())
+    state = RunState()
+    for event in events:
+        state = state.apply(event)
+    return Timed(events, state)
+
+
+@pytest.fixture(scope="module")
+def run() -> Timed:
+    return timed(SMALL, MIDDLE, LARGE)
+
+
+def median_ns(times: DeviceTimes, metric: str) -> float:
+    found = times.median_ns(metric)
+    assert found is not None
+    return found
+
+
+def test_a_large_products_hardware_time_is_most_of_the_wait(run: Timed) -> None:
+    times = run.gpu(MIDDLE)
+    assert 0.4 * median_ns(times, LATENCY) < median_ns(times, DEVICE) < 1.1 * median_ns(times, LATENCY)
+
+
+def test_a_small_products_wait_is_mostly_launch(run: Timed) -> None:
+    """A plain event pair would read the launch, 23 µs on an H200, where the kernel needs 7."""
+    times = run.gpu(SMALL)
+    assert median_ns(times, DEVICE) < 0.7 * median_ns(times, LATENCY)
+    assert times.marks == ()
+
+
+def test_the_publications_clock_is_far_off_for_a_large_product(run: Timed) -> None:
+    row = run.state.rows[LARGE.key]
+    assert row.naive_factor is not None
+    assert row.naive_factor > 5
+    assert median_ns(run.gpu(LARGE), SYNCED) > 0.5 * median_ns(run.gpu(LARGE), LATENCY)
+
+
+def test_the_clock_that_waits_never_reads_less(run: Timed) -> None:
+    for case in (SMALL, MIDDLE, LARGE):
+        assert median_ns(run.gpu(case), SYNCED) >= median_ns(run.gpu(case), AS_WRITTEN)
+
+
+def test_the_cold_start_is_taken_once_and_is_long(run: Timed) -> None:
+    cold = [e.samples[COLD_START][0] for e in run.events if isinstance(e, HalfRoundTimed) and COLD_START in e.samples]
+    assert len(cold) == 1
+    assert cold[0] > 100 * median_ns(run.gpu(SMALL), LATENCY)
+
+
+def test_results_were_compared_with_float64(run: Timed) -> None:
+    check = run.state.rows[MIDDLE.key].check
+    assert check is not None
+    assert check.against == "float64 on the CPU"
+    assert 0 < check.error < 1e-4
+
+
+def test_cold_caches_cost_the_hardware_time(run: Timed) -> None:
+    """Two 1024² matrices, 8 MB, lie in the L2 of the GPUs we know; flushed, they come from memory."""
+    warm = timed(SMALL, MIDDLE, cache="warm")
+    assert median_ns(warm.gpu(MIDDLE), DEVICE) < median_ns(run.gpu(MIDDLE), DEVICE)
+
+
+@pytest.fixture
+def nearly_full_gpu() -> Iterator[None]:
+    """Leaves 2 GB free."""
+    import torch
+
+    free_bytes, _ = torch.cuda.mem_get_info("cuda:0")
+    ballast = torch.empty(int(free_bytes - 2e9), dtype=torch.int8, device="cuda:0")
+    yield
+    del ballast
+    torch.cuda.empty_cache()
+
+
+def test_what_does_not_fit_is_a_row_and_the_rest_goes_on(nearly_full_gpu: None) -> None:
+    """Three matrices of 16384² are 3.2 GB."""
+    too_large = Case("matmul", 16384)
+    result = timed(too_large, SMALL)
+    failure = result.state.rows[too_large.key].failure
+    assert failure is not None
+    assert failure.kind == "oom"
+    assert failure.message.startswith("Needs 3.22 GB on cuda:0, ")
+    assert failure.message.endswith(" GB free.")
+    result.gpu(SMALL)
+    end = result.events[-1]
+    assert isinstance(end, RunFinished)
+    assert end.status == "done"
+
+
+def test_memory_is_returned_when_a_run_is_over() -> None:
+    import torch
+
+    gc.collect()
+    before_bytes = torch.cuda.memory_allocated("cuda:0")
+    timed(MIDDLE, LARGE)
+    gc.collect()
+    assert torch.cuda.memory_allocated("cuda:0") == before_bytes
+
+
+def test_an_agent_times_both_and_holds_no_gpu_afterwards() -> None:
+    import pynvml
+
+    agents = Agents()
+    events: list[Event] = []
+    plan = Plan("gpu", (SMALL, MIDDLE), rounds=5, budget_s=0.5)
+    try:
+        finished = Session(plan, agents).run(events.append)
+        pids = agents.pids()
+    finally:
+        agents.close()
+    assert (finished.status, finished.exit_code) == ("done", 0)
+    assert not [event for event in events if isinstance(event, CaseFailed)]
+    devices = {event.device for event in events if isinstance(event, HalfRoundTimed)}
+    assert devices == {"cpu", "cuda:0"}
+    pynvml.nvmlInit()
+    try:
+        gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
+        on_gpu = {process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)}
+    finally:
+        pynvml.nvmlShutdown()
+    assert not on_gpu & pids
+
+
+def test_a_gpu_beyond_the_last_is_said() -> None:
+    plan = Plan("gpu", (SMALL,), devices=("cuda:77",))
+    events: list[Event] = []
+    assert work(plan, facts(simulated=False), CallEmitter(events.append), Control())
+    (end,) = events
+    assert isinstance(end, RunFinished)
+    assert end.message == "There is no cuda:77 on this machine."
+    assert "cuda:0" in end.remedy

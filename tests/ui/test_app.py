@@ -1,0 +1,425 @@
+"""What each key does, as a person would notice it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fake_run import FakeBackend, finish, finished, new_app, opened, reach_gap, rounds, settled, start_run, whole_sweep
+from textual.pilot import Pilot
+
+from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.model import CaseFailed, Hello, RunFinished, Simulation
+from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.ui.commands import COMMANDS
+from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.panes.workload import WorkloadPane
+from cpugpu_tui.ui.roles import plain
+from cpugpu_tui.ui.screens.confirm import ConfirmScreen
+from cpugpu_tui.ui.screens.detail import DetailScreen
+from cpugpu_tui.ui.screens.help import HelpScreen
+from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.screens.themes import ThemesScreen
+from cpugpu_tui.ui.screens.workload_form import WorkloadForm
+
+
+def text_of(pilot: Pilot[Any], selector: str) -> str:
+    """What a pane of lines shows."""
+    return "\n".join(plain(line) for line in pilot.app.screen.query_one(selector, Lines).lines)
+
+
+def table_of(pilot: Pilot[Any]) -> TimingTable:
+    return pilot.app.screen_stack[0].query_one(TimingTable)
+
+
+def shown(pilot: Pilot[Any]) -> list[str]:
+    """Lines of the table under its header."""
+    table = table_of(pilot)
+    return [" ".join(table.render_line(y + 1).text.split()) for y in range(table.row_count)]
+
+
+async def done_run(pilot: Pilot[Any]) -> None:
+    session = await start_run(pilot)
+    session.put(*whole_sweep(session.plan))
+    await finish(pilot, session)
+
+
+# ------------------------------------------------------------------ the first minute
+
+
+async def test_at_start_quick_is_highlighted_and_says_press_r() -> None:
+    async with opened() as pilot:
+        assert pilot.app.screen.query_one(WorkloadPane).entry.name == "quick"
+        assert pilot.app.focused is pilot.app.screen.query_one(WorkloadPane).options
+        assert "Press r to run quick" in text_of(pilot, "#answer")
+        assert "torch 2.11.0+cu130" in text_of(pilot, "#status")
+
+
+async def test_r_runs_what_is_highlighted() -> None:
+    async with opened() as pilot:
+        await pilot.press("down")
+        session = await start_run(pilot)
+        assert session.plan.name == "matmul-sweep"
+        assert session.plan.gaps
+        assert pilot.app.focused is table_of(pilot)
+
+
+async def test_rows_fill_while_the_run_goes_on() -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        first, second, third, *_ = session.plan.cases
+        session.put(*rounds(first, 1_000, 20_000), finished(first), *rounds(second, 2_000, 20_000, 3))
+        await reach_gap(pilot, session, second)
+        lines = shown(pilot)
+        assert "matmul 16" in lines[0]
+        assert "▼ CPU" in lines[0]
+        assert "3 of 8" in lines[1]
+        assert "–" in lines[2]
+        assert table_of(pilot).highlighted == second.key
+        session.put(*rounds(third, 3_000, 20_000, 1))
+        await reach_gap(pilot, session, third)
+        assert table_of(pilot).highlighted == third.key
+
+
+async def test_the_cursor_stays_where_the_person_put_it() -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        await reach_gap(pilot, session, session.plan.cases[1])
+        await pilot.press("g")
+        await reach_gap(pilot, session, session.plan.cases[3])
+        assert table_of(pilot).highlighted == session.plan.cases[0].key
+
+
+async def test_after_the_run_the_answer_names_the_bracket_and_the_number() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        assert "from between 64 and 128 on" in text_of(pilot, "#answer")
+        assert "done 8/8" in text_of(pilot, "#status")
+        assert "run 7" in text_of(pilot, "#status")
+        assert "Run again" in text_of(pilot, "#keys")
+        assert pilot.app.backend.prepared == 1
+
+
+async def test_r_again_starts_over_with_empty_rows() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        session = await start_run(pilot)
+        await reach_gap(pilot, session)
+        assert all("–" in line for line in shown(pilot))
+        assert len(pilot.app.backend.sessions) == 2
+
+
+async def test_repeats_make_one_series() -> None:
+    async with opened(new_app(PlanRequest(repeat=2))) as pilot:
+        first = await start_run(pilot)
+        assert "run 1 of 2" in text_of(pilot, "#status")
+        first.put(RunFinished(status="done"))
+        await settled(pilot, lambda: len(pilot.app.backend.sessions) == 2 and pilot.app.picture.repeat_number == 2)
+        second = pilot.app.backend.sessions[1]
+        assert second.series_id == first.series_id
+        await finish(pilot, second)
+        assert len(pilot.app.backend.sessions) == 2
+
+
+# ------------------------------------------------------------------ during a run
+
+
+async def test_space_pauses_and_resumes_and_says_so() -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        await pilot.press("space")
+        assert session.asked == ["pause"]
+        assert "paused" in text_of(pilot, "#status")
+        assert "Resume" in text_of(pilot, "#keys")
+        await pilot.press("space")
+        assert session.asked == ["pause", "resume"]
+        assert "paused" not in text_of(pilot, "#status")
+
+
+async def test_x_stops_after_the_block_and_twice_at_once() -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        await pilot.press("x")
+        assert session.asked == ["stop"]
+        assert "stopping" in text_of(pilot, "#status")
+        assert "Stop now" in text_of(pilot, "#keys")
+        await pilot.press("x")
+        assert session.asked == ["stop", "kill"]
+        await settled(pilot, lambda: not pilot.app.picture.situation.live)
+        assert "stopped" in text_of(pilot, "#status")
+
+
+async def test_a_stop_ends_the_series_too() -> None:
+    async with opened(new_app(PlanRequest(repeat=5))) as pilot:
+        session = await start_run(pilot)
+        await pilot.press("x")
+        await finish(pilot, session, "stopped")
+        assert len(pilot.app.backend.sessions) == 1
+
+
+async def test_impossible_keys_do_nothing_and_are_dimmed() -> None:
+    async with opened() as pilot:
+        roles = {text.strip(): role for text, role in pilot.app.screen.query_one("#keys", Lines).lines[0]}
+        assert (roles["r"], roles["space"], roles["x"], roles["/"]) == ("key", "muted", "muted", "muted")
+        await pilot.press("space", "x", "/")
+        assert not pilot.app.backend.sessions
+        assert not pilot.app.screen.query("#filter-line")
+        session = await start_run(pilot)
+        await pilot.press("r")
+        assert len(pilot.app.backend.sessions) == 1
+        await finish(pilot, session)
+
+
+async def test_quitting_asks_only_during_a_run() -> None:
+    app = new_app()
+    async with opened(app) as pilot:
+        session = await start_run(pilot)
+        await pilot.press("q")
+        assert isinstance(app.screen, ConfirmScreen)
+        await pilot.press("escape")
+        assert isinstance(app.screen, MainScreen)
+        assert session.asked == []
+        await pilot.press("ctrl+c")
+        await pilot.press("y")
+        await settled(pilot, lambda: app.return_value is not None)
+        assert session.asked == ["kill"]
+    assert app.return_value.run.status == "stopped"
+    assert app.return_value.number == 7
+    assert app.return_value.exit_code == 0
+
+
+async def test_q_without_a_run_leaves_at_once_with_the_last_run() -> None:
+    app = new_app()
+    async with opened(app) as pilot:
+        await done_run(pilot)
+        await pilot.press("q")
+        await settled(pilot, lambda: app.return_value is not None)
+    assert app.return_value.run.settled == 8
+
+
+# ------------------------------------------------------------------ looking around
+
+
+async def test_filter_narrows_while_typing_and_esc_shows_all() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        await pilot.press("/", *"gpu")
+        assert len(shown(pilot)) == 5
+        assert all("▲ GPU" in line for line in shown(pilot))
+        await pilot.press("enter")
+        assert pilot.app.focused is table_of(pilot)
+        assert len(shown(pilot)) == 5
+        await pilot.press("escape")
+        assert len(shown(pilot)) == 8
+        assert [line.split()[1] for line in shown(pilot)] == ["16", "32", "64", "128", "256", "512", "1024", "2048"]
+
+
+async def test_zoom_gives_the_focused_pane_the_screen_and_takes_it_back() -> None:
+    async with opened() as pilot:
+        await pilot.press("tab")
+        await pilot.press("z")
+        screen = pilot.app.screen
+        await settled(pilot, lambda: screen.query_one("#timings").size.height > 30)
+        assert not screen.query_one("#telemetry").display
+        await pilot.press("escape")
+        assert screen.query_one("#telemetry").display
+        assert screen.query_one("#workload").display
+
+
+async def test_tab_goes_through_the_panes() -> None:
+    async with opened() as pilot:
+        panes = []
+        for _ in range(4):
+            panes.append(pilot.app.screen.focused_pane)
+            await pilot.press("tab")
+        assert panes == ["workload", "timings", "telemetry", "workload"]
+
+
+async def test_enter_on_a_row_opens_its_detail_and_esc_goes_back() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await done_run(pilot)
+        await pilot.press("g", "j", "j", "enter")
+        assert isinstance(pilot.app.screen, DetailScreen)
+        assert "matmul 64" in text_of(pilot, "#page-title")
+        detail = text_of(pilot, "#page-text")
+        assert "95 % interval" in detail
+        assert "starved: the queue ran dry" in detail
+        assert "error 3e-07 against float64 on the CPU, allowed 0.001" in " ".join(detail.split())
+        assert "torch 2.11.0+cu130" in " ".join(detail.split())
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_the_detail_of_a_failed_row_says_why_and_what_to_do() -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        session.put(
+            CaseFailed(
+                case=session.plan.cases[0].key, kind="oom", message="Needs 18 GB, 12 free.", remedy="Go smaller."
+            )
+        )
+        await finish(pilot, session)
+        assert "✗ no memory" in shown(pilot)[0]
+        await pilot.press("g", "enter")
+        detail = text_of(pilot, "#page-text")
+        assert "Needs 18 GB, 12 free." in detail
+        assert "Go smaller." in detail
+
+
+async def test_the_detail_changes_with_the_run() -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        case = session.plan.cases[0]
+        session.put(*rounds(case, 1_000, 20_000, 2))
+        await reach_gap(pilot, session, case)
+        await pilot.press("enter")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, DetailScreen))
+        assert "from 2 rounds" in text_of(pilot, "#page-text")
+        session.put(*rounds(case, 1_000, 20_000, 6))
+        await reach_gap(pilot, session, case)
+        assert "from 6 rounds" in text_of(pilot, "#page-text")
+
+
+async def test_help_explains_the_pane_and_lists_every_key() -> None:
+    async with opened() as pilot:
+        await pilot.press("tab", "tab", "?")
+        assert isinstance(pilot.app.screen, HelpScreen)
+        text = text_of(pilot, "#page-text")
+        assert text.startswith("kernel-active")
+        for command in COMMANDS:
+            assert command.help in " ".join(text.split())
+        await pilot.press("?")
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_t_changes_the_theme_and_the_cells_follow() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        before = pilot.app.theme
+        colour = table_of(pilot).get_cell_at((0, 1)).spans[0].style.color
+        await pilot.press("t")
+        await settled(pilot, lambda: table_of(pilot).get_cell_at((0, 1)).spans[0].style.color != colour)
+        assert pilot.app.theme != before
+
+
+async def test_the_theme_list_previews_and_esc_takes_it_back() -> None:
+    async with opened() as pilot:
+        before = pilot.app.theme
+        await pilot.press("T")
+        assert isinstance(pilot.app.screen, ThemesScreen)
+        await pilot.press("k")
+        assert pilot.app.theme != before
+        await pilot.press("escape")
+        assert pilot.app.theme == before
+        await pilot.press("T", "k")
+        chosen = pilot.app.theme
+        await pilot.press("enter")
+        assert (pilot.app.theme, isinstance(pilot.app.screen, MainScreen)) == (chosen, True)
+
+
+# ------------------------------------------------------------------ parameters
+
+
+async def test_the_form_changes_what_r_runs() -> None:
+    async with opened() as pilot:
+        await pilot.press("enter")
+        assert isinstance(pilot.app.screen, WorkloadForm)
+        await pilot.press(*"8,16")
+        await pilot.press("enter")
+        session = await start_run(pilot)
+        assert [case.size for case in session.plan.cases] == [8, 16]
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "said"),
+    [
+        ("sizes", "8,x", "'x' is no size."),
+        ("dtype", "float99", "There is no dtype"),
+        ("threads", "none", "no number of CPU threads"),
+        ("devices", ",tpu", "There is no device 'tpu'"),
+        ("repeat", "x", "is no count"),
+        ("rounds", "0", "0 is no count"),
+        ("max_seconds", "soon", "'soon' is no time"),
+    ],
+)
+async def test_a_wrong_value_is_told_under_its_field_and_nothing_else_happens(
+    field: str, typed: str, said: str
+) -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await pilot.press("enter")
+        pilot.app.screen.query_one(f"#{field}").focus()
+        await pilot.press("end", *typed)
+        assert said in " ".join(text_of(pilot, f"#{field}-hint").split())
+        await pilot.press("enter")
+        assert isinstance(pilot.app.screen, WorkloadForm)
+        await pilot.press("escape")
+        assert pilot.app.picture.request == PlanRequest()
+
+
+# ------------------------------------------------------------------ states
+
+
+async def test_an_agent_that_cannot_start_is_a_sentence_with_a_remedy() -> None:
+    problem = UnfitError("python9 did not become an agent.", "Name a Python that has torch.")
+    async with opened(new_app(backend=FakeBackend(hello=problem))) as pilot:
+        await settled(pilot, lambda: pilot.app.picture.problem is not None)
+        assert "python9 did not become an agent. Name a Python" in text_of(pilot, "#answer")
+        assert "cannot run" in text_of(pilot, "#status")
+
+
+async def test_an_interpreter_without_torch_is_told_before_anything_runs() -> None:
+    hello = Hello(protocol=1, environment={"interpreter": "/usr/bin/python3", "torch_error": "No module named 'torch'"})
+    async with opened(new_app(backend=FakeBackend(hello=hello))) as pilot:
+        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        assert "cannot import torch" in text_of(pilot, "#answer")
+        assert "--python PATH" in text_of(pilot, "#answer")
+
+
+async def test_a_run_that_fails_before_it_begins_shows_no_old_rows_as_failed() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        pilot.app.backend.stillborn = RunFinished(status="failed", message="It broke.", remedy="Mend it.")
+        await pilot.press("r")
+        await settled(pilot, lambda: "It broke. Mend it." in text_of(pilot, "#answer"))
+        assert "failed" in text_of(pilot, "#status")
+        assert shown(pilot) == []
+        assert not pilot.app.picture.situation.live
+
+
+async def test_a_run_that_cannot_be_saved_says_so_all_the_time() -> None:
+    async with opened() as pilot:
+        pilot.app.backend.notice("Not saved: the disk is full.")
+        await settled(pilot, lambda: "Not saved: the disk is full." in text_of(pilot, "#status"))
+        await done_run(pilot)
+        assert "Not saved" in text_of(pilot, "#status")
+
+
+async def test_made_up_numbers_and_the_worker_mode_are_marked() -> None:
+    request = PlanRequest(simulation=Simulation())
+    async with opened(new_app(request, worker="thread")) as pilot:
+        assert "SIMULATED" in text_of(pilot, "#status")
+        assert "worker: thread" in text_of(pilot, "#status")
+        await start_run(pilot)
+        assert "SIMULATED" in text_of(pilot, "#status")
+
+
+async def test_a_fault_on_the_run_thread_is_a_sentence_and_the_app_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened() as pilot:
+
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError("oops")
+
+        monkeypatch.setattr(pilot.app.backend, "session", broken)
+        await pilot.press("r")
+        await settled(pilot, lambda: pilot.app.picture.problem is not None)
+        assert "ZeroDivisionError: oops" in text_of(pilot, "#answer")
+        assert not pilot.app.picture.situation.live
+        assert pilot.app.is_running
+
+
+async def test_markup_in_strange_names_is_text() -> None:
+    async with opened() as pilot:
+        pilot.app.backend.notice("[red]not[/] markup [oops")
+        await settled(pilot, lambda: "[red]not[/] markup [oops" in text_of(pilot, "#status"))
+        assert "[red]not" in pilot.app.screen.query_one("#status").render_line(0).text

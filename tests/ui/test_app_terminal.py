@@ -1,0 +1,175 @@
+"""The app on a real pseudo-terminal: what it writes, how it ends, what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from pty_app import PtyApp
+
+from cpugpu_tui.model import CaseFinished, RunFinished
+from cpugpu_tui.runs.store import Store
+
+SCRIPT = Path(__file__).parent / "real_app.py"
+ALTERNATE_SCREEN_OFF = b"\x1b[?1049l"
+BYTES_PER_S = 2300
+"""UX.md: output while a run is live at 120×40."""
+
+Start = Callable[..., PtyApp]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts the app on a simulated machine; `pace` is real seconds per virtual second."""
+    with ExitStack() as stack:
+
+        def started(pace: float = 0.0, columns: int = 120, rows: int = 40, **env: str) -> PtyApp:
+            command = [sys.executable, SCRIPT, tmp_path, str(pace)]
+            app = stack.enter_context(PtyApp(command, columns=columns, rows=rows, env=env))
+            app.until_text("ready")
+            return app
+
+        yield started
+
+
+def run_slowly(app: PtyApp, until: str = "1 of 5") -> None:
+    """Start a run and get to where rounds are timed, or further."""
+    app.send("r")
+    app.until_text(until)
+
+
+def all_agents(pid: int) -> set[int]:
+    """Children of the app, whichever thread started them."""
+    tasks = Path(f"/proc/{pid}/task")
+    return {int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()}
+
+
+def saved(folder: Path) -> list[object]:
+    store = Store.open(folder / "results.db")
+    try:
+        return list(store.load(store.find("latest")))
+    finally:
+        store.close()
+
+
+def test_a_whole_visit_leaves_the_terminal_as_it_was_and_the_result_on_it(start: Start, tmp_path: Path) -> None:
+    app = start()
+    app.send("r")
+    app.until_text("done 8/8")
+    app.until_text("The GPU is faster from between")
+    app.send("q")
+    assert app.exit_code() == 0
+    end = bytes(app.output[app.output.find(ALTERNATE_SCREEN_OFF) :])
+    assert b"left with done, run 1, 8 rows" in end
+    assert b"\x1b[?25h" in end
+    assert any(isinstance(event, RunFinished) and event.status == "done" for event in saved(tmp_path))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_it_in_order(start: Start, tmp_path: Path, number: signal.Signals, code: int) -> None:
+    app = start(pace=1.2)
+    run_slowly(app, "1/8")
+    agents = all_agents(app.pid)
+    assert agents
+    app.signal(number)
+    assert app.exit_code() == code
+    assert ALTERNATE_SCREEN_OFF in app.output
+    assert not [pid for pid in agents if Path(f"/proc/{pid}").exists()]
+    events = saved(tmp_path)
+    assert any(isinstance(event, CaseFinished) for event in events)
+    assert any(isinstance(event, RunFinished) and event.status == "stopped" for event in events)
+
+
+def test_a_closed_terminal_ends_it_in_order(start: Start, tmp_path: Path) -> None:
+    app = start(pace=1.2)
+    run_slowly(app, "1/8")
+    agents = all_agents(app.pid)
+    app.hang_up()
+    assert app.exit_code() == 129
+    assert not [pid for pid in agents if Path(f"/proc/{pid}").exists()]
+    assert any(isinstance(event, CaseFinished) for event in saved(tmp_path))
+
+
+def test_quitting_during_a_run_stops_it_and_saves_what_was_finished(start: Start, tmp_path: Path) -> None:
+    app = start(pace=1.2)
+    run_slowly(app, "1/8")
+    app.send("q")
+    app.until_text("stop and quit")
+    app.send("y")
+    assert app.exit_code() == 0
+    assert b"left with stopped, run 1" in app.output
+    assert any(isinstance(event, CaseFinished) for event in saved(tmp_path))
+
+
+def test_suspended_and_back_the_run_goes_on(start: Start) -> None:
+    app = start(pace=0.5)
+    run_slowly(app)
+    agents = all_agents(app.pid)
+    app.send("\x1a")
+    app.until_stopped()
+    assert {Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in agents} == {"T"}
+    os.kill(app.pid, signal.SIGCONT)
+    app.until_text("done 8/8")
+    app.send("q")
+    assert app.exit_code() == 0
+
+
+def test_output_stays_within_the_budget_while_a_run_is_live(start: Start) -> None:
+    app = start(pace=2.0)
+    run_slowly(app)
+    seconds = 3
+    assert app.bytes_during(seconds) / seconds <= BYTES_PER_S
+
+
+def test_nothing_is_written_while_paused(start: Start) -> None:
+    app = start(pace=1.2)
+    run_slowly(app)
+    app.send(" ")
+    app.until_text("paused")
+    app.bytes_until_quiet(1.2)
+    assert app.bytes_during(1.5) == 0
+
+
+def test_a_key_is_answered_during_a_run(start: Start) -> None:
+    app = start(pace=1.2)
+    run_slowly(app)
+    app.send("?")
+    app.until_text("Help Timings")
+    app.send("\x1b")
+    app.until_text("Telemetry")
+
+
+def test_resized_during_a_run_it_lays_itself_out_anew(start: Start) -> None:
+    app = start(pace=1.2)
+    run_slowly(app)
+    app.resize(50, 10)
+    app.until_text("too small")
+    app.resize(80, 24)
+    app.until_text("Workload 1/")
+
+
+def test_without_utf8_there_are_no_question_marks(start: Start) -> None:
+    app = start(columns=80, rows=24, LC_ALL="C.ISO-8859-1", LANG="C.ISO-8859-1", PYTHONIOENCODING="latin-1")
+    app.send("r")
+    app.until_text("done 8/8")
+    app.until_text("^ GPU")
+    assert "?" not in app.text.replace("? Help", "").replace("? explains", "")
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "xterm", "COLORTERM": ""}, {"TERM": "screen-256color"}])
+def test_with_few_colours_everything_is_still_said(start: Start, env: dict[str, str]) -> None:
+    app = start(**env)
+    app.send("r")
+    app.until_text("▲ GPU")
+    app.until_text("done 8/8")
+
+
+def test_a_dumb_terminal_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    with PtyApp([sys.executable, SCRIPT, tmp_path], env={"TERM": "dumb"}) as app:
+        assert app.exit_code() != 0
+        assert b"cpugpu-tui run" in app.output

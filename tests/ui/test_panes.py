@@ -1,0 +1,231 @@
+"""What the panes say, as pure functions of the picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fake_run import DEVICES, ENVIRONMENT, finished, readings, rounds
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cpugpu_tui.analysis.quantities import MS, US
+from cpugpu_tui.model import (
+    Case,
+    CaseFailed,
+    CaseStarted,
+    DevicesFound,
+    Event,
+    GpuTelemetry,
+    Plan,
+    Progressed,
+    Reading,
+    RunStarted,
+    TelemetryRead,
+)
+from cpugpu_tui.runs.state import RunState, TelemetryState
+from cpugpu_tui.ui import rows
+from cpugpu_tui.ui.commands import COMMANDS, Situation, markdown
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
+from cpugpu_tui.ui.panes.keys import keys_line
+from cpugpu_tui.ui.panes.status import status_line
+from cpugpu_tui.ui.panes.telemetry import telemetry_lines
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import Spans, plain, width_of
+
+CASES = tuple(Case("matmul", size) for size in (16, 64, 256))
+
+
+def run_of(*events: Event, cases: tuple[Case, ...] = CASES) -> RunState:
+    """The state after these events of a run."""
+    state = RunState()
+    started = RunStarted(run_id="id", series_id="s", plan=Plan("quick", cases), environment=ENVIRONMENT, number=3)
+    for event in (started, DevicesFound(devices=DEVICES), *events):
+        state = state.apply(event)
+    return state
+
+
+def cells_of(run: RunState, index: int = 0) -> dict[str, str]:
+    """The cells of a row as text."""
+    row = list(run.rows.values())[index]
+    look = rows.look_of(run, rows.unit_of(run.rows.values()), UNICODE, 11)
+    return {key: plain(spans) for key, spans in rows.cells(row, look).items()}
+
+
+def text_of(lines: list[Spans]) -> str:
+    return "\n".join(plain(line) for line in lines)
+
+
+# ------------------------------------------------------------------ rows
+
+
+def test_a_row_before_anything_is_known_shows_dashes() -> None:
+    cells = cells_of(run_of())
+    assert cells[rows.CASE] == "matmul 16"
+    assert cells[rows.CPU] == cells[rows.GPU] == cells[rows.SPEEDUP] == "–"
+    assert cells[rows.ROUNDS].strip() == ""
+
+
+def test_a_row_in_progress_shows_its_rounds_and_no_interval_below_five() -> None:
+    cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000, 3)))
+    assert cells[rows.VERDICT] == "3 of 8"
+    assert cells[rows.PLUS_MINUS] == "–"
+    assert len(cells[rows.ROUNDS].split()[0]) == 3
+
+
+def test_a_finished_row_says_who_is_faster_in_words_and_by_how_much() -> None:
+    cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0])))
+    assert cells[rows.VERDICT] == "▼ CPU"
+    assert cells[rows.SPEEDUP] == "×0.0500"
+    assert cells[rows.CPU] == "1.00"
+    assert cells[rows.WRITTEN] == "×3.00"
+
+
+def test_what_is_odd_has_a_tilde_at_the_number_it_concerns() -> None:
+    cells = cells_of(run_of(*rounds(CASES[1], 1_000, 20_000)), 1)
+    assert cells[rows.GPU].startswith("~")
+    assert not cells[rows.CPU].startswith("~")
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"), [("oom", "✗ no memory"), ("crashed", "✗ crashed"), ("skipped", "· skipped"), ("new", "✗ new")]
+)
+def test_a_failed_row_says_what_happened(kind: str, word: str) -> None:
+    run = run_of(CaseStarted(case=CASES[0].key), CaseFailed(case=CASES[0].key, kind=kind, message="m"))
+    assert cells_of(run)[rows.VERDICT] == word
+
+
+def test_a_mismatch_shows_no_time() -> None:
+    failed = CaseFailed(case=CASES[0].key, kind="mismatch", message="m")
+    cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000), failed))
+    assert cells[rows.CPU] == cells[rows.GPU] == cells[rows.SPEEDUP] == "–"
+
+
+def test_the_unit_is_chosen_once_and_stays() -> None:
+    early = run_of(*rounds(CASES[0], 1_000, 20_000))
+    late = run_of(*rounds(CASES[0], 1_000, 20_000), *rounds(CASES[2], 9e9, 1e9))
+    assert rows.unit_of(early.rows.values()) == rows.unit_of(late.rows.values()) == US
+    assert rows.unit_of(run_of(*rounds(CASES[0], 9e8, 1e9)).rows.values()) == MS
+
+
+def test_a_row_names_only_what_differs() -> None:
+    cases = (Case("vector-dot", 10**6, variant="dot"), Case("vector-dot", 10**6, variant="matmul", threads=4))
+    assert cells_of(run_of(cases=cases), 1)[rows.CASE] == "vector-dot 1M matmul 4 threads"
+
+
+def test_on_a_machine_without_gpu_the_sparkline_has_the_whole_width() -> None:
+    state = run_of().apply(DevicesFound(devices=DEVICES[:1], no_gpu="none"))
+    for event in rounds(CASES[0], 1_000, 20_000, 8):
+        state = state if getattr(event, "device", "") == "cuda:0" else state.apply(event)
+    cells = cells_of(state)
+    assert len(cells[rows.ROUNDS].strip()) == 8
+    assert cells[rows.GPU] == "–"
+
+
+def test_filter_words_match_name_verdict_and_failure() -> None:
+    run = run_of(
+        *rounds(CASES[0], 1_000, 20_000), *rounds(CASES[2], 90_000, 20_000),
+        CaseFailed(case=CASES[1].key, kind="oom", message="m"),
+    )  # fmt: skip
+
+    def kept(wanted: str) -> list[int]:
+        return [run.rows[key].case.size for key in rows.shown_keys(run.rows, wanted, frozenset())]
+
+    assert kept("") == [16, 64, 256]
+    assert kept("gpu") == [256]
+    assert kept("OOM") == [64]
+    assert kept("matmul 16") == [16]
+    assert kept("nothing") == []
+
+
+# ------------------------------------------------------------------ status
+
+
+def picture_of(run: RunState, **changes: object) -> Picture:
+    situation = Situation(live=run.finished is None, ran=True)
+    return replace(Picture(run=run, situation=situation, agent_ready=True), **changes)  # type: ignore[arg-type]
+
+
+def test_the_status_says_how_far_it_is_and_what_is_left() -> None:
+    run = run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0]))
+    run = run.apply(Progressed(case=CASES[1].key, device="cuda:0", phase="round", round_index=3, seconds_left=42.0))
+    line = plain(status_line(picture_of(run, step_s=2.0), 80, UNICODE))
+    assert line.startswith("quick 1/3 · 0:40 left · matmul 64 GPU round 3")
+    assert line.endswith("torch 2.11.0+cu130")
+    assert len(line) == 80
+
+
+@given(st.integers(10, 300), st.text(max_size=80))
+def test_the_status_line_is_as_wide_as_the_screen_or_its_left_side(width: int, notice: str) -> None:
+    line = status_line(picture_of(run_of(), notice=notice), width, UNICODE)
+    left = status_line(picture_of(run_of(), notice=notice), 0, UNICODE)
+    assert width_of(line) == max(width, width_of(left))
+
+
+# ------------------------------------------------------------------ footer
+
+
+@given(st.integers(10, 250), st.booleans(), st.booleans())
+def test_the_footer_never_overflows(width: int, live: bool, ran: bool) -> None:
+    assert width_of(keys_line(Situation(live=live, ran=ran, stopping=True, paused=True), width)) <= width
+
+
+def test_every_command_has_one_meaning_per_key_and_stands_in_the_readme_table() -> None:
+    keys = [key for command in COMMANDS for key in command.keys]
+    assert len(keys) == len(set(keys))
+    assert all(f"| {command.help} |" in markdown() for command in COMMANDS)
+
+
+# ------------------------------------------------------------------ telemetry
+
+
+def telemetry_of(*reads: TelemetryRead) -> TelemetryState:
+    state = TelemetryState()
+    for read in reads:
+        state = state.apply(read)
+    return state
+
+
+def test_a_value_without_a_number_is_a_dash_with_its_reason() -> None:
+    gpu = GpuTelemetry(0, "u", "H200", None, {"kernel_active_pct": Reading(None, "mig")})
+    text = text_of(telemetry_lines(telemetry_of(TelemetryRead(gpus=(gpu,))), 40, 50, UNICODE))
+    assert "– not available in MIG mode" in text
+    assert "0%" not in text
+
+
+def test_old_values_are_dimmed() -> None:
+    lines = telemetry_lines(telemetry_of(readings(age_s=4.0)), 80, 5, UNICODE)
+    roles = {text: role for text, role in lines[0] if "kernel-active" in text}
+    assert set(roles.values()) == {"stale"}
+    fresh = telemetry_lines(telemetry_of(readings(age_s=0.5)), 80, 5, UNICODE)
+    assert {role for text, role in fresh[0] if "kernel-active" in text} == {"text"}
+
+
+def test_no_driver_is_a_sentence_and_the_host_stays() -> None:
+    read = replace(readings(gpus=0), problem="No NVIDIA driver found. CPU results only.")
+    text = text_of(telemetry_lines(telemetry_of(read), 80, 4, UNICODE))
+    assert "No NVIDIA driver found. CPU results only." in text
+    assert "host" in text
+
+
+def test_a_lost_gpu_does_not_hide_the_other() -> None:
+    lost = replace(readings().gpus[0], problem="GPU 0 is lost; reboot.")
+    both = TelemetryRead(gpus=(lost, readings(gpus=2).gpus[1]), host=readings().host)
+    text = text_of(telemetry_lines(telemetry_of(both), 80, 5, UNICODE))
+    assert "GPU 0 is lost; reboot." in text
+    assert "412/700 W" in text
+
+
+def test_thermal_throttling_comes_first_and_warns_power_capping_does_not() -> None:
+    hot = replace(readings().gpus[0], throttle=("thermal",))
+    for gpu, alarming in ((hot, True), (readings().gpus[0], False)):
+        spans = telemetry_lines(telemetry_of(TelemetryRead(gpus=(gpu,))), 120, 2, UNICODE)[0]
+        roles = {text: role for text, role in spans}
+        assert roles.get("thermal" if alarming else "power-capped") == ("warn" if alarming else "text")
+
+
+@given(st.integers(38, 250), st.integers(1, 60), st.integers(0, 16), st.sampled_from([UNICODE, ASCII]))
+def test_telemetry_fits_its_pane(width: int, height: int, gpus: int, glyphs: object) -> None:
+    lines = telemetry_lines(telemetry_of(readings(gpus), readings(gpus)), width, height, glyphs)  # type: ignore[arg-type]
+    assert 1 <= len(lines) <= max(height, 1)
+    assert all(width_of(line) <= width for line in lines)

@@ -1,0 +1,124 @@
+"""Records, in one list, what the protocol emits and what it asks of the simulated machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cpugpu_tui.bench.control import Control
+from cpugpu_tui.bench.emitter import stamped
+from cpugpu_tui.bench.sweep import Sweep
+from cpugpu_tui.bench.timers import DeviceSamples, FirstCall
+from cpugpu_tui.bench.timers.simulated import SimulatedMachine, SimulatedOperation, SimulatedTimer
+from cpugpu_tui.model import (
+    Case,
+    Device,
+    DevicesFound,
+    Event,
+    HalfRoundTimed,
+    Plan,
+    RunFinished,
+    RunStarted,
+    Simulation,
+)
+from cpugpu_tui.runs.state import RunState
+
+QUICK = Simulation(cpu_overhead_ns=200_000.0, launch_ns=100_000.0, sync_ns=80_000.0, first_call_ns=0.0)
+"""Calls are long, so that a warm-up has few of them."""
+
+
+@dataclass(frozen=True)
+class Flush:
+    """The emitter was told to write."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """The machine was asked to run something on a device."""
+
+    device: str
+    what: str
+    size: int
+
+
+class Recorder:
+    """An `Emit` that writes nothing; `log` has everything in order."""
+
+    def __init__(self) -> None:
+        self.log: list[Event | Flush | Call] = []
+
+    def __call__(self, event: Event) -> None:
+        self.log.append(stamped(event, len(self.events) + 1))
+
+    def flush(self) -> None:
+        self.log.append(Flush())
+
+    @property
+    def events(self) -> list[Event]:
+        """All events so far."""
+        return [entry for entry in self.log if isinstance(entry, Event)]
+
+    def of(self, *kinds: type[Event]) -> list[Any]:
+        """All events of these kinds so far."""
+        return [event for event in self.events if isinstance(event, kinds)]
+
+    @property
+    def rounds(self) -> list[HalfRoundTimed]:
+        """Half-rounds without what is taken once before them."""
+        return [event for event in self.of(HalfRoundTimed) if event.round_index > 0]
+
+
+class SpiedTimer(SimulatedTimer):
+    """A simulated device that notes what it is asked to do."""
+
+    def __init__(self, device: Device, machine: SimulatedMachine, recorder: Recorder) -> None:
+        super().__init__(device, machine)
+        self.recorder = recorder
+
+    def _note(self, what: str, op: SimulatedOperation) -> None:
+        self.recorder.log.append(Call(self.device.name, what, op.case.size))
+
+    def first_call(self, op: SimulatedOperation) -> FirstCall:
+        self._note("first call", op)
+        return super().first_call(op)
+
+    def latency_block(self, op: SimulatedOperation, calls: int) -> float:
+        self._note("block", op)
+        return super().latency_block(op, calls)
+
+    def device_samples(self, op: SimulatedOperation, count: int) -> DeviceSamples:
+        self._note("device", op)
+        return super().device_samples(op, count)
+
+
+class SpiedMachine(SimulatedMachine):
+    """A simulated machine with spied timers."""
+
+    def __init__(self, plan: Plan, recorder: Recorder) -> None:
+        super().__init__(plan)
+        self._timers = {device.name: SpiedTimer(device, self, recorder) for device in self.found}
+
+
+def plan_of(*sizes: int, simulation: Simulation = QUICK, **more: Any) -> Plan:
+    """Return a plan of matrix products of these sizes on the simulated machine."""
+    return replace(Plan("test", tuple(Case("matmul", size) for size in sizes), simulation=simulation), **more)
+
+
+def swept(plan: Plan, control: Control | None = None) -> tuple[str, Recorder]:
+    """Run a plan on a spied machine; return how it ended and what happened."""
+    recorder = Recorder()
+    status = Sweep(plan, SpiedMachine(plan, recorder), recorder, control or Control()).run()
+    return status, recorder
+
+
+def state_of(plan: Plan, recorder: Recorder) -> RunState:
+    """Return what a person sees after the recorded run."""
+    devices = SimulatedMachine(plan).devices
+    stream = [
+        RunStarted(run_id="r", series_id="s", plan=plan, environment={}),
+        DevicesFound(devices=devices), *recorder.events, RunFinished(status="done"),
+    ]  # fmt: skip
+    state = RunState()
+    for event in stream:
+        state = state.apply(event)
+    return state

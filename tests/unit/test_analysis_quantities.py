@@ -1,0 +1,66 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cpugpu_tui.analysis.quantities import duration, gib, percent, significant, size_text, time_text, unit_for
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"), (0.0352, "0.0352"), (0.352, "0.352"), (3.52, "3.52"), (35.2, "35.2"), (352.0, "352"),
+        (999.4, "999"), (999.6, "1,000"), (35_234.0, "35,230"), (1_234_567.0, "1,235,000"), (2.5e7, "2.5e7"),
+        (-3.52, "-3.52"), (math.inf, "inf"), (math.nan, "nan"),
+    ],
+)  # fmt: skip
+def test_three_digits_below_a_thousand_and_four_above(value: float, text: str) -> None:
+    assert significant(value) == text
+
+
+@given(st.floats(0.01, 1e15))
+def test_what_is_shown_is_within_half_a_percent(value: float) -> None:
+    assert float(significant(value).replace(",", "")) == pytest.approx(value, rel=0.0051)
+
+
+@given(st.floats())
+def test_every_number_has_a_text(value: float) -> None:
+    assert significant(value)
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"), [(42, "42.0 ns"), (35_200, "35.2 us"), (1.2e6, "1.20 ms"), (11.3e9, "11.3 s"), (3.6e12, "3,600 s")]
+)
+def test_a_time_alone_has_the_unit_that_suits_it(ns: float, text: str) -> None:
+    assert time_text(ns) == text
+
+
+@pytest.mark.parametrize(("first_ns", "unit"), [(50, "ns"), (5e3, "us"), (1e7, "us"), (1e8, "ms"), (1e11, "s")])
+def test_a_columns_unit_leaves_room_above(first_ns: float, unit: str) -> None:
+    assert unit_for(first_ns).name == unit
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-3, "0:00"), (0.4, "0:00"), (42, "0:42"), (59.6, "1:00"), (725, "12:05"), (3723, "1:02:03")]
+)
+def test_durations_read_like_a_clock(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(16, "16"), (99_999, "99999"), (100_000, "100k"), (1_000_000, "1M"), (10**9, "1G"), (10**12, "1000G"),
+     (123_456, "123,456"), (1_500_000, "1500k")],
+)  # fmt: skip
+def test_sizes_are_short_only_where_that_is_exact(size: int, text: str) -> None:
+    assert size_text(size) == text
+
+
+def test_bytes_and_shares() -> None:
+    assert [gib(value * 2**30) for value in (12.1, 0.43, 140.8)] == ["12.1", "0.4", "141"]
+    assert [percent(share) for share in (0.034, 0.5, 0.0994, 1.0)] == ["3.4", "50", "9.9", "100"]

@@ -1,0 +1,153 @@
+"""`list`, `devices`, `history`, `show`: what there is, for people and as JSON."""
+
+from __future__ import annotations
+
+import pytest
+from command_line import FAST, CommandLine
+
+from cpugpu_tui import __version__
+from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.model import CaseFinished, RunFinished, RunStarted
+
+
+def test_the_version_is_said(cpugpu: CommandLine) -> None:
+    assert cpugpu("--version").out == f"cpugpu-tui {__version__}\n"
+
+
+def test_help_names_every_command(cpugpu: CommandLine) -> None:
+    out = cpugpu("--help").out
+    for command in ("run", "list", "devices", "history", "show"):
+        assert f"\n  {command} " in out
+
+
+# ------------------------------------------------------------------ list
+
+
+def test_list_names_presets_and_workloads(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("list")
+    assert (done.code, done.err) == (0, "")
+    for name in ("quick", "matmul-sweep", "vector-dot", "matmul"):
+        assert name in done.out
+    assert "P1: the CPU's time rises to 11.3 s" in done.out
+
+
+def test_list_as_json_has_every_fact(cpugpu: CommandLine) -> None:
+    objects = cpugpu.here("list", "--json").objects
+    assert [(item["kind"], item["name"]) for item in objects] == [
+        ("preset", "quick"), ("preset", "matmul-sweep"), ("preset", "vector-dot"),
+        ("workload", "matmul"), ("workload", "vector-dot"),
+    ]  # fmt: skip
+    assert objects[-1]["variants"] == ["matmul", "dot"]
+
+
+# ------------------------------------------------------------------ devices
+
+
+def test_devices_lists_what_an_agent_finds(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("devices", "--simulate", "gpus=2")
+    assert (done.code, done.err) == (0, "")
+    assert [line.split()[0] for line in done.out.splitlines() if "simulated" in line] == ["cpu", "cuda:0", "cuda:1"]
+    objects = cpugpu.here("devices", "--simulate", "gpus=2", "--json").objects
+    assert [(item["name"], item["uuid"]) for item in objects] == [
+        ("cpu", None), ("cuda:0", "GPU-SIM0"), ("cuda:1", "GPU-SIM1"),
+    ]  # fmt: skip
+    assert not cpugpu.database.exists()
+
+
+def test_devices_says_why_there_is_no_gpu(cpugpu: CommandLine) -> None:
+    assert "The simulated machine has no GPU" in cpugpu.here("devices", "--simulate", "gpus=0").out
+    assert cpugpu.here("devices", "--simulate", "gpus=0", "--json").objects[-1] == {
+        "no_gpu": "The simulated machine has no GPU: CPU results only."
+    }
+
+
+# ------------------------------------------------------------------ history, show
+
+
+@pytest.fixture(scope="module")
+def with_two_runs(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """A history that the tests only read."""
+    cpugpu = CommandLine(tmp_path_factory.mktemp("two-runs") / "history.db")
+    cpugpu("run", "--simulate", FAST, "--size", "64,128")
+    cpugpu("run", "vector-dot", "--simulate", f"{FAST},error_size=1000", "--size", "100,1000", "--variant", "dot")
+    return cpugpu
+
+
+def test_history_is_newest_first(with_two_runs: CommandLine) -> None:
+    done = with_two_runs.here("history")
+    assert (done.code, done.err) == (0, "")
+    rows = [line.split() for line in done.out.splitlines() if line.split() and line.split()[0] in ("1", "2")]
+    assert [row[0] for row in rows] == ["2", "1"]
+    assert "1 ok, 1 failed" in done.out
+    objects = with_two_runs.here("history", "--json").objects
+    assert [(item["number"], item["name"], item["status"]) for item in objects] == [
+        (2, "vector-dot", "done"), (1, "quick", "done"),
+    ]  # fmt: skip
+    assert [item["number"] for item in with_two_runs.here("history", "--limit", 1, "--json").objects] == [2]
+
+
+def test_an_empty_history_says_how_to_begin(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("history")
+    assert (done.code, done.err) == (0, "")
+    assert "cpugpu-tui run" in done.out
+    assert cpugpu.here("history", "--json").out == ""
+
+
+def test_a_run_is_named_by_number_latest_or_the_beginning_of_its_id(with_two_runs: CommandLine) -> None:
+    first, second = (item["run_id"] for item in reversed(with_two_runs.here("history", "--json").objects))
+    unique = next(first[:end] for end in range(1, len(first)) if not second.startswith(first[:end]))
+    for name, run_id in (("1", first), ("2", second), ("latest", second), (unique, first), (second, second)):
+        started = with_two_runs.here("show", name, "--json").events[0]
+        assert isinstance(started, RunStarted)
+        assert started.run_id == run_id
+    assert with_two_runs.here("show").out == with_two_runs.here("show", "2").out
+
+
+def test_show_prints_the_table_of_the_run_again(with_two_runs: CommandLine) -> None:
+    done = with_two_runs.here("show", "1")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("SIMULATED")
+    assert "The GPU is faster" in done.out or "The CPU is faster" in done.out or "Undecided" in done.out
+    events = with_two_runs.here("show", "1", "--json").events
+    assert len([event for event in events if isinstance(event, CaseFinished)]) == 2
+    assert isinstance(events[-1], RunFinished)
+
+
+@pytest.mark.parametrize("name", ["99", "zzz", ""])
+def test_a_run_that_is_not_there_is_said_in_a_sentence(with_two_runs: CommandLine, name: str) -> None:
+    done = with_two_runs.here("show", name)
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert done.err == f"cpugpu-tui: There is no run {name!r}. `cpugpu-tui history` lists the runs.\n"
+
+
+def test_a_beginning_of_several_ids_is_said_with_the_ids(with_two_runs: CommandLine) -> None:
+    first, second = (item["run_id"] for item in with_two_runs.here("history", "--json").objects)
+    shared = "".join(a for a, b in zip(first, second, strict=True) if a == b)[:3]
+    assert first.startswith(shared)
+    done = with_two_runs.here("show", shared)
+    assert done.code == EXIT_USAGE
+    assert first in done.err
+    assert second in done.err
+
+
+def test_show_without_any_run_says_how_to_begin(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("show")
+    assert done.code == EXIT_USAGE
+    assert done.err == "cpugpu-tui: There are no saved runs yet. `cpugpu-tui run quick` makes one.\n"
+
+
+@pytest.mark.parametrize("command", ["history", "show"])
+def test_a_history_that_cannot_be_read_is_said(cpugpu: CommandLine, command: str) -> None:
+    cpugpu.database.write_text("this is no database, but a diary of over a hundred bytes " * 40)
+    done = cpugpu.here(command)
+    assert (done.code, done.out) == (EXIT_UNFIT, "")
+    assert done.err.startswith("cpugpu-tui: The file ")
+    assert "is not a database. It was left as it is" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_tables_fit_a_terminal_that_knows_ascii_only(with_two_runs: CommandLine) -> None:
+    for arguments in (("show", "1"), ("history",), ("list",), ("devices", "--simulate", "gpus=1")):
+        done = with_two_runs(*arguments, PYTHONIOENCODING="ascii")
+        assert (done.code, done.err) == (0, ""), arguments
+        assert done.out.isascii()

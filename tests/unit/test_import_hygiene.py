@@ -1,0 +1,91 @@
+"""Who imports what, seen in a fresh interpreter: the terminal stays light, the agent needs nothing but torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"torch", "textual", "pynvml", "sqlite3", "_sqlite3", "numpy"}
+TERMINAL_ONLY = {
+    "textual", "rich", "typer", "click", "msgspec", "psutil", "platformdirs", "sqlite3", "_sqlite3", "pydantic",
+}  # fmt: skip
+
+
+def modules_after(code: str, *arguments: str) -> set[str]:
+    """Run code in a fresh interpreter; return the top-level names of all modules that it has then."""
+    script = f"{code}\nimport sys\nprint('\\n', *sorted({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=60, check=True
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def after_command(*arguments: str) -> set[str]:
+    """Run a command that succeeds."""
+    call = "from cpugpu_tui.__main__ import main\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code"
+    return modules_after(call, *arguments)
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_help_loads_nothing_heavy(argument: str) -> None:
+    assert not after_command(argument) & HEAVY
+
+
+def test_the_commands_help_loads_nothing_heavy_either() -> None:
+    assert not after_command("run", "--help") & HEAVY
+
+
+def test_importing_the_package_loads_no_other() -> None:
+    loaded = modules_after("import cpugpu_tui") - modules_after("")
+    assert loaded - set(sys.stdlib_module_names) == {"cpugpu_tui"}
+    assert not loaded & HEAVY
+
+
+def test_the_public_name_is_there_when_it_is_asked_for() -> None:
+    assert "torch" not in modules_after("from cpugpu_tui import workload, Workload")
+    assert "torch" not in modules_after("import cpugpu_tui.workloads as w; w.catalogue()")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "cpugpu_tui.ui.app",
+        "cpugpu_tui.ui.start",
+        "cpugpu_tui.runs.session",
+        "cpugpu_tui.cli.run",
+        "cpugpu_tui.cli.listing",
+    ],
+)
+def test_the_terminals_process_never_has_torch(module: str) -> None:
+    assert not modules_after(f"import {module}") & {"torch", "numpy"}
+
+
+def test_a_simulated_run_and_the_listings_load_no_torch() -> None:
+    run = ("run", "--simulate", "cpu_overhead_ns=200000", "--size", "64", "--no-save")
+    assert "torch" not in after_command(*run)
+    assert not after_command("list") & {"torch", "textual", "pynvml"}
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "cpugpu_tui.model", "cpugpu_tui.errors", "cpugpu_tui.workloads", "cpugpu_tui.analysis.answer",
+        "cpugpu_tui.analysis.quantities", "cpugpu_tui.bench.agent", "cpugpu_tui.bench.torch_machine",
+        "cpugpu_tui.bench.timers.cuda", "cpugpu_tui.bench.timers.simulated", "cpugpu_tui.telemetry.sampler",
+    ],
+)  # fmt: skip
+def test_the_agents_side_imports_the_standard_library_alone(module: str) -> None:
+    """torch and NVML come inside functions, when they are needed."""
+    foreign = modules_after(f"import {module}") - modules_after("") - set(sys.stdlib_module_names)
+    assert foreign <= {"cpugpu_tui"}
+
+
+def test_the_agents_side_does_not_reach_up() -> None:
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import cpugpu_tui.bench.agent, sys; print(*sys.modules)"],
+        capture_output=True, text=True, timeout=60, check=True,
+    ).stdout.split()  # fmt: skip
+    assert not [name for name in loaded if name.startswith(("cpugpu_tui.runs", "cpugpu_tui.cli", "cpugpu_tui.ui"))]
+    assert not {name.split(".")[0] for name in loaded} & TERMINAL_ONLY

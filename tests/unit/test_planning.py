@@ -1,0 +1,218 @@
+"""From what a person typed to a plan: what is accepted, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cpugpu_tui.errors import EXIT_USAGE, CpuGpuError
+from cpugpu_tui.model import MAX_SIZE, METRICS, Case, Simulation
+from cpugpu_tui.runs.planning import (
+    MAX_CASES,
+    FieldError,
+    PlanRequest,
+    build_plan,
+    parse_simulation,
+    parse_sizes,
+    parse_threads,
+)
+
+SIZES = st.integers(1, MAX_SIZE)
+
+
+def assert_said_well(error: CpuGpuError) -> None:
+    """One sentence of cause, one of remedy, nothing of a program's."""
+    assert error.exit_code == EXIT_USAGE
+    for sentence in (error.message, error.remedy):
+        assert re.fullmatch(r"[^\n]+[.…]", sentence), sentence
+        assert "Error" not in sentence
+
+
+# ------------------------------------------------------------------ sizes
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("16", (16,)),
+        ("64,16, 32 ,16", (64, 16, 32)),
+        ("1e6,2.5e3", (1_000_000, 2500)),
+        ("1:10:4", (1, 5, 9)),
+        ("1:4", (1, 2, 3)),
+        ("8,1:4,2", (8, 1, 2, 3)),
+        ("1:10000:50", tuple(range(1, 10_000, 50))),
+        ("1000000000000", (10**12,)),
+    ],
+)
+def test_sizes_are_read_as_the_help_says(text: str, sizes: tuple[int, ...]) -> None:
+    assert parse_sizes(text) == sizes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", " ", ",", "16,", "0", "-5", "+0", "abc", "16;32", "1.5", "nan", "inf", "-inf", "1e30", "1000000000001",
+        "9" * 5000, "0x10", "10:1:2", "5:5", "1:10:0", "1:10:-1", "1:2:3:4", ":", "1:", ":5", "::", "1:1e9", "1:1e12:7",
+    ],
+    ids=lambda text: text[:20],
+)  # fmt: skip
+def test_sizes_that_are_none_are_refused_in_a_sentence(text: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        parse_sizes(text)
+    assert caught.value.field == "sizes"
+    assert_said_well(caught.value)
+    assert len(caught.value.message) < 200
+
+
+@given(st.lists(SIZES, min_size=1, max_size=20, unique=True))
+def test_a_list_of_sizes_comes_back(sizes: list[int]) -> None:
+    assert parse_sizes(",".join(map(str, sizes))) == tuple(sizes)
+    assert parse_sizes(", ".join(f"{size:,}".replace(",", "_") for size in sizes)) == tuple(sizes)
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**4), st.integers(1, 200))
+def test_a_range_of_sizes_is_pythons(start: int, step: int, count: int) -> None:
+    stop = start + step * count
+    assert parse_sizes(f"{start}:{stop}:{step}") == tuple(range(start, stop, step))
+
+
+@given(st.text() | st.text("0123456789:,.e+- ", max_size=20))
+def test_any_text_gives_sizes_or_a_sentence(text: str) -> None:
+    try:
+        sizes = parse_sizes(text)
+    except FieldError:
+        return
+    assert sizes
+    assert len(set(sizes)) == len(sizes)
+    assert all(1 <= size <= MAX_SIZE for size in sizes)
+
+
+# ------------------------------------------------------------------ threads, simulation
+
+
+def test_threads_are_counts_and_all() -> None:
+    assert parse_threads("all") == (0,)
+    assert parse_threads("1, 4,all,4") == (1, 4, 0)
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "some", "4097", "1,,2"])
+def test_threads_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        parse_threads(text)
+    assert caught.value.field == "threads"
+    assert_said_well(caught.value)
+
+
+def test_a_simulated_machine_is_default_or_what_is_said() -> None:
+    assert parse_simulation("default") == Simulation()
+    assert parse_simulation("") == Simulation()
+    assert parse_simulation("noise=0.5, seed=3,gpus=0") == Simulation(noise=0.5, seed=3, gpus=0)
+
+
+@pytest.mark.parametrize(
+    "text", ["fast", "speed=3", "noise", "noise=", "noise=loud", "seed=1.5", "noise=nan", "pace=inf", "launch_ns=-1"]
+)
+def test_a_simulated_machine_that_cannot_be_is_refused(text: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        parse_simulation(text)
+    assert caught.value.field == "simulation"
+    assert_said_well(caught.value)
+
+
+# ------------------------------------------------------------------ plans
+
+
+def test_a_first_run_needs_no_word() -> None:
+    plan = build_plan(PlanRequest())
+    assert plan.name == "quick"
+    assert [case.size for case in plan.cases] == [16, 32, 64, 128, 256, 512, 1024, 2048]
+    assert {(case.workload, case.dtype, case.threads, case.variant) for case in plan.cases} == {
+        ("matmul", "float32", 0, "default")
+    }
+    assert plan.metrics == METRICS
+    assert plan.devices == ("auto",)
+
+
+def test_the_publications_sweeps_are_theirs() -> None:
+    sweep = build_plan(PlanRequest(("matmul-sweep",)))
+    assert [case.size for case in sweep.cases] == list(range(1, 10_000, 50))
+    assert sweep.budget_s == 1.0
+    dot = build_plan(PlanRequest(("vector-dot",)))
+    assert [(case.size, case.variant) for case in dot.cases] == [
+        (10**k, variant) for k in range(2, 9) for variant in ("matmul", "dot")
+    ]
+    assert dot.budget_s == 5.0
+
+
+def test_a_sweep_of_over_20_sizes_has_a_second_per_device_and_case() -> None:
+    assert build_plan(PlanRequest(("vector-dot",), sizes="1:21", variant="dot")).budget_s == 5.0
+    assert build_plan(PlanRequest(("vector-dot",), sizes="1:22", variant="dot")).budget_s == 1.0
+
+
+def test_a_workload_runs_at_its_own_sizes_and_a_case_only_once() -> None:
+    plan = build_plan(PlanRequest(("matmul", "quick"), threads="1,all", devices=("cpu", "cuda", "cpu")))
+    assert plan.name == "matmul+quick"
+    assert plan.devices == ("cpu", "cuda")
+    assert len(plan.cases) == 16
+    assert plan.cases[:2] == (Case("matmul", 16, threads=1), Case("matmul", 16))
+    assert len({case.key for case in plan.cases}) == 16
+
+
+def test_a_variant_has_one_name() -> None:
+    """Else `default` and `matmul` were two rows of the same thing."""
+    named = build_plan(PlanRequest(("vector-dot",), sizes="100", variant="matmul"))
+    assert build_plan(PlanRequest(("vector-dot",), sizes="100", variant="default")).cases == named.cases
+
+
+def test_what_was_asked_for_is_in_the_plan() -> None:
+    machine = Simulation(seed=5)
+    plan = build_plan(
+        PlanRequest(
+            ("matmul",), "32", "float64", "2", devices=("cuda:1",), rounds=3, max_seconds=1.5, cache="warm",
+            simulation=machine, gaps=True,
+        )
+    )  # fmt: skip
+    assert plan.cases == (Case("matmul", 32, "float64", 2),)
+    assert (plan.rounds, plan.max_seconds, plan.cache, plan.simulation) == (3, 1.5, "warm", machine)
+    assert plan.devices == ("cuda:1",)
+    assert plan.gaps
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("names", {"names": ("nope",)}),
+        ("sizes", {"sizes": "0"}),
+        ("sizes", {"sizes": f"1:{MAX_CASES}", "threads": "1,all"}),
+        ("dtype", {"dtype": "int8"}),
+        ("dtype", {"names": ("vector-dot",), "dtype": "float16"}),
+        ("threads", {"threads": "none"}),
+        ("variant", {"variant": "nope"}),
+        ("devices", {"devices": ("cpu", "tpu")}),
+        ("devices", {"devices": ("cuda:",)}),
+        ("devices", {"devices": ("cuda:-1",)}),
+        ("devices", {"devices": ("cpu\n",)}),
+        ("rounds", {"rounds": 0}),
+        ("rounds", {"rounds": 1001}),
+        ("repeat", {"repeat": 0}),
+        ("max_seconds", {"max_seconds": 0.0}),
+        ("max_seconds", {"max_seconds": float("nan")}),
+        ("case_timeout_s", {"case_timeout_s": -1.0}),
+        ("cache", {"cache": "lukewarm"}),
+    ],
+)
+def test_a_wrong_field_is_named_in_a_sentence(field: str, changes: dict[str, object]) -> None:
+    with pytest.raises(FieldError) as caught:
+        build_plan(replace(PlanRequest(), **changes))
+    assert caught.value.field == field
+    assert_said_well(caught.value)
+
+
+def test_whoever_mistypes_is_told_what_there_is() -> None:
+    with pytest.raises(FieldError, match="'matmull'") as caught:
+        build_plan(PlanRequest(("matmull",)))
+    assert all(name in caught.value.remedy for name in ("quick", "matmul-sweep", "vector-dot", "matmul"))

@@ -1,0 +1,109 @@
+"""The CPU's timer on real tensors: what is called, how often, with which threads; no time is judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from cpugpu_tui.bench.timers.cpu import CpuTimer, operation, takes_out
+from cpugpu_tui.model import AS_WRITTEN, COLD_START, SYNCED, Case, Device
+from cpugpu_tui.workloads import find
+
+CPU = Device("cpu", "Xeon")
+
+
+class Counted:
+    """A step that counts its calls and remembers how it was called."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.out_ids: set[int | None] = set()
+        self.threads: set[int] = set()
+
+    def __call__(self, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
+        self.calls += 1
+        self.out_ids.add(None if out is None else id(out))
+        self.threads.add(torch.get_num_threads())
+        return torch.matmul(a, b, out=out)
+
+
+def timer_and_operation(case: Case | None = None, *, cold: bool = False) -> tuple[CpuTimer, Any, Counted]:
+    case = case or Case("matmul", 8, threads=1)
+    timer = CpuTimer(CPU, 1 << 16, 2, cold=cold)
+    inputs = find(case.workload).inputs(case.size, torch.float32, torch.Generator().manual_seed(1))
+    op, step = timer.load(case, inputs), Counted()
+    op.step = step
+    return timer, op, step
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Any:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def test_a_block_calls_so_often_and_allocates_afresh() -> None:
+    timer, op, step = timer_and_operation()
+    assert timer.latency_block(op, 7) > 0
+    assert step.calls == 7
+    assert step.out_ids == {None}
+
+
+def test_the_first_call_is_one_call_and_its_result_is_kept_to_write_into() -> None:
+    timer, op, step = timer_and_operation()
+    first = timer.first_call(op)
+    assert step.calls == 1
+    assert set(first.singles) == {COLD_START, AS_WRITTEN, SYNCED}
+    assert first.singles[AS_WRITTEN] == first.singles[SYNCED] == (first.elapsed_ns,)
+    assert torch.equal(first.result, op.inputs[0] @ op.inputs[1])
+    samples = timer.device_samples(op, 3)
+    assert len(samples.elapsed_ns) == 3
+    assert step.out_ids == {None, id(op.out)}
+    assert COLD_START not in timer.first_call(op).singles
+
+
+def test_publication_2s_total_is_of_ten_calls_after_ten_that_make_their_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    timer, op, step = timer_and_operation(Case("vector-dot", 8, threads=1, variant="matmul"))
+    written: list[tuple[int, torch.dtype, str]] = []
+    monkeypatch.setattr(op.workload, "written_call", lambda *arguments: written.append(arguments))
+    first = timer.first_call(op)
+    assert step.calls == 1
+    assert written == [(8, torch.float32, "cpu")] * 20
+    assert first.singles[AS_WRITTEN] != (first.elapsed_ns,)
+
+
+def test_what_no_publication_ran_has_no_time_as_written() -> None:
+    timer, op, _ = timer_and_operation(Case("vector-dot", 8, threads=1, variant="dot"))
+    assert set(timer.first_call(op).singles) == {COLD_START}
+
+
+@pytest.mark.parametrize(("threads", "in_force"), [(1, 1), (0, 2)])
+def test_the_cases_threads_are_in_force_whenever_it_is_called(threads: int, in_force: int) -> None:
+    timer, op, step = timer_and_operation(Case("matmul", 8, threads=threads))
+    for call in (timer.first_call, lambda o: timer.latency_block(o, 1), lambda o: timer.device_samples(o, 1)):
+        torch.set_num_threads(3)  # another case ran in between
+        call(op)
+    assert step.threads == {in_force}
+    assert timer.threads() == in_force
+
+
+def test_cold_caches_are_flushed_before_each_sample_and_warm_ones_are_not() -> None:
+    for cold, walks in ((True, 3), (False, 0)):
+        timer, op, _ = timer_and_operation(cold=cold)
+        timer.device_samples(op, 3)
+        buffer = timer._flush_buffer
+        assert (0 if buffer is None else int(buffer[0]) - 1) == walks
+
+
+def test_out_is_used_only_where_a_step_takes_it() -> None:
+    assert takes_out(find("matmul").step)
+    assert not takes_out(find("vector-dot").step)
+    timer = CpuTimer(CPU, 0, 1, cold=False)
+    case = Case("vector-dot", 8, threads=1, variant="dot")
+    op = operation(case, find("vector-dot").inputs(8, torch.float32, torch.Generator()))
+    timer.first_call(op)
+    assert op.out is None
+    assert len(timer.device_samples(op, 2).elapsed_ns) == 2

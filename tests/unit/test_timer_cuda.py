@@ -1,0 +1,176 @@
+"""The GPU timer's decisions without a GPU: how long the spin is, what a starved batch leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cpugpu_tui.bench.timers import CaseError, DeviceSamples
+from cpugpu_tui.bench.timers import cuda as cuda_module
+from cpugpu_tui.bench.timers.cuda import SPIN_CAP_NS, SPIN_MARGIN_NS, CudaTimer, require_memory
+from cpugpu_tui.model import Device
+
+GPU = Device("cuda:0", "H200")
+Batch = Callable[[int, float], bool]
+"""(count, spin) → whether the stream ran dry."""
+
+
+def timer(enqueue_ns: float, starves: Batch) -> tuple[CudaTimer, list[tuple[int, float]]]:
+    """Return a timer whose batches are made up, and the list of those it asked for."""
+    made = CudaTimer.__new__(CudaTimer)  # __init__ creates a CUDA context
+    made.device = GPU
+    made._enqueue_ns = enqueue_ns
+    asked: list[tuple[int, float]] = []
+
+    def batch(op: Any, count: int, spin_ns: float) -> tuple[tuple[float, ...], bool]:
+        asked.append((count, spin_ns))
+        return (5000.0,) * count, starves(count, spin_ns)
+
+    made._batch = batch  # type: ignore[method-assign]
+    return made, asked
+
+
+def test_a_backlog_that_holds_gives_all_samples_unmarked() -> None:
+    made, asked = timer(10_000.0, lambda count, spin_ns: False)
+    assert made.device_samples(None, 20) == DeviceSamples((5000.0,) * 20)  # type: ignore[arg-type]
+    assert asked == [(20, 1.5 * 10_000 * 20 + SPIN_MARGIN_NS)]
+
+
+def test_a_starved_batch_is_redone_behind_twice_the_spin_and_then_forgotten() -> None:
+    made, asked = timer(10_000.0, lambda count, spin_ns: spin_ns < 1_500_000)
+    samples = made.device_samples(None, 20)  # type: ignore[arg-type]
+    assert [spin_ns for _, spin_ns in asked] == [500_000, 1_000_000, 2_000_000]
+    assert samples == DeviceSamples((5000.0,) * 20)
+
+
+def test_at_the_longest_spin_one_call_is_tried_alone() -> None:
+    made, asked = timer(2e6, lambda count, spin_ns: count > 1)
+    assert made.device_samples(None, 20) == DeviceSamples((5000.0,))  # type: ignore[arg-type]
+    assert asked == [(20, SPIN_CAP_NS), (1, SPIN_CAP_NS)]
+
+
+def test_what_starves_even_alone_is_launch_bound_and_has_no_sample() -> None:
+    made, asked = timer(10_000.0, lambda count, spin_ns: True)
+    assert made.device_samples(None, 20) == DeviceSamples((), ("launch-bound",))  # type: ignore[arg-type]
+    spins = [spin_ns for _, spin_ns in asked]
+    assert spins == sorted(spins)
+    assert max(spins) == SPIN_CAP_NS
+    assert asked[-1] == (1, SPIN_CAP_NS)
+    assert len(asked) < 12
+
+
+# ------------------------------------------------------------------ a stream that is made up
+
+
+class FakeEvent:
+    """An event of a made-up stream: it has happened when the stream's spin is over."""
+
+    def __init__(self, stream: FakeStream) -> None:
+        self.stream = stream
+        self.at_ns = 0.0
+
+    def record(self) -> None:
+        self.stream.log.append("event")
+        self.at_ns = self.stream.busy_until_ns
+
+    def query(self) -> bool:
+        return self.at_ns <= self.stream.now_ns
+
+    def elapsed_time(self, end: FakeEvent) -> float:
+        return (end.at_ns - self.at_ns) / 1e6
+
+
+class FakeStream:
+    """Host and GPU clocks; each queued thing costs the host 10 µs, a kernel the GPU 5 µs."""
+
+    def __init__(self) -> None:
+        self.now_ns = self.busy_until_ns = 0.0
+        self.log: list[str] = []
+
+    def queue(self, what: str, kernel_ns: float) -> None:
+        self.log.append(what)
+        self.now_ns += 10_000
+        self.busy_until_ns = max(self.busy_until_ns, self.now_ns) + kernel_ns
+
+    def synchronize(self) -> None:
+        self.now_ns = max(self.now_ns, self.busy_until_ns)
+
+
+class FakeBuffer:
+    def __init__(self, stream: FakeStream) -> None:
+        self.stream = stream
+
+    def zero_(self) -> None:
+        self.stream.queue("flush", 20_000)
+
+
+@pytest.fixture
+def streamed(monkeypatch: pytest.MonkeyPatch) -> tuple[CudaTimer, Any, FakeStream]:
+    """A timer on a made-up stream, cold caches, and an operation of 5 µs."""
+    stream = FakeStream()
+    made = CudaTimer.__new__(CudaTimer)
+    made.device, made._stream, made._cycles_per_ns, made._enqueue_ns = GPU, stream, 2.0, 60_000.0  # type: ignore[assignment]
+    made._flush_bytes, made._flush_buffer = 1, FakeBuffer(stream)
+    monkeypatch.setattr(cuda_module, "timing_event", lambda: FakeEvent(stream))
+    monkeypatch.setattr(cuda_module, "spin", lambda cycles: stream.queue("spin", cycles / 2.0))
+    monkeypatch.setattr(cuda_module, "perf_counter_ns", lambda: int(stream.now_ns))
+
+    class Operation:
+        inputs = ()
+
+        @staticmethod
+        def step() -> None:
+            stream.queue("call", 5_000)
+
+    return made, Operation, stream
+
+
+def test_each_pair_spans_one_call_alone(streamed: tuple[CudaTimer, Any, FakeStream]) -> None:
+    """Not the flush before it, and not the launch: both are hidden behind the spin."""
+    made, op, stream = streamed
+    samples = made.device_samples(op, 4)
+    assert samples.elapsed_ns == pytest.approx((5_000.0,) * 4)
+    assert samples.marks == ()
+    assert stream.log == ["spin", *["flush", "event", "call", "event"] * 4]
+
+
+def test_the_spin_is_made_from_what_queueing_really_took(streamed: tuple[CudaTimer, Any, FakeStream]) -> None:
+    made, op, _ = streamed
+    made.device_samples(op, 4)
+    assert made._enqueue_ns == pytest.approx((10_000 + 4 * 20_000) / 4)
+
+
+def test_a_stream_that_runs_dry_is_noticed(
+    streamed: tuple[CudaTimer, Any, FakeStream], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a spin the start event has happened before its call is queued: the pair would time the launch."""
+    made, op, stream = streamed
+    monkeypatch.setattr(cuda_module, "spin", lambda cycles: stream.queue("spin", 0.0))
+    made._flush_bytes = 0
+    assert made.device_samples(op, 4) == DeviceSamples((), ("launch-bound",))
+
+
+def test_warm_caches_are_left_warm(streamed: tuple[CudaTimer, Any, FakeStream]) -> None:
+    made, op, stream = streamed
+    made._flush_bytes = 0
+    made.device_samples(op, 2)
+    assert "flush" not in stream.log
+
+
+# ------------------------------------------------------------------ memory
+
+
+def test_what_does_not_fit_on_the_gpu_is_refused_before_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """12 GB are free, and 4 GB more are torch's own cached blocks."""
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda name: (12e9, 16e9))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda name: 6e9)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda name: 2e9)
+    require_memory(GPU, 15.9e9)
+    with pytest.raises(CaseError) as caught:
+        require_memory(GPU, 18.4e9)
+    assert caught.value.kind == "oom"
+    assert caught.value.message == "Needs 18.4 GB on cuda:0, 16.0 GB free."

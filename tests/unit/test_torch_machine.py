@@ -1,0 +1,256 @@
+"""The real machine on a host without a GPU: comparison of results, memory, devices, torch's errors in words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from cpugpu_tui.bench import torch_machine
+from cpugpu_tui.bench.environment import facts, torch_facts
+from cpugpu_tui.bench.timers import CaseError
+from cpugpu_tui.bench.torch_machine import TorchMachine, first_line, relative_error, resolve, why_no_gpu
+from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.model import Case, Plan
+from cpugpu_tui.workloads import find
+
+MATMUL = Case("matmul", 32)
+
+
+@pytest.fixture
+def machine() -> TorchMachine:
+    return TorchMachine(Plan("test", (MATMUL,), devices=("cpu",)), {"threads": 1, "cpu": "Xeon"})
+
+
+def results_of(machine: TorchMachine, case: Case = MATMUL) -> tuple[Any, Any]:
+    inputs = machine.make_inputs(case)
+    return inputs, find(case.workload).variant(case.variant)(*inputs)
+
+
+# ------------------------------------------------------------------ the check
+
+
+def test_equal_results_pass_and_say_against_what(machine: TorchMachine) -> None:
+    inputs, result = results_of(machine)
+    check = machine.check(MATMUL, inputs, {"cpu": result, "cuda:0": result.clone()}, exact=True)
+    assert check is not None
+    assert check.against == "float64 on the CPU"
+    assert 0 < check.error < 1e-5
+    assert check.tolerance == 1e-3
+
+
+def wrong_by_half(result: torch.Tensor) -> torch.Tensor:
+    return result * 1.5
+
+
+def one_nan(result: torch.Tensor) -> torch.Tensor:
+    broken = result.clone()
+    broken[0, 0] = math.nan
+    return broken
+
+
+def infinite(result: torch.Tensor) -> torch.Tensor:
+    return result + math.inf
+
+
+@pytest.mark.parametrize("spoil", [wrong_by_half, one_nan, infinite])
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_wrong_result_is_a_mismatch_on_whatever_device(machine: TorchMachine, spoil: Any, exact: bool) -> None:
+    inputs, result = results_of(machine)
+    with pytest.raises(CaseError) as caught:
+        machine.check(MATMUL, inputs, {"cpu": result, "cuda:0": spoil(result)}, exact=exact)
+    assert caught.value.kind == "mismatch"
+    assert "allowed: 0.001" in caught.value.message
+    assert caught.value.remedy
+
+
+def test_without_a_float64_reference_the_devices_are_compared(machine: TorchMachine) -> None:
+    inputs, result = results_of(machine)
+    check = machine.check(MATMUL, inputs, {"cpu": result, "cuda:0": result.clone()}, exact=False)
+    assert check is not None
+    assert (check.against, check.error) == ("cpu", 0.0)
+    assert machine.check(MATMUL, inputs, {"cpu": result}, exact=False) is None
+
+
+def test_a_reference_that_takes_too_long_is_not_made(machine: TorchMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_machine, "EXACT_FLOPS", find("matmul").flops(32) - 1)
+    inputs, result = results_of(machine)
+    assert machine.check(MATMUL, inputs, {"cpu": result}, exact=True) is None
+
+
+def test_a_dot_product_near_zero_is_no_mismatch(machine: TorchMachine) -> None:
+    """The sum may vanish; its rounding error does not."""
+    case = Case("vector-dot", 100_001, variant="dot")
+    row = torch.randn(1, 100_001)
+    row[0, -1] = 0.0
+    column = torch.ones(100_001, 1)
+    column[-1] = 1.0
+    row[0, -1] = -float(row.double().sum())
+    result = find("vector-dot").variant("dot")(row, column)
+    check = machine.check(case, (row, column), {"cpu": result}, exact=True)
+    assert check is not None
+    assert check.error < 1e-6
+
+
+def test_nothing_differs_from_nothing() -> None:
+    assert relative_error(torch.zeros(3), torch.zeros(3, dtype=torch.float64), 0.0) == 0.0
+    assert relative_error(torch.ones(3), torch.zeros(3, dtype=torch.float64), 0.0) == math.inf
+
+
+# ------------------------------------------------------------------ memory
+
+
+def test_what_does_not_fit_is_refused_with_need_and_free(
+    machine: TorchMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch_machine.procfs, "available_memory_bytes", lambda: 24_700_000_000)
+    with pytest.raises(CaseError) as caught:
+        machine.make_inputs(Case("matmul", 10_000_000))
+    assert caught.value.kind == "oom"
+    assert caught.value.message == "Needs 1,200,000 GB on the host, 24.7 GB free."
+    assert caught.value.remedy == "Choose smaller sizes, or free memory."
+
+
+def test_where_the_free_memory_is_unknown_it_is_tried(machine: TorchMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_machine.procfs, "available_memory_bytes", lambda: None)
+    assert machine.make_inputs(MATMUL)[0].shape == (32, 32)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "fatal", "says"),
+    [
+        (MemoryError(), "oom", False, "GB"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), "oom", False, "GB"),
+        (RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB"), "oom", False, "GB"),
+        (RuntimeError("CUDA error: an illegal memory access was encountered\nCompile with"), "error", True, "illegal"),
+        (
+            RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Half'"),
+            "unsupported",
+            False,
+            "float32 is not supported",
+        ),
+        (NotImplementedError("Could not run 'aten::x'"), "unsupported", False, "aten::x"),
+        (ZeroDivisionError("division by zero"), "error", False, "ZeroDivisionError: division by zero"),
+        (ValueError(), "error", False, "ValueError: ValueError"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_what_torch_raises_becomes_a_row_with_a_remedy(
+    machine: TorchMachine, error: Exception, kind: str, fatal: bool, says: str
+) -> None:
+    failure = machine.explain(error, MATMUL)
+    assert (failure.kind, failure.fatal) == (kind, fatal)
+    assert says in failure.message
+    assert "\n" not in failure.message
+    assert failure.remedy
+
+
+def test_a_long_error_is_cut() -> None:
+    assert len(first_line(RuntimeError("x" * 5000))) == 200
+
+
+# ------------------------------------------------------------------ devices
+
+
+def test_the_cpu_is_described(machine: TorchMachine) -> None:
+    (cpu,) = machine.devices
+    assert (cpu.name, cpu.label, cpu.uuid, cpu.simulated) == ("cpu", "Xeon", None, False)
+    assert cpu.memory_bytes is None or cpu.memory_bytes > 2**28
+    assert machine.timer("cpu") is machine.timer("cpu")
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose torch can use two GPUs."""
+    monkeypatch.setattr(torch_machine, "why_no_gpu", lambda: None)
+    monkeypatch.setattr(torch_machine, "gpu_names", lambda: ["cuda:0", "cuda:1"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        (("auto",), ("cpu", "cuda:0")),
+        (("all",), ("cpu", "cuda:0", "cuda:1")),
+        (("cpu",), ("cpu",)),
+        (("cuda",), ("cuda:0",)),
+        (("cuda:1", "cpu", "cuda:1"), ("cpu", "cuda:1")),
+    ],
+)
+def test_names_become_torchs_names_with_the_cpu_first(
+    two_gpus: None, asked: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    assert resolve(asked) == (names, None)
+
+
+def test_a_gpu_beyond_the_last_is_named_with_those_there_are(two_gpus: None) -> None:
+    with pytest.raises(UnfitError, match=r"There is no cuda:7 on this machine\.") as caught:
+        resolve(("cpu", "cuda:7"))
+    assert caught.value.remedy == "Its GPUs are: cuda:0, cuda:1."
+
+
+def test_without_a_gpu_auto_is_the_cpu_and_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_machine, "why_no_gpu", lambda: "No driver. Install one.")
+    assert resolve(("auto",)) == (("cpu",), "No driver. Install one.")
+    with pytest.raises(UnfitError, match=r"cuda:0 cannot be used\. No driver\. Install one\."):
+        resolve(("cuda:0",))
+
+
+@pytest.mark.parametrize(
+    ("cuda", "hip", "visible", "says"),
+    [
+        (None, None, None, "is a CPU-only build. Install a CUDA build"),
+        (None, "6.0", None, "ROCm build"),
+        ("13.0", None, "", "CUDA_VISIBLE_DEVICES is empty, which hides every GPU. Unset it"),
+        ("13.0", None, "7", "CUDA_VISIBLE_DEVICES=7 names no GPU"),
+        ("13.0", None, None, "CUDA finds no usable GPU"),
+    ],
+)
+def test_why_there_is_no_gpu_is_said_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, cuda: str | None, hip: str | None, visible: str | None, says: str
+) -> None:
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    said = why_no_gpu()
+    assert said is not None
+    assert says in said
+    assert said.count(". ") >= 1
+
+
+def test_an_old_driver_is_told_apart_from_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn() -> bool:
+        import warnings
+
+        warnings.warn("The NVIDIA driver on your system is too old (found version 11040).", UserWarning, stacklevel=1)
+        return False
+
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", warn)
+    assert (why_no_gpu() or "").startswith("The NVIDIA driver is too old for this torch (built for CUDA 13.0).")
+
+
+# ------------------------------------------------------------------ facts that ride with a result
+
+
+def test_the_environment_is_plain_data_with_what_was_measured_on_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    found = facts(simulated=False)
+    assert found["torch"] == torch.__version__
+    assert found["torch_error"] is None
+    assert found["inherited"]["OMP_NUM_THREADS"] == "1"
+    assert 1 <= found["threads"] <= found["affinity_cores"]
+    assert facts(simulated=True)["torch"] is None
+
+
+def test_a_torch_that_cannot_be_imported_is_a_fact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    said = torch_facts()["torch_error"]
+    assert said is not None
+    assert "torch" in said

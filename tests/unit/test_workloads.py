@@ -1,0 +1,173 @@
+"""What is run: the two workloads, their presets, and the contract that a person's own workload signs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from cpugpu_tui import workloads
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import ITEMSIZE_BYTES
+from cpugpu_tui.workloads import PRESETS, Workload, catalogue, contract, find, workload
+from cpugpu_tui.workloads.contract import REGISTRY
+
+NAMES = ["matmul", "vector-dot"]
+
+
+def inputs(name: str, n: int, seed: int = 1, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
+    return find(name).inputs(n, dtype, torch.Generator().manual_seed(seed))
+
+
+# ------------------------------------------------------------------ every workload keeps the contract
+
+
+def test_the_catalogue_lists_them() -> None:
+    assert [info.name for info in catalogue()] == NAMES
+    for info in catalogue():
+        assert info.summary
+        assert info.axis
+        assert list(info.sizes) == sorted(info.sizes)
+        assert info.variants == tuple(find(info.name).steps())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_seed_gives_the_same_bytes_and_never_zeros(name: str) -> None:
+    first, again, other = inputs(name, 37), inputs(name, 37), inputs(name, 37, seed=2)
+    for a, b, c in zip(first, again, other, strict=True):
+        assert torch.equal(a, b)
+        assert not torch.equal(a, c)
+        assert a.count_nonzero() > 0.9 * a.numel()
+        assert a.device.type == "cpu"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_variants_claim_the_same_number_and_it_is_right(name: str) -> None:
+    tensors = inputs(name, 53)
+    doubles = tuple(tensor.double() for tensor in tensors)
+    reference = doubles[0] @ doubles[1]
+    for step in find(name).steps().values():
+        result = step(*tensors)
+        assert result.dtype == torch.float32
+        error = float((result.double() - reference).norm())
+        assert error <= 1e-5 * find(name).scale(reference, *doubles)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [(name, dtype) for name in NAMES for dtype in find(name).dtypes])
+def test_memory_is_estimated_from_what_is_really_made(name: str, dtype: str) -> None:
+    item = find(name)
+    tensors = inputs(name, 100, dtype=getattr(torch, dtype))
+    result = item.step(*tensors)
+    real = sum(t.numel() * t.element_size() for t in (*tensors, result))
+    assert item.memory_bytes(100, ITEMSIZE_BYTES[dtype]) == pytest.approx(real, rel=0.01)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("n", [1, 2, 101])
+def test_the_smallest_sizes_run(name: str, n: int) -> None:
+    for step in find(name).steps().values():
+        assert step(*inputs(name, n)).isfinite().all()
+
+
+# ------------------------------------------------------------------ the publications
+
+
+def test_matmul_is_publication_1s() -> None:
+    a, b = inputs("matmul", 200)
+    assert a.shape == b.shape == (200, 200)
+    for tensor in (a, b):
+        assert float(tensor.min()) >= 0.0
+        assert float(tensor.max()) < 1.0
+        assert float(tensor.mean()) == pytest.approx(0.5, abs=0.01)
+    assert find("matmul").flops(100) == 2e6
+    out = torch.empty(200, 200)
+    assert find("matmul").step(a, b, out=out) is out
+    written = find("matmul").as_written
+    assert written is not None
+    assert (written.publication, written.judgement) == ("P1", "clock wrong")
+    assert (written.calls, written.makes_inputs) == (1, False)
+
+
+def test_vector_dot_is_publication_2s() -> None:
+    row, column = inputs("vector-dot", 10_000)
+    assert row.shape == (1, 10_000)
+    assert column.shape == (10_000, 1)
+    for tensor in (row, column):
+        assert float(tensor.mean()) == pytest.approx(0.0, abs=0.05)
+        assert float(tensor.std()) == pytest.approx(1.0, abs=0.05)
+    item = find("vector-dot")
+    assert {step(row, column).shape for step in item.steps().values()} == {(1, 1)}
+    assert item.flops(10) == 20
+    written = item.as_written
+    assert written is not None
+    assert (written.publication, written.variants) == ("P2", ("matmul",))
+    assert (written.calls_before, written.calls, written.makes_inputs) == (10, 10, True)
+    made = item.written_call(1000, torch.float32, "cpu")
+    assert isinstance(made, torch.Tensor)
+    assert made.shape == (1, 1)
+
+
+def test_a_dot_products_error_is_not_measured_against_a_sum_near_zero() -> None:
+    row, column = torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0], [-1.0]])
+    assert find("vector-dot").scale(row @ column, row, column) == pytest.approx(2.0)
+
+
+def test_presets_have_the_publications_sizes() -> None:
+    assert list(PRESETS) == ["quick", "matmul-sweep", "vector-dot"]
+    assert PRESETS["matmul-sweep"].sizes == tuple(range(1, 9952, 50))
+    assert len(PRESETS["matmul-sweep"].sizes) == 200
+    assert PRESETS["vector-dot"].sizes == (10**2, 10**3, 10**4, 10**5, 10**6, 10**7, 10**8)
+    for preset in PRESETS.values():
+        assert preset.summary
+        assert all(find(preset.workload).variant(variant) for variant in preset.variants)
+
+
+# ------------------------------------------------------------------ a person's own
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Workload]:
+    """A copy that a test may fill."""
+    copy = dict(REGISTRY)
+    monkeypatch.setattr(contract, "REGISTRY", copy)
+    monkeypatch.setattr(workloads, "REGISTRY", copy)
+    return copy
+
+
+def test_a_workload_of_two_functions_is_enough(registry: dict[str, Workload]) -> None:
+    @workload
+    class Negate(Workload):
+        """Minus.
+
+        Long explanation.
+        """
+
+        name = "negate"
+
+        def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+            return (torch.rand(n, dtype=dtype, generator=generator),)
+
+        def step(self, tensor: torch.Tensor) -> Any:
+            return -tensor
+
+    info = find("negate").info()
+    assert (info.name, info.summary, info.variants) == ("negate", "Minus.", ("default",))
+    assert find("negate").variant("default")(torch.ones(1)).item() == -1
+    assert "negate" not in REGISTRY
+
+
+@pytest.mark.parametrize(("name", "says"), [("", "has no name"), ("matmul", "two workloads named 'matmul'")])
+def test_a_workload_needs_a_name_of_its_own(registry: dict[str, Workload], name: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says) as caught:
+        workload(type("Mine", (Workload,), {"name": name}))
+    assert caught.value.remedy
+
+
+def test_what_is_not_there_is_said_with_what_there_is() -> None:
+    with pytest.raises(UsageError, match="no workload 'matmal'") as caught:
+        find("matmal")
+    assert "matmul, vector-dot" in caught.value.remedy
+    with pytest.raises(UsageError, match="no variant 'fast'") as caught:
+        find("vector-dot").variant("fast")
+    assert caught.value.remedy == "It has: matmul, dot."

@@ -1,0 +1,179 @@
+"""The part of the app that holds the state: folds events into the picture, and paints when that disturbs nobody."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from rich.console import RenderableType
+from textual import events, on
+from textual.app import App
+from textual.driver import Driver
+from textual.screen import Screen
+from textual.worker import Worker, WorkerState
+
+from cpugpu_tui.errors import CpuGpuError, UnfitError
+from cpugpu_tui.model import Event, Gap, Hello, Progressed, RunStarted, TelemetryRead
+from cpugpu_tui.runs.state import RunState, TelemetryState
+from cpugpu_tui.ui.backend import Backend
+from cpugpu_tui.ui.bridge import Bridge
+from cpugpu_tui.ui.gate import PaintGate
+from cpugpu_tui.ui.messages import AgentReported, NoticeGiven, RunAdvanced, SeriesEnded, TelemetryArrived
+from cpugpu_tui.ui.options import AppOptions, AppResult
+from cpugpu_tui.ui.panes.status import LONG_STEP_S
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.screens.page import Page
+
+BELL_S = 30.0
+"""A run longer than this rings the bell when it ends: the person is looking elsewhere by then."""
+
+PAINT_S = 0.05
+"""How long the gate waits for a paint that is no gap's."""
+
+
+def folded(run: RunState, telemetry: TelemetryState, new: Iterable[Event]) -> tuple[RunState, TelemetryState]:
+    """Return both states after these events. What comes after a run's end belongs to another run."""
+    for event in new:
+        if isinstance(event, TelemetryRead):
+            telemetry = telemetry.apply(event)
+        elif run.finished is not None and not isinstance(event, RunStarted):
+            run = RunState().apply(event)
+        else:
+            run = run.apply(event)
+    return run, telemetry
+
+
+class Running(App[AppResult]):
+    """Owns picture, bridge and gate."""
+
+    def __init__(
+        self, options: AppOptions, backend: Backend | None = None, driver_class: type[Driver] | None = None
+    ) -> None:
+        """Take note of the options; everything slow is opened after the first frame."""
+        super().__init__(driver_class=driver_class)
+        self.gate = PaintGate(self)
+        self.bridge = Bridge(backend or Backend(options), self.post_message)
+        self.picture = Picture(request=options.request, worker=options.worker)
+        """All that is shown, and all the state there is."""
+        self._current: Progressed | None = None
+        self._current_since_s = self._gap_s = self._started_s = time.monotonic()
+
+    def open_backend(self) -> None:
+        """Show what is known already; open the rest when that is on the screen."""
+        self.set_interval(1.0, self._tick)
+        self.change()
+        self.call_after_refresh(
+            lambda: self.run_worker(self.bridge.open, thread=True, group="open", exit_on_error=False)
+        )
+
+    # ---------------------------------------------------------------- state
+
+    def change(self, **changes: Any) -> None:
+        """Change the picture and show it everywhere; while the gate is held nothing is painted by this."""
+        self.picture = replace(self.picture, **changes)
+        for screen in self.screen_stack:
+            if isinstance(screen, MainScreen | Page) and screen.is_mounted:
+                screen.show_picture(self.picture)
+
+    def situate(self, **changes: Any) -> None:
+        """Change what can be done now."""
+        self.change(situation=replace(self.picture.situation, **changes))
+
+    def begin_series(self, **changes: Any) -> None:
+        """Note that a run is about to start."""
+        self._started_s = time.monotonic()
+        self.change(**changes)
+
+    def _fold(self, new: tuple[Event, ...]) -> dict[str, Any]:
+        """Return what these events change in the picture."""
+        run, telemetry = folded(self.picture.run, self.picture.telemetry, new)
+        now_s = time.monotonic()
+        if run.current is not self._current:
+            self._current, self._current_since_s = run.current, now_s
+        return {"run": run, "telemetry": telemetry, "step_s": now_s - self._current_since_s}
+
+    @on(RunAdvanced)
+    def _advance(self, message: RunAdvanced) -> None:
+        if any(isinstance(event, RunStarted) for event in message.events):
+            self.gate.hold()
+        changes = self._fold(message.events)
+        situation = replace(self.picture.situation, ran=changes["run"].run is not None)
+        self.change(**changes, situation=situation, repeat_number=self.bridge.repeat_number)
+        gaps = [event.duration_ms / 1000 for event in message.events if isinstance(event, Gap)]
+        self._gap_s = time.monotonic()
+        self.gate.let_one_through("gap", gaps[-1] if gaps else PAINT_S)
+
+    @on(SeriesEnded)
+    def _end(self) -> None:
+        self.gate.release()
+        self.situate(live=False, paused=False, stopping=False)
+        if self.picture.quitting:
+            return
+        if time.monotonic() - self._started_s > BELL_S:
+            self.bell()
+        self.set_terminal_title(f"cpugpu-tui: {self.picture.run.status}")
+
+    @on(TelemetryArrived)
+    def _read(self, message: TelemetryArrived) -> None:
+        self.change(telemetry=self.picture.telemetry.apply(message.read))
+
+    @on(AgentReported)
+    def _meet(self, message: AgentReported) -> None:
+        outcome = message.outcome
+        if isinstance(outcome, Hello):
+            self.change(environment=outcome.environment, agent_ready=True, problem=self._without_torch(outcome))
+        elif not self.picture.situation.live:
+            self.change(problem=outcome, agent_ready=False)
+
+    def _without_torch(self, hello: Hello) -> CpuGpuError | None:
+        facts = hello.environment
+        if self.picture.simulated or facts.get("torch") is not None:
+            return None
+        return UnfitError(
+            f"{facts.get('interpreter', 'The interpreter')} cannot import torch: {facts.get('torch_error')}.",
+            "Install torch there, or name an interpreter that has it with --python PATH.",
+        )
+
+    @on(NoticeGiven)
+    def _notice(self, message: NoticeGiven) -> None:
+        self.change(notice=message.text)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """A fault of ours on a thread is a sentence, not the end of the app."""
+        if event.state == WorkerState.ERROR:
+            message = f"A fault in this program: {type(event.worker.error).__name__}: {event.worker.error}."
+            self.change(problem=CpuGpuError(message, "Finished rows are saved; please report it."))
+
+    def _tick(self) -> None:
+        """Move the status line, alone, once a second during a long operation."""
+        if not self.gate.held or self.picture.situation.paused or time.monotonic() - self._gap_s < LONG_STEP_S:
+            return
+        self.picture = replace(self.picture, **self._fold(self.bridge.take()))
+        if isinstance(self.screen, MainScreen):
+            self.screen.show_status(self.picture)
+            self.gate.let_one_through("tick", PAINT_S)
+
+    # ---------------------------------------------------------------- paints
+
+    async def on_event(self, event: events.Event) -> None:
+        """Let what a person does be answered at once."""
+        if isinstance(event, events.Key | events.Resize | events.Paste):
+            self.gate.open_window()
+        await super().on_event(event)
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """Tell the gate what Textual painted, or composed in vain while a batch was open."""
+        super()._display(screen, renderable)
+        if renderable is not None:
+            if self._batch_count:
+                self.gate.dropped()
+            else:
+                self.gate.painted()
+
+    def set_terminal_title(self, title: str) -> None:
+        """Name the terminal's window, for whoever works in another one meanwhile."""
+        if self._driver is not None and not self.is_headless:
+            self._driver.write(f"\x1b]2;{title}\x07")
