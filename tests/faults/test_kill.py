@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, Witness, agents_of, events_from, events_of
+from command_line import CommandLine, Witness, agents_of, events_from, events_of, next_event
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.model import (
@@ -21,6 +21,7 @@ from cpugpu_tui.model import (
     CaseFinished,
     Event,
     HalfRoundTimed,
+    Progressed,
     RunFinished,
     RunStarted,
     TelemetryRead,
@@ -104,6 +105,17 @@ def folder_of(tmp_path: Path, index: int) -> Path:
     folder = tmp_path / str(index)
     folder.mkdir()
     return folder
+
+
+def test_an_agent_that_hangs_goes_with_its_app(tmp_path: Path) -> None:
+    """It writes nothing that could fail: only the end of its stdin tells it."""
+    command = CommandLine(tmp_path / "history.db")
+    with command.start("run", "--json", "--simulate", f"{MACHINE},hang_size=64", "--size", "64") as process:
+        next_event(process, lambda event: isinstance(event, Progressed) and event.phase == "first call")
+        (agent,) = [Witness(pid) for pid in agents_of(process)]
+        process.kill()
+        assert agent.sees_the_end(GONE_WITHIN_S)
+    assert stored(command.database)[0] == "interrupted"
 
 
 # ------------------------------------------------------------------ agents are killed

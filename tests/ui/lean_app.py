@@ -17,7 +17,6 @@ from textual.widgets import Static
 
 from cpugpu_tui.ui.glyphs import UNICODE, trend_text
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
-from cpugpu_tui.ui.panes.trend import Trend
 from cpugpu_tui.ui.terminal import PrivateTerminal, private_terminal
 from cpugpu_tui.ui.themes import DEFAULT_THEME, available, variable_defaults
 
@@ -36,7 +35,7 @@ ROWS, TRENDS = 20, 8
 class LeanApp(App[None]):
     """Twenty rows with five live cells each, eight trends, and a line that names the last key handled."""
 
-    CSS = "TimingTable { height: 22; } Trend { color: $series-gpu; } Trend.cpu { color: $series-cpu; }"
+    CSS = "TimingTable { height: 22; } .trend { height: 1; color: $series-gpu; } .trend.cpu { color: $series-cpu; }"
     BINDINGS = [(key, f"answer('{key}')", "") for key in "uaetnsc"] + [("q", "quit", "")]
 
     def __init__(self, guard: PrivateTerminal) -> None:
@@ -52,7 +51,7 @@ class LeanApp(App[None]):
     def compose(self) -> ComposeResult:
         yield TimingTable()
         for index in range(TRENDS):
-            yield Trend(0, 100, UNICODE, classes="cpu" if index % 2 else None)
+            yield Static(classes="trend cpu" if index % 2 else "trend", markup=False)
         yield Static(id="size")
         yield Static(id="said")
 
@@ -82,8 +81,9 @@ class LeanApp(App[None]):
         elif key == "a":
             self._fill(range(ROWS))
         elif key == "t":
-            for index, trend in enumerate(self.query(Trend)):
-                trend.show([(7 + index) * step % 101 for step in range(self.ticks, self.ticks + 120)])
+            for index, trend in enumerate(self.query(".trend").results(Static)):
+                values = [(7 + index) * step % 101 for step in range(self.ticks, self.ticks + 120)]
+                trend.update(trend_text(values, 120, 0, 100, UNICODE))
         elif key == "n":
             os.write(1, b"NOISE-1")
             os.write(2, b"NOISE-2")

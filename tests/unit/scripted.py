@@ -135,6 +135,9 @@ class ListStore:
     def commit_case(self, run_id: str, events: Sequence[Event], telemetry: Sequence[Event]) -> None:
         self._note("case", list(events), list(telemetry))
 
+    def commit_cases(self, run_id: str, cases: Sequence[Sequence[Event]], telemetry: Sequence[Event]) -> None:
+        self._note("cases", [list(events) for events in cases], list(telemetry))
+
     def finish_run(self, run_id: str, finished: RunFinished, telemetry: Sequence[Event]) -> None:
         self._note("end", finished, list(telemetry))
 

@@ -8,6 +8,7 @@ import pytest
 from recorder import plan_of
 from scripted import (
     KILLED,
+    ListStore,
     ScriptedAgent,
     dies_at,
     failures,
@@ -23,10 +24,12 @@ from cpugpu_tui.errors import (
     EXIT_INTERRUPTED,
 )
 from cpugpu_tui.model import (
+    CaseFailed,
     CaseFinished,
     Event,
     Plan,
     RunFinished,
+    RunStarted,
 )
 from cpugpu_tui.runs import session as session_module
 from cpugpu_tui.runs.launch import Gone
@@ -109,6 +112,23 @@ def test_a_stop_keeps_what_is_finished_and_skips_the_rest() -> None:
     assert session.stopping
 
 
+def test_skipped_cases_are_saved_together_before_they_are_shown() -> None:
+    log: list[Any] = []
+    session, agents = session_of(three_cases(), until_first_finished, store=ListStore(log))
+
+    def deliver(event: Event) -> None:
+        log.append(("shown", event))
+        if isinstance(event, CaseFinished):
+            session.stop()
+            agents.agents[0].say(RunFinished(status="stopped"))
+
+    session.run(deliver)
+    (saved,) = [index for index, entry in enumerate(log) if entry[:2] == ("saved", "cases")]
+    shown = [entry[1] for entry in log[saved + 1 :] if isinstance(entry[1], CaseFailed)]
+    assert [events[-1] for events in log[saved][2]] == shown
+    assert len(shown) == 2
+
+
 def test_a_stop_at_once_ends_the_agent_and_keeps_what_is_finished() -> None:
     session, agents = session_of(three_cases(), until_first_finished)
     events = stop_after_first(session, agents, "kill", [Gone(-15)])
@@ -172,3 +192,20 @@ def test_an_exception_of_whoever_watches_ends_the_agent_too() -> None:
     with pytest.raises(BrokenPipeError):
         session.run(deliver)
     assert agents.agents[0].ended == [False]
+
+
+def test_a_pause_before_the_plan_waits_for_it() -> None:
+    """Sent at once it would be the agent's first line, which is the plan."""
+    agent = ScriptedAgent(well)
+    commands_at_plan: list[list[str]] = []
+    honest = agent.send_plan
+    agent.send_plan = lambda plan: (commands_at_plan.append(list(agent.commands)), honest(plan))[1]  # type: ignore[method-assign]
+    session, _ = session_of(three_cases(), agent)
+
+    def pause_at_the_start(event: Event) -> None:
+        if isinstance(event, RunStarted):
+            session.pause()
+
+    session.run(pause_at_the_start)
+    assert commands_at_plan == [[]]
+    assert agent.commands == ["pause"]

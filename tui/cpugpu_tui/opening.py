@@ -34,8 +34,9 @@ def open_app(
     from cpugpu_tui.ui.start import run_app
 
     result = run_app(AppOptions(request, python, worker, database, save, theme, paths.config_dir()))
-    if result.run.rows:
+    # After a hang-up there is no terminal to print to, and the signal's exit code must stand.
+    if result.run.rows and result.exit_code == 0:
         from cpugpu_tui.cli.tables import print_state
 
-        print_state(result.run)
+        print_state(result.run, result.notice)
     return result.exit_code

@@ -149,5 +149,8 @@ def signals_stop(session: Session) -> Iterator[None]:
     try:
         yield
     finally:
+        if session.stopping:
+            # What is left is to end the agents and close the history: a third ctrl+c must not cut that short.
+            before[signal.SIGINT] = signal.SIG_IGN
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -78,6 +78,7 @@ class Session:
         self._stop = threading.Event()
         self._kill = threading.Event()
         self._paused = False
+        self._plan_sent = False
         self._deliver: Deliver = lambda _event: None
         self._seq = 0
         self._settled: set[str] = set()
@@ -132,7 +133,8 @@ class Session:
 
     def _command(self, word: str) -> None:
         agent = self._agent
-        if agent is not None:
+        # Before its plan an agent would take a command for the plan; `_follow` sends what was asked for meanwhile.
+        if agent is not None and self._plan_sent:
             agent.command(word)
 
     # ---------------------------------------------------------------- the run
@@ -207,6 +209,7 @@ class Session:
             UnfitError: it has no torch where torch is needed.
             ProtocolError: it speaks another version.
         """
+        self._plan_sent = False
         self._agent = agent = self._agents.take()
         self._inbox = self._fresh_inbox()
         agent.listen(self._inbox)
@@ -263,8 +266,11 @@ class Session:
         self._blame = None
         self._case_events.clear()
         self._agent.send_plan(plan)
+        self._plan_sent = True
         if self._stop.is_set():
             self._agent.command("stop")
+        elif self._paused:
+            self._agent.command("pause")
         last_heard = time.monotonic()
         while True:
             message = self._next(0.2)

@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from cpugpu_tui.errors import CpuGpuError, UnfitError
-from cpugpu_tui.model import Event, Gap, Hello, Progressed, RunStarted, TelemetryRead
+from cpugpu_tui.model import Event, Hello, Progressed, RunStarted, TelemetryRead
 from cpugpu_tui.runs.state import RunState, TelemetryState
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.bridge import Bridge
@@ -29,9 +29,6 @@ from cpugpu_tui.ui.screens.page import Page
 
 BELL_S = 30.0
 """A run longer than this rings the bell when it ends: the person is looking elsewhere by then."""
-
-PAINT_S = 0.05
-"""How long the gate waits for a paint that is no gap's."""
 
 
 def folded(run: RunState, telemetry: TelemetryState, new: Iterable[Event]) -> tuple[RunState, TelemetryState]:
@@ -102,9 +99,8 @@ class Running(App[AppResult]):
         changes = self._fold(message.events)
         situation = replace(self.picture.situation, ran=changes["run"].run is not None)
         self.change(**changes, situation=situation, repeat_number=self.bridge.repeat_number)
-        gaps = [event.duration_ms / 1000 for event in message.events if isinstance(event, Gap)]
         self._gap_s = time.monotonic()
-        self.gate.let_one_through("gap", gaps[-1] if gaps else PAINT_S)
+        self.gate.let_one_through("gap")
 
     @on(SeriesEnded)
     def _end(self) -> None:
@@ -154,7 +150,7 @@ class Running(App[AppResult]):
         self.picture = replace(self.picture, **self._fold(self.bridge.take()))
         if isinstance(self.screen, MainScreen):
             self.screen.show_status(self.picture)
-            self.gate.let_one_through("tick", PAINT_S)
+            self.gate.let_one_through("tick")
 
     # ---------------------------------------------------------------- paints
 
