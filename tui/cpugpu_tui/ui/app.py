@@ -70,7 +70,7 @@ class CpuGpuApp(Leaving):
     def on_mount(self) -> None:
         """Begin."""
         self.answer_signals()
-        self.open_backend()
+        self.show_first()
 
     # ---------------------------------------------------------------- themes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -55,16 +56,22 @@ class Running(App[AppResult]):
         self.bridge = Bridge(backend or Backend(options), self.post_message)
         self.picture = Picture(request=options.request, worker=options.worker)
         """All that is shown, and all the state there is."""
+        self._opened = False
         self._current: Progressed | None = None
         self._current_since_s = self._gap_s = self._started_s = time.monotonic()
 
-    def open_backend(self) -> None:
-        """Show what is known already; open the rest when that is on the screen."""
+    def show_first(self) -> None:
+        """Show what is known already; the first paint opens the rest."""
         self.set_interval(1.0, self._tick)
         self.change()
-        self.call_after_refresh(
-            lambda: self.run_worker(self.bridge.open, thread=True, group="open", exit_on_error=False)
-        )
+
+    def _open_backend(self) -> None:
+        """Start what takes its time, now that there is something to look at."""
+        self._opened = True
+        # What was made until here stays; without it a full collection is short, and `start` put them all off.
+        gc.freeze()
+        gc.enable()
+        self.run_worker(self.bridge.open, thread=True, group="open", exit_on_error=False)
 
     # ---------------------------------------------------------------- state
 
@@ -168,6 +175,9 @@ class Running(App[AppResult]):
                 self.gate.dropped()
             else:
                 self.gate.painted()
+                # `call_after_refresh` comes before the paint: the imports of that thread would delay it.
+                if not self._opened:
+                    self._open_backend()
 
     def set_terminal_title(self, title: str) -> None:
         """Name the terminal's window, for whoever works in another one meanwhile."""
