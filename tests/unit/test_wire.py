@@ -40,8 +40,8 @@ from cpugpu_tui.model import (
     Simulation,
     TelemetryRead,
     WorkloadInfo,
-    to_plain,
 )
+from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.wire import MAX_LINE_BYTES, Garbage, LineReader, decode, encode
 
 PLAN = Plan(

@@ -6,8 +6,8 @@ which may run in any interpreter that has torch. Units are part of every name (`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any
 
 PROTOCOL = 1
 """Version of the agent's line protocol; agent and controller must agree exactly."""
@@ -182,19 +182,6 @@ class Check:
 
 # ------------------------------------------------------------------ what the machine does
 
-REASONS = {
-    "not-supported": "not supported here",
-    "no-permission": "no permission",
-    "gpu-lost": "GPU is lost",
-    "function-missing": "driver too old for this value",
-    "no-driver": "no NVIDIA driver",
-    "mig": "not available in MIG mode",
-    "timeout": "driver does not answer",
-    "not-yet": "not read yet",
-    "unknown": "driver gave an unknown error",
-}
-"""Why a reading has no number, in words for a person."""
-
 
 @dataclass(frozen=True)
 class Reading:
@@ -203,7 +190,7 @@ class Reading:
     value: float | None
     """The number, in the unit that the reading's key names."""
     reason: str | None = None
-    """A key of `REASONS` when there is no number."""
+    """Why there is no number: a key of `telemetry.reasons.REASONS`."""
     age_s: float = 0.0
     """Seconds between the moment the value was true and the moment of the event."""
 
@@ -415,30 +402,3 @@ EVENTS: dict[str, type[Event]] = {
     )
 }  # fmt: skip
 """Every event by the name it has on the wire."""
-
-
-# ------------------------------------------------------------------ to plain data
-
-
-class _Plain:
-    """Turns the dataclasses of this module into JSON-ready data, without `dataclasses.asdict`'s deep copies."""
-
-    names: ClassVar[dict[type, tuple[str, ...]]] = {}
-
-    @classmethod
-    def of(cls, value: Any) -> Any:
-        if isinstance(value, (str, int, float, type(None))):
-            return value
-        if isinstance(value, (tuple, list)):
-            return [cls.of(item) for item in value]
-        if isinstance(value, dict):
-            return {str(key): cls.of(item) for key, item in value.items()}
-        names = cls.names.get(type(value))
-        if names is None:
-            names = cls.names[type(value)] = tuple(f.name for f in fields(value))
-        return {name: cls.of(getattr(value, name)) for name in names}
-
-
-def to_plain(value: Any) -> Any:
-    """Return nested dicts, lists and scalars for a dataclass of this module (or a container of them)."""
-    return _Plain.of(value)

@@ -28,7 +28,7 @@ EXIT_BROKEN = 70
 
 
 def plan_from_json(line: bytes) -> Plan:
-    """Return the plan on one line of JSON (`model.to_plain` of a `Plan`).
+    """Return the plan on one line of JSON (`plain.to_plain` of a `Plan`).
 
     Raises:
         ValueError, TypeError, KeyError: the line is no plan of this version.

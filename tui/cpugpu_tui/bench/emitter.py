@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from cpugpu_tui.model import Event, to_plain
+from cpugpu_tui.model import Event
+from cpugpu_tui.plain import to_plain
 
 E = TypeVar("E", bound=Event)
 

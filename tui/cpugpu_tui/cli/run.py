@@ -44,9 +44,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool) ->
     try:
         for _ in range(request.repeat):
             session = Session(plan, agents, store, series_id, request.case_timeout_s, facts())
-            session.notice = notice
-            code = max(code, run_once(session, agents, plan, as_json=as_json))
-            notice = session.notice
+            code = max(code, run_once(session, agents, plan, notice, as_json=as_json))
             if session.stopping or code in (EXIT_USAGE, EXIT_UNFIT):
                 break  # what could not be run once cannot be run again
     finally:
@@ -77,7 +75,7 @@ def writable_store(options: RunOptions) -> tuple[Store | None, str | None]:
     return (None, f"Not saved: {store.notice}") if store.notice else (store, None)
 
 
-def run_once(session: Session, agents: Agents, plan: Plan, *, as_json: bool) -> int:
+def run_once(session: Session, agents: Agents, plan: Plan, notice: str | None, *, as_json: bool) -> int:
     """Run one session; print its events as they come, or its table at the end."""
     state = RunState()
     progress = Progress()
@@ -92,15 +90,16 @@ def run_once(session: Session, agents: Agents, plan: Plan, *, as_json: bool) -> 
     with signals_stop(session), telemetry(session, agents, plan):
         finished = session.run(deliver)
     progress.clear()
+    notice = session.notice or notice
     if finished.status == "failed" and (as_json or state.run is None):
         print(f"cpugpu-tui: {finished.message} {finished.remedy}".strip(), file=sys.stderr)
     if as_json:
-        if session.notice:
-            print(session.notice, file=sys.stderr)
+        if notice:
+            print(notice, file=sys.stderr)
     elif state.run is not None:
         from cpugpu_tui.cli.tables import print_state
 
-        print_state(state, session.notice)
+        print_state(state, notice)
         sys.stdout.flush()
     return session.signal_exit or finished.exit_code
 

@@ -15,7 +15,8 @@ from rich.table import Table
 
 from cpugpu_tui.analysis.quantities import duration, percent, significant, time_text
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import DEVICE, Plan, RunStarted, Simulation, to_plain
+from cpugpu_tui.model import DEVICE, Plan, RunStarted, Simulation
+from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 

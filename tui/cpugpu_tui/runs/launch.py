@@ -23,7 +23,8 @@ from cpugpu_tui.bench.emitter import CallEmitter
 from cpugpu_tui.bench.environment import facts
 from cpugpu_tui.bench.worker import THREAD_NAME, work
 from cpugpu_tui.errors import CpuGpuError, ProtocolError, UnfitError, UsageError
-from cpugpu_tui.model import PROTOCOL, Event, Gap, Hello, Plan, RunFinished, to_plain
+from cpugpu_tui.model import PROTOCOL, Event, Gap, Hello, Plan, RunFinished
+from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.agent_zip import open_agent_zip
 from cpugpu_tui.runs.wire import Garbage, LineReader, decode
 from cpugpu_tui.telemetry.text import printable

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cpugpu_tui.bench.emitter import stamped
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, StoreError, UnfitError
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UnfitError
 from cpugpu_tui.model import (
     Calibrated,
     CaseFailed,
@@ -28,6 +28,7 @@ from cpugpu_tui.model import (
     TelemetryRead,
 )
 from cpugpu_tui.runs.launch import Agents, AgentThread, Gone, Message, no_agent
+from cpugpu_tui.runs.saving import Saver
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.launch import AgentProcess
@@ -62,15 +63,11 @@ class Session:
     ) -> None:
         self._plan = plan
         self._agents = agents
-        self._store = store
         self._case_timeout_s = case_timeout_s
         self._facts = facts or {}
         self.run_id = new_id()
         self.series_id = series_id or new_id()
-        self.number: int | None = None
-        """Short number in the database, once the run is saved."""
-        self.notice: str | None = None
-        """Why the run is not saved, if it should be and is not."""
+        self._saver = Saver(store, self.run_id)
         self.signal_exit = 0
         """Exit code that a signal asked for (143, 129); 0 for none."""
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -84,10 +81,13 @@ class Session:
         self._settled: set[str] = set()
         self._failed = 0
         self._blame: Progressed | None = None
-        self._case_events: dict[str, list[Event]] = {}
         self._early: list[TelemetryRead] = []
-        self._telemetry: list[TelemetryRead] = []
         self._devices_known = False
+
+    @property
+    def notice(self) -> str | None:
+        """Why the run is not saved, if it should be and is not."""
+        return self._saver.notice
 
     # ---------------------------------------------------------------- what others ask for
 
@@ -161,8 +161,7 @@ class Session:
         if finished.status == "done" and self._failed:
             finished = replace(finished, exit_code=EXIT_CASES_FAILED)
         finished = self._stamp(finished)
-        if self.number is not None:
-            self._save(lambda store: store.finish_run(self.run_id, finished, self._take_telemetry()))
+        self._saver.finish(finished)
         deliver(finished)
         return finished
 
@@ -245,13 +244,10 @@ class Session:
         event = self._stamp(
             RunStarted(run_id=self.run_id, series_id=self.series_id, plan=self._plan, environment=environment)
         )
-        self._save(lambda store: self._remember_number(store.begin_run(event)))
-        self._deliver(replace(event, number=self.number))
+        self._saver.begin(event)
+        self._deliver(replace(event, number=self._saver.number))
         for reading in self._early:
             self._handle_telemetry(reading)
-
-    def _remember_number(self, number: int) -> None:
-        self.number = number
 
     def _remaining(self, started: float) -> Plan:
         cases = tuple(case for case in self._plan.cases if case.key not in self._settled)
@@ -264,7 +260,7 @@ class Session:
         """Send the plan and handle events until the agent is done or dead."""
         assert self._agent is not None
         self._blame = None
-        self._case_events.clear()
+        self._saver.forget_attempts()
         self._agent.send_plan(plan)
         self._plan_sent = True
         if self._stop.is_set():
@@ -309,7 +305,7 @@ class Session:
             return
         self._seq += 1
         event = replace(event, seq=self._seq)
-        self._telemetry.append(event)
+        self._saver.reading(event)
         self._deliver(event)
 
     def _handle(self, event: Event) -> None:
@@ -321,12 +317,12 @@ class Session:
         match event:
             case DevicesFound():
                 self._devices_known = True
-                self._save(lambda store: store.add_devices(self.run_id, event))
+                self._saver.devices(event)
             case Progressed():
                 if event.phase != "gap":
                     self._blame = event
             case CaseStarted() | Calibrated() | HalfRoundTimed():
-                self._case_events.setdefault(event.case, []).append(event)
+                self._saver.note(event)
             case CaseFinished() | CaseFailed():
                 self._settle(event)
                 return
@@ -339,8 +335,7 @@ class Session:
             self._blame = None
         if isinstance(event, CaseFailed) and event.kind != "skipped":
             self._failed += 1
-        events = [*self._case_events.pop(event.case, []), event]
-        self._save(lambda store: store.commit_case(self.run_id, events, self._take_telemetry()))
+        self._saver.settle(event)
         self._deliver(event)
 
     def _settle_crash(self, gone: Gone) -> None:
@@ -370,33 +365,14 @@ class Session:
             for case in self._plan.cases
             if case.key not in self._settled
         ]
-        if skipped:
-            # One transaction for all: 10,000 of their own would outlast the 2 s that a SIGTERM leaves.
-            cases = [[*self._case_events.pop(event.case, []), event] for event in skipped]
-            self._save(lambda store: store.commit_cases(self.run_id, cases, self._take_telemetry()))
+        self._saver.settle_all(skipped)
         for event in skipped:
             self._settled.add(event.case)
             self._deliver(event)
 
-    # ---------------------------------------------------------------- stamps and store
-
     def _stamp(self, event: E) -> E:
         self._seq += 1
         return stamped(event, self._seq)
-
-    def _take_telemetry(self) -> list[TelemetryRead]:
-        taken, self._telemetry = self._telemetry, []
-        return taken
-
-    def _save(self, write: Callable[[Store], None]) -> None:
-        """Write to the store; a store that fails is given up for this run, and said, once."""
-        if self._store is None:
-            return
-        try:
-            write(self._store)
-        except StoreError as error:
-            self.notice = f"Not saved from here on: {error}"
-            self._store = None
 
 
 def last_words(gone: Gone) -> str:

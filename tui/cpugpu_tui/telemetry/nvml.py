@@ -51,7 +51,7 @@ _REASONS = {
     18: "no-driver",
     25: "function-missing",  # the driver does not know this version of the structure
 }
-"""NVML's error codes for one value as keys of `model.REASONS`; all others are `unknown`."""
+"""NVML's error codes for one value as keys of `reasons.REASONS`; all others are `unknown`."""
 
 _GPU_PROBLEMS = {
     _INVALID_ARGUMENT: ("gpu-lost", "The driver no longer lists this GPU. Look for Xid errors in dmesg, or reboot."),

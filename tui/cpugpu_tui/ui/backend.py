@@ -22,7 +22,9 @@ TELEMETRY_S = 1.0
 class RunningSession(Protocol):
     """What the app asks of `runs.session.Session`."""
 
-    notice: str | None
+    @property
+    def notice(self) -> str | None:
+        """Why the run is not saved, if it should be and is not."""
 
     @property
     def series_id(self) -> str:

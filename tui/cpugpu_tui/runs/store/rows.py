@@ -20,8 +20,8 @@ from cpugpu_tui.model import (
     Check,
     Event,
     HalfRoundTimed,
-    to_plain,
 )
+from cpugpu_tui.plain import to_plain
 
 T = TypeVar("T")
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from textual.geometry import Size
 
 from cpugpu_tui.analysis.quantities import gib
-from cpugpu_tui.model import REASONS, GpuTelemetry, Reading
+from cpugpu_tui.model import GpuTelemetry, Reading
 from cpugpu_tui.runs.state import TelemetryState
+from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.panes.lines import PicturePane, wrapped
 from cpugpu_tui.ui.picture import Picture

@@ -1,0 +1,94 @@
+"""What of a run goes into the store, and when: a case at its end, whole, with the readings since the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.errors import StoreError
+from cpugpu_tui.model import (
+    Calibrated,
+    CaseFailed,
+    CaseFinished,
+    CaseStarted,
+    DevicesFound,
+    Event,
+    HalfRoundTimed,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+)
+
+if TYPE_CHECKING:
+    from cpugpu_tui.runs.store import Store
+
+
+class Saver:
+    """Collects a run's events until they can be committed; without a store it only forgets them."""
+
+    def __init__(self, store: Store | None, run_id: str) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._cases: dict[str, list[Event]] = {}
+        self._telemetry: list[TelemetryRead] = []
+        self.number: int | None = None
+        """The run's number, once it is in the database."""
+        self.notice: str | None = None
+        """Why the run is not saved, if it should be and is not."""
+
+    def begin(self, started: RunStarted) -> None:
+        """Save that the run has started."""
+
+        def write(store: Store) -> None:
+            self.number = store.begin_run(started)
+
+        self._save(write)
+
+    def devices(self, found: DevicesFound) -> None:
+        """Save which devices the run uses."""
+        self._save(lambda store: store.add_devices(self._run_id, found))
+
+    def note(self, event: CaseStarted | Calibrated | HalfRoundTimed) -> None:
+        """Keep an event until its case is over."""
+        self._cases.setdefault(event.case, []).append(event)
+
+    def reading(self, event: TelemetryRead) -> None:
+        """Keep a reading until the next commit."""
+        self._telemetry.append(event)
+
+    def forget_attempts(self) -> None:
+        """Drop the events of cases that a dead agent did not finish."""
+        self._cases.clear()
+
+    def settle(self, event: CaseFinished | CaseFailed) -> None:
+        """Commit a case that is over."""
+        self._save(lambda store: store.commit_case(self._run_id, self._whole(event), self._taken()))
+
+    def settle_all(self, events: Sequence[CaseFailed]) -> None:
+        """Commit cases that were not reached, in one transaction: 10,000 would outlast the 2 s of a SIGTERM."""
+        if events:
+            self._save(
+                lambda store: store.commit_cases(self._run_id, [self._whole(event) for event in events], self._taken())
+            )
+
+    def finish(self, finished: RunFinished) -> None:
+        """Save how the run ended, if it ever began."""
+        if self.number is not None:
+            self._save(lambda store: store.finish_run(self._run_id, finished, self._taken()))
+
+    def _whole(self, event: CaseFinished | CaseFailed) -> list[Event]:
+        return [*self._cases.pop(event.case, []), event]
+
+    def _taken(self) -> list[TelemetryRead]:
+        taken, self._telemetry = self._telemetry, []
+        return taken
+
+    def _save(self, write: Callable[[Store], None]) -> None:
+        """Write to the store; a store that fails is given up for this run, and said, once."""
+        if self._store is None:
+            return
+        try:
+            write(self._store)
+        except StoreError as error:
+            self.notice = f"Not saved from here on: {error}"
+            self._store = None

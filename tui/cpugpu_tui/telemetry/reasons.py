@@ -1,0 +1,16 @@
+"""Why a value of the machine is not known."""
+
+from __future__ import annotations
+
+REASONS = {
+    "not-supported": "not supported here",
+    "no-permission": "no permission",
+    "gpu-lost": "GPU is lost",
+    "function-missing": "driver too old for this value",
+    "no-driver": "no NVIDIA driver",
+    "mig": "not available in MIG mode",
+    "timeout": "driver does not answer",
+    "not-yet": "not read yet",
+    "unknown": "driver gave an unknown error",
+}
+"""Why a reading has no number, in words for a person."""
