@@ -100,6 +100,11 @@ class PtyApp:
             os.close(self._master)
             self._closed = True
 
+    def blank(self) -> None:
+        """Take everything off the screen, as leaving and entering the alternate screen does on a real terminal."""
+        _ = self.lines
+        self._screen.reset()
+
     # ---------------------------------------------------------------- watching it
 
     def until(self, happened: Callable[[PtyApp], bool], deadline_s: float = DEADLINE_S) -> None:

@@ -114,8 +114,23 @@ def test_suspended_and_back_the_run_goes_on(start: Start) -> None:
     app.send("\x1a")
     app.until_stopped()
     assert {Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in agents} == {"T"}
+    app.blank()
     os.kill(app.pid, signal.SIGCONT)
+    for part in ("Workload", "speed-up", "Telemetry", "? Help"):
+        app.until_text(part)
     app.until_text("done 8/8")
+    app.send("q")
+    assert app.exit_code() == 0
+
+
+def test_suspended_and_back_without_a_run_the_screen_is_whole(start: Start) -> None:
+    app = start()
+    app.send("\x1a")
+    app.until_stopped()
+    app.blank()
+    os.kill(app.pid, signal.SIGCONT)
+    for part in ("Workload", "speed-up", "ress r", "? Help"):
+        app.until_text(part)
     app.send("q")
     assert app.exit_code() == 0
 

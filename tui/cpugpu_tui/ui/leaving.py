@@ -29,7 +29,15 @@ class Leaving(Running):
         for number in SIGNALS:
             loop.add_signal_handler(number, self.leave, 128 + number)
         self.app_suspend_signal.subscribe(self, lambda _: self.bridge.suspend_agents(), immediate=True)
-        self.app_resume_signal.subscribe(self, lambda _: self.bridge.resume_agents(), immediate=True)
+        self.app_resume_signal.subscribe(self, self._come_back, immediate=True)
+
+    def _come_back(self, _: object) -> None:
+        """Go on after a suspension, on a terminal that shows nothing of ours any more."""
+        self.bridge.resume_agents()
+        # During a run the gate is shut and Textual would draw only what changes from now on.
+        self.gate.open_window()
+        self.refresh(layout=True)
+        self.screen.refresh()
 
     def action_leave(self) -> None:
         """Quit; ask first if a run is going on."""
