@@ -99,7 +99,7 @@ def warming_lane(times_ns: Any) -> Lane:
 
 def test_warm_up_goes_on_until_two_windows_agree() -> None:
     cold = [50e6, 40e6, 30e6, 20e6, 15e6] + [12e6] * 5 + [11e6] * 5
-    assert warm_up(warming_lane([*cold, 10e6]), 5, 250e6, 3e9) == (10e6, True)
+    assert warm_up(warming_lane([*cold, 10e6]), 5, 250e6, 3e9, Control()) == (10e6, True)
 
 
 def test_warm_up_lasts_its_least_time_also_when_all_is_steady() -> None:
@@ -112,13 +112,13 @@ def test_warm_up_lasts_its_least_time_also_when_all_is_steady() -> None:
         return 1e6
 
     lane.timer.latency_block = counted  # type: ignore[method-assign]
-    assert warm_up(lane, 5, FIRST_WARMUP_NS, 3e9) == (1e6, True)
+    assert warm_up(lane, 5, FIRST_WARMUP_NS, 3e9, Control()) == (1e6, True)
     assert FIRST_WARMUP_NS <= sum(spent) <= FIRST_WARMUP_NS + 2 * 5 * BLOCK_NS
 
 
 def test_a_restless_device_is_flagged_at_the_cap() -> None:
     restless = [10e6 * (1.5 if k // 5 % 2 else 1.0) for k in range(10_000)]
-    estimate_ns, stable = warm_up(warming_lane(restless), 5, 250e6, 1e9)
+    estimate_ns, stable = warm_up(warming_lane(restless), 5, 250e6, 1e9, Control())
     assert not stable
     assert 10e6 <= estimate_ns <= 15e6
 
@@ -276,3 +276,19 @@ def test_a_failure_names_the_device_that_was_at_work(step: str, device: str) -> 
     with pytest.raises(CaseError):
         run()
     assert point.device == device
+
+
+def test_a_suspension_during_warm_up_leaves_no_trace_in_the_estimate() -> None:
+    control = Control()
+    lane = warming_lane([10e6] * 40)
+    honest = lane.timer.latency_block
+    calls = iter([True, *[False] * 100])
+
+    def suspended_once(operation: object, count: int) -> float:
+        if next(calls):
+            control.was_suspended = True
+            return 6e9
+        return honest(operation, count)
+
+    lane.timer.latency_block = suspended_once  # type: ignore[method-assign]
+    assert warm_up(lane, 5, 250e6, 3e9, control) == (10e6, True)

@@ -61,7 +61,7 @@ def test_a_run_begins_with_who_runs_what_and_ends_with_how() -> None:
     started = events[0]
     assert isinstance(started, RunStarted)
     assert (started.plan, started.series_id, started.number) == (plan, "series", None)
-    assert started.environment == {**HELLO.environment, "worker": "process", "argv": ["run"]}
+    assert started.environment == {**HELLO.environment, "worker": "process", "python_option": None, "argv": ["run"]}
     assert events[-1] == finished
     assert (finished.status, finished.exit_code) == ("done", EXIT_OK)
     assert statuses(events) == ["ok"] * 3

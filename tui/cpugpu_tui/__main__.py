@@ -6,29 +6,48 @@ frame: so `cpugpu-tui` alone goes past it.
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import sys
 
-from cpugpu_tui.errors import CpuGpuError, UsageError
+from cpugpu_tui.errors import EXIT_INTERRUPTED, CpuGpuError, UnfitError
 
 
 def main() -> None:
     """Run the program; every failure is one line on stderr and its exit code."""
+    if sys.stdout is None:  # `>&-`: whoever closed it wants to see nothing
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - open for the life of the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as above
     try:
         if len(sys.argv) == 1:
             from cpugpu_tui.opening import open_app
 
             sys.exit(open_app(simulate=os.environ.get("CPUGPU_SIMULATE")))
-        from cpugpu_tui.command_line import app
+        from cpugpu_tui.command_line import run_command
 
-        app()
+        code = run_command()
+        sys.stdout.flush()
+        sys.exit(code)
     except CpuGpuError as error:
         print(f"cpugpu-tui: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # The reader of a listing went away (`| head`): nobody is left to tell.
-        sys.stderr.close()
-        sys.exit(UsageError.exit_code)
+        leave_quietly(128 + signal.SIGPIPE)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(f"cpugpu-tui: The results cannot be printed: {error.strerror}. Free some space.", file=sys.stderr)
+        leave_quietly(UnfitError.exit_code)
+
+
+def leave_quietly(code: int) -> None:
+    """Exit without the interpreter's own attempt to flush what nobody can take."""
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

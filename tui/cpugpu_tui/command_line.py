@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cpugpu_tui import __version__
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_USAGE
 
 app = typer.Typer(
     name="cpugpu-tui",
@@ -120,7 +121,7 @@ def devices(json: Json = False, python: Python = None, simulate: Simulate = None
 def history(
     json: Json = False,
     database: Database = None,
-    limit: Annotated[int, typer.Option(help="How many runs.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="How many runs.")] = 20,
 ) -> None:
     """List past runs, newest first."""
     from cpugpu_tui.cli.listing import print_history
@@ -134,3 +135,26 @@ def show(run_name: RunName = "latest", json: Json = False, database: Database = 
     from cpugpu_tui.cli.listing import print_run
 
     print_run(run_name, database, as_json=json)
+
+
+def run_command() -> int:
+    """Run the command that `sys.argv` holds and return its exit code.
+
+    Raises:
+        BrokenPipeError: whoever read stdout went away (`| head`).
+        CpuGpuError, OSError, KeyboardInterrupt: as the command does.
+    """
+    try:
+        return int(app(standalone_mode=False) or 0)
+    except typer.Abort:
+        return EXIT_INTERRUPTED
+    except SystemExit:
+        # typer makes exit code 1 of it, which means "the check said no".
+        raise BrokenPipeError from None
+    except Exception as error:
+        # typer's own complaints about the command line; their class is private to it.
+        show = getattr(error, "show", None)
+        if show is None:
+            raise
+        show()
+        return EXIT_USAGE

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, Comparison
+from cpugpu_tui.analysis.stats import MIN_ROUNDS
+from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, Comparison
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ def answer(points: Sequence[SweepPoint], threads: int) -> str:
     if not points:
         return "No size has been timed on both devices yet."
     if not decided:
-        return f"Undecided {against}: no size differs by more than the noise."
+        return _undecided({point.comparison.verdict for point in points}, against)
     changes = sum(a.comparison.verdict != b.comparison.verdict for a, b in pairwise(decided))
     first, last = decided[0], decided[-1]
     gain = f"×{last.comparison.speedup:.3g} at {last.size:,}"
@@ -44,3 +45,12 @@ def answer(points: Sequence[SweepPoint], threads: int) -> str:
         high = max(p.size for p in decided if p.comparison.verdict == GPU_WINS)
         return f"The GPU is faster up to {high:,} and slower above, {gain}, {against}."
     return f"The lead changes {changes} times between {first.size:,} and {last.size:,}, {gain}, {against}."
+
+
+def _undecided(verdicts: set[str], against: str) -> str:
+    """Return the sentence for a sweep in which no size has a winner."""
+    if verdicts == {TOO_FEW}:
+        return f"Too few rounds for an answer {against}: it takes {MIN_ROUNDS} at least."
+    if verdicts == {TIE}:
+        return f"A tie {against}: CPU and GPU differ by less than 2 % at every size."
+    return f"Undecided {against}: no size differs by more than the noise."

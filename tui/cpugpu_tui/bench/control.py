@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 
 class Control:
@@ -14,6 +15,14 @@ class Control:
         self._run.set()
         self.was_suspended = False
         """Set when the process was stopped and continued (ctrl+z, fg): the half-round in flight is void."""
+
+    def suspended_meanwhile(self) -> bool:
+        """Whether the process was suspended since `was_suspended` was last cleared.
+
+        The flag is set by the main thread, which may be behind: give it a turn before looking.
+        """
+        time.sleep(0)
+        return self.was_suspended
 
     @property
     def stopping(self) -> bool:

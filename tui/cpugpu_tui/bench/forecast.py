@@ -16,16 +16,19 @@ class Forecast:
         self._plan = plan
         self._machine = machine
         self._last: dict[str, tuple[float, float]] = {}
+        self._learnt = 0
 
     def learn(self, point: Point) -> None:
         """Remember what a calibrated case costs per call on each device."""
+        self._learnt += 1
         hint = self._machine.cost_hint(point.case)
         for lane in point.lanes:
             self._last[lane.name] = (hint, lane.estimate_ns)
 
     def seconds_left(self, active: Sequence[Point], pending: Sequence[Case]) -> float | None:
-        """Return the expected seconds for the rest, None before anything is known."""
-        if not self._last:
+        """Return the expected seconds for the rest, None before two cases are known."""
+        # From the first case alone, all overhead, the last sizes of `quick` were forecast at minutes.
+        if self._learnt < min(2, len(self._plan.cases)):
             return None
         total_ns = sum(point.time_left_ns() for point in active)
         for case in pending:

@@ -110,11 +110,16 @@ class Point:
             operation = timer.load(self.case, inputs)
             self._announce("first call", device.name)
             started = now()
+            self._control.was_suspended = False
             first = timer.first_call(operation)
             ended = now()
             results[device.name] = first.result
-            self.lanes.append(Lane(timer, operation, first.elapsed_ns))
             wanted = {k: v for k, v in first.singles.items() if self._wants(k)}
+            first_ns = first.elapsed_ns
+            if self._control.suspended_meanwhile():
+                # A first call cannot be repeated: its numbers hold the time of the suspension and are dropped.
+                wanted, first_ns = {}, timer.latency_block(operation, 1)
+            self.lanes.append(Lane(timer, operation, first_ns))
             if wanted:
                 self._emit(self._timed(device.name, 1, wanted, (), started, ended))
         self.device = None
@@ -152,7 +157,7 @@ class Point:
         if lane.first_ns > budget_ns:
             estimate_ns, stable = lane.first_ns, True
         else:
-            estimate_ns, stable = warm_up(lane, self._plan.blocks, least_ns, cap_ns)
+            estimate_ns, stable = warm_up(lane, self._plan.blocks, least_ns, cap_ns, self._control)
         lane.estimate_ns = estimate_ns
         lane.calls, lane.blocks, lane.rounds = sizing(estimate_ns, self._plan)
         self._emit(
@@ -185,7 +190,7 @@ class Point:
             self._control.was_suspended = False
             event = self._half_round(lane)
             # Stopped and continued in between (ctrl+z, fg): the clock ran on, the samples are void.
-            if not self._control.was_suspended:
+            if not self._control.suspended_meanwhile():
                 break
         self._emit(event)
 
@@ -236,19 +241,27 @@ class Point:
         )
 
 
-def warm_up(lane: Lane, blocks: int, least_ns: float, cap_ns: float) -> tuple[float, bool]:
-    """Call the operation until two windows of blocks agree; return (ns per call, whether they agreed)."""
+def warm_up(lane: Lane, blocks: int, least_ns: float, cap_ns: float, control: Control) -> tuple[float, bool]:
+    """Call the operation until two windows of blocks agree; return (ns per call, whether they agreed).
+
+    A stop ends it after a window; a suspension makes it begin anew.
+    """
     spent_ns, calls, before = 0.0, 1, 0.0
     while True:
         window: list[float] = []
         while len(window) < blocks and (spent_ns < cap_ns or not window):
             window.append(lane.timer.latency_block(lane.operation, calls))
-            spent_ns += window[-1] * calls
+            # At least a microsecond a call: a simulated operation may take none, and this must end.
+            spent_ns += max(window[-1], 1e3) * calls
+        if control.suspended_meanwhile():
+            spent_ns, calls, before = 0.0, 1, 0.0
+            control.was_suspended = False
+            continue
         current = median(window)
         agreed = before > 0 and abs(current / before - 1) < STABLE
         if agreed and spent_ns >= least_ns:
             return current, True
-        if spent_ns >= cap_ns:
+        if spent_ns >= cap_ns or control.stopping:
             return current, False
         before, calls = current, block_calls(current)
 

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -58,20 +59,22 @@ def run_table(state: RunState) -> Table:
     table = new_table()
     several = len({(r.case.workload, r.case.variant) for r in state.rows.values()}) > 1
     has_gpu = state.gpu is not None
-    table.add_column("case" if several else "size", justify="left" if several else "right", no_wrap=True)
+    table.add_column("case" if several else "size", justify="left" if several else "right", overflow="fold")
     # `device`: the GPU's own time, launches hidden. `clock off`: by how much the publication's clock is wrong.
     for name in ("CPU", "GPU", "device", "speed-up") if has_gpu else ("CPU",):
-        table.add_column(name, justify="right", no_wrap=True)
+        # A number that does not fit is wrapped, never cut: "9.3…" would be read as one.
+        table.add_column(name, justify="right", overflow="fold")
     if has_gpu:
-        table.add_column("faster", no_wrap=True)
-        table.add_column("clock off", justify="right", no_wrap=True)
+        table.add_column("faster", overflow="fold")
+        table.add_column("clock off", justify="right", overflow="fold")
     table.add_column("remarks")
+    cores = state.run.environment.get("affinity_cores") if state.run is not None else None
     for row in state.rows.values():
-        table.add_row(*map(plain, _cells(row, several=several, has_gpu=has_gpu)))
+        table.add_row(*map(plain, _cells(row, cores, several=several, has_gpu=has_gpu)))
     return table
 
 
-def _cells(row: Row, *, several: bool, has_gpu: bool) -> list[str]:
+def _cells(row: Row, cores: int | None, *, several: bool, has_gpu: bool) -> list[str]:
     case = row.case
     threads = f" t{case.threads}" if case.threads else ""
     name = f"{case.workload} {case.variant} {case.size:,}{threads}" if several else f"{case.size:,}{threads}"
@@ -80,7 +83,7 @@ def _cells(row: Row, *, several: bool, has_gpu: bool) -> list[str]:
         device_ns = None if row.gpu is None or row.status == "mismatch" else row.gpu.median_ns(DEVICE)
         cells += [_latency(row.gpu, row), "–" if device_ns is None else time_text(device_ns), *_comparison(row)]
         cells.append("–" if row.naive_factor is None else f"×{significant(row.naive_factor)}")
-    return [*cells, _remark(row)]
+    return [*cells, _remark(row, cores)]
 
 
 def _latency(times: DeviceTimes | None, row: Row) -> str:
@@ -98,11 +101,13 @@ def _comparison(row: Row) -> tuple[str, str]:
     return f"×{significant(comparison.speedup)}{spread}", comparison.verdict
 
 
-def _remark(row: Row) -> str:
+def _remark(row: Row, cores: int | None) -> str:
     """Return why there is no time, or what was odd about it."""
     if row.failure is not None:
         return f"{row.failure.kind}: {row.failure.message}"
     remarks = list(row.marks)
+    if cores is not None and row.case.threads > cores:
+        remarks.append(f"{row.case.threads} threads on {cores} cores")
     if any(times.timed_once for times in row.times.values()):
         remarks.append("1 sample")
     unstable = [t.device for t in row.times.values() if t.calibrated is not None and not t.calibrated.stable]
@@ -123,6 +128,8 @@ def heading(state: RunState) -> str:
         parts.append(f"torch {facts['torch']}")
     if facts.get("tf32_matmul"):
         parts.append("TF32 on")
+    if state.run.plan.cache != "cold":
+        parts.append(f"caches {state.run.plan.cache}")
     if facts.get("worker") == "thread":
         parts.append("worker: thread")
     text = " · ".join(parts)
@@ -131,7 +138,7 @@ def heading(state: RunState) -> str:
 
 def summary(state: RunState, notice: str | None) -> list[str]:
     """Return the lines under the table: answer, failures, where the run is kept, and how to repeat it."""
-    lines = [state.answer] if state.answer else []
+    lines = list(state.answers)
     finished = state.finished
     if finished is not None and finished.message:
         lines.append(f"{finished.status}: {finished.message} {finished.remedy}".strip())
@@ -156,10 +163,13 @@ def simulation_text(simulation: Simulation) -> str:
 
 def again(run: RunStarted) -> str:
     """Return the command that repeats a run."""
-    plan = run.plan
+    plan, facts = run.plan, run.environment
+    usual = Plan("", ())
     words = ["cpugpu-tui", "run", *plan.name.split("+")]
     if not is_preset(plan):
-        words += ["--size", ",".join(str(size) for size in dict.fromkeys(case.size for case in plan.cases))]
+        words += ["--size", sizes_text(list(dict.fromkeys(case.size for case in plan.cases)))]
+        variants = {case.variant for case in plan.cases}
+        words += ["--variant", *variants] if len(variants) == 1 and variants != {"default"} else []
     if plan.cases and plan.cases[0].dtype != "float32":
         words += ["--dtype", plan.cases[0].dtype]
     threads = dict.fromkeys(case.threads for case in plan.cases)
@@ -167,9 +177,27 @@ def again(run: RunStarted) -> str:
         words += ["--threads", ",".join(str(count or "all") for count in threads)]
     for device in plan.devices:
         words += ["--device", device] if device != "auto" else []
+    if plan.rounds != usual.rounds:
+        words += ["--rounds", str(plan.rounds)]
+    if plan.cache != usual.cache:
+        words += ["--cache", plan.cache]
+    if plan.max_seconds is not None:
+        words += ["--max-seconds", f"{plan.max_seconds:g}"]
+    if facts.get("worker") == "thread":
+        words += ["--worker", "thread"]
+    if facts.get("python_option"):
+        words += ["--python", str(facts["python_option"])]
     if plan.simulation is not None:
         words += ["--simulate", simulation_text(plan.simulation)]
     return shlex.join(words)
+
+
+def sizes_text(sizes: list[int]) -> str:
+    """Return what `--size` takes: start:stop:step where the sizes are one, else all of them."""
+    steps = {b - a for a, b in pairwise(sizes)}
+    if len(sizes) > 3 and len(steps) == 1 and min(steps) > 0:
+        return f"{sizes[0]}:{sizes[-1] + 1}:{steps.pop()}"
+    return ",".join(str(size) for size in sizes)
 
 
 def is_preset(plan: Plan) -> bool:

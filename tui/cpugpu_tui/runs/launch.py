@@ -23,7 +23,7 @@ from cpugpu_tui.bench.emitter import CallEmitter
 from cpugpu_tui.bench.environment import facts
 from cpugpu_tui.bench.worker import THREAD_NAME, work
 from cpugpu_tui.errors import CpuGpuError, ProtocolError, UnfitError, UsageError
-from cpugpu_tui.model import PROTOCOL, Event, Gap, Hello, Plan, RunFinished
+from cpugpu_tui.model import PROTOCOL, CaseFailed, CaseFinished, Event, Gap, Hello, Plan, RunFinished
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.agent_zip import open_agent_zip
 from cpugpu_tui.runs.wire import Garbage, LineReader, decode
@@ -264,6 +264,7 @@ class AgentThread:
         self._control = Control()
         self._plans: queue.SimpleQueue[Plan | None] = queue.SimpleQueue()
         self._held: list[Event] = []
+        self._gaps = False
         self._thread = threading.Thread(target=self._serve, args=(simulated,), name=THREAD_NAME, daemon=True)
         self._thread.start()
 
@@ -297,6 +298,7 @@ class AgentThread:
             self._on_ready(hello)
         self._inbox.put(hello)
         plan = self._plans.get()
+        self._gaps = plan is not None and plan.gaps
         gone = Gone(0)
         try:
             if plan is not None and not work(plan, environment, CallEmitter(self._hold), self._control):
@@ -307,9 +309,11 @@ class AgentThread:
         self._inbox.put(gone)
 
     def _hold(self, event: Event) -> None:
-        """Hand events over in gaps only: whoever wakes for them would take the interpreter from a timed block."""
+        """Hand events over in gaps, or, where there are none, when a case is over: whoever wakes for them takes the
+        interpreter from a timed block."""
         self._held.append(event)
-        if isinstance(event, (Gap, RunFinished)):
+        over = isinstance(event, (CaseFinished, CaseFailed)) and not self._gaps
+        if over or isinstance(event, (Gap, RunFinished)):
             self._hand_over()
 
     def _hand_over(self) -> None:

@@ -40,6 +40,9 @@ Deliver = Callable[[Event], None]
 FRUITLESS_AGENTS = 1
 """How many agents in a row may die before they got anywhere: one may have been killed by somebody else."""
 
+POLL_S = 0.2
+"""How often a run looks up while its agent is silent."""
+
 KILL_AFTER_S = 1.0
 """A terminated agent that still lives is killed after this long."""
 
@@ -240,7 +243,12 @@ class Session:
             )
 
     def _begin(self, hello: Hello) -> None:
-        environment = {**hello.environment, "worker": self._agents.worker, **self._facts}
+        environment = {
+            **hello.environment,
+            "worker": self._agents.worker,
+            "python_option": self._agents.python,
+            **self._facts,
+        }
         event = self._stamp(
             RunStarted(run_id=self.run_id, series_id=self.series_id, plan=self._plan, environment=environment)
         )
@@ -267,22 +275,27 @@ class Session:
             self._agent.command("stop")
         elif self._paused:
             self._agent.command("pause")
-        last_heard = time.monotonic()
+        silent_s, asked = 0.0, time.monotonic()
         while True:
-            message = self._next(0.2)
+            message = self._next(POLL_S)
+            # A poll that took longer means that this process stood still (ctrl+z), not that the agent did.
+            silent_s += min(time.monotonic() - asked, 2 * POLL_S)
+            asked = time.monotonic()
+            if self._paused:
+                silent_s = 0.0
             if message is None:
-                if self._timed_out(time.monotonic() - last_heard):
+                if self._timed_out(silent_s):
                     return Gone(-9, (f"no answer for {self._case_timeout_s:g} s",))
                 continue
             if not isinstance(message, TelemetryRead):
-                last_heard = time.monotonic()
+                silent_s = 0.0
             if isinstance(message, (Gone, RunFinished)):
                 return message
             self._handle(message)
 
     def _timed_out(self, silent_s: float) -> bool:
         limit_s, blame = self._case_timeout_s, self._blame
-        if limit_s is None or blame is None or self._paused or silent_s < limit_s:
+        if limit_s is None or blame is None or silent_s < limit_s:
             return False
         self._fail(blame.case, "timeout", f"No answer for {limit_s:g} s ({blame.phase} on {blame.device}).",
                    "Raise --case-timeout, or leave this case out.", blame.device)  # fmt: skip

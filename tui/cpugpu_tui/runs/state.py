@@ -74,6 +74,12 @@ class Row:
     failure: CaseFailed | None = None
 
     @property
+    def sweep(self) -> tuple[str, ...]:
+        """What the rows of one sweep share: they differ in size alone."""
+        case = self.case
+        return case.workload, case.variant, case.dtype, str(case.threads)
+
+    @property
     def cpu(self) -> DeviceTimes | None:
         """Times on the CPU."""
         return self.times.get("cpu")
@@ -146,15 +152,25 @@ class RunState:
                 return row.cpu.calibrated.threads
         return 0
 
-    @cached_property
+    @property
     def answer(self) -> str:
-        """One sentence: who wins from which size (empty until the first comparison)."""
-        points = [SweepPoint(r.case.size, r.comparison) for r in self.rows.values() if r.comparison is not None]
-        if points:
-            return answer(points, self.threads)
+        """All of `answers` as one text."""
+        return " ".join(self.answers)
+
+    @cached_property
+    def answers(self) -> tuple[str, ...]:
+        """Who wins from which size: a sentence for each sweep of the run (empty until the first comparison)."""
+        sweeps: dict[tuple[str, ...], list[Row]] = {}
+        for row in self.rows.values():
+            # What was stopped half-way is not part of an answer.
+            if row.status in ("active", "ok") and row.comparison is not None:
+                sweeps.setdefault(row.sweep, []).append(row)
+        if sweeps:
+            several = len({row.sweep for row in self.rows.values()}) > 1
+            return tuple(_sentence(rows, several=several) for rows in sweeps.values())
         if self.devices and self.gpu is None:
-            return self.no_gpu or "CPU only: no GPU was asked for."
-        return ""
+            return (self.no_gpu or "CPU only: no GPU was asked for.",)
+        return ()
 
     def apply(self, event: Event) -> RunState:
         """Return the state after `event`; events that do not concern it change nothing."""
@@ -177,6 +193,16 @@ class RunState:
         settled = self.settled + _is_settled(after) - _is_settled(before)
         failed = self.failed + _is_failed(after) - _is_failed(before)
         return replace(self, rows={**self.rows, after.case.key: after}, settled=settled, failed=failed)
+
+
+def _sentence(rows: list[Row], *, several: bool) -> str:
+    """Return the answer of one sweep, with its name if there are others beside it."""
+    points = [SweepPoint(row.case.size, row.comparison) for row in rows if row.comparison is not None]
+    calibrated = next((row.cpu.calibrated for row in rows if row.cpu and row.cpu.calibrated), None)
+    text = answer(points, calibrated.threads if calibrated is not None else 0)
+    case = rows[0].case
+    variant = "" if case.variant == "default" else f" {case.variant}"
+    return f"{case.workload}{variant}: {text}" if several else text
 
 
 def _is_settled(row: Row) -> bool:

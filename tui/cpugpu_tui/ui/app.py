@@ -126,6 +126,7 @@ class CpuGpuApp(Leaving):
         except UsageError as error:
             self.change(problem=error)
             return
+        self.bridge.expect_series()
         self.run_worker(
             lambda: self.bridge.run_series(plan, request.repeat, request.case_timeout_s),
             thread=True, exclusive=True, exit_on_error=False, group="run",

@@ -24,7 +24,7 @@ class Bridge:
         self._events: list[Event] = []
         self._session: RunningSession | None = None
         self._streaming = False
-        self._stop = False
+        self._stop = self._paused = False
         self.repeat_number = 1
         """Which run of its series is going on."""
 
@@ -48,12 +48,14 @@ class Bridge:
                 series_id = session.series_id
                 with self._lock:
                     self._session, self.repeat_number = session, number
-                    stopped = self._stop
+                    stopped, paused = self._stop, self._paused
+                if paused:
+                    session.pause()
                 if stopped or not self._run_one(session):
                     break
         finally:
             with self._lock:
-                self._session, self._streaming, self._stop = None, False, False
+                self._session, self._streaming = None, False
             self._post(SeriesEnded())
 
     def _run_one(self, session: RunningSession) -> bool:
@@ -101,6 +103,11 @@ class Bridge:
             events, self._events = self._events, []
         return tuple(events)
 
+    def expect_series(self) -> None:
+        """Forget what was asked of the last series: a stop at its very end would be obeyed by the next one."""
+        with self._lock:
+            self._stop = self._paused = False
+
     def stop(self) -> None:
         """Stop run and series after the block in flight."""
         with self._lock:
@@ -116,13 +123,17 @@ class Bridge:
             session.kill()
 
     def pause(self) -> None:
-        """Pause the run between half-rounds."""
-        if (session := self._session) is not None:
+        """Pause the run between half-rounds, also one that has yet to begin."""
+        with self._lock:
+            self._paused, session = True, self._session
+        if session is not None:
             session.pause()
 
     def resume(self) -> None:
         """Let the run go on."""
-        if (session := self._session) is not None:
+        with self._lock:
+            self._paused, session = False, self._session
+        if session is not None:
             session.resume()
 
     def suspend_agents(self) -> None:

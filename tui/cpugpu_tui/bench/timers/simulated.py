@@ -57,14 +57,16 @@ class SimulatedTimer:
         self._clock = machine.clock
         self._device_free_ns = 0.0
         self._process_is_cold = True
+        self._threads = 2
 
     def threads(self) -> int:
         """Return the threads that the simulated processor uses."""
-        return 2
+        return self._threads
 
     def load(self, case: Case, inputs: Any) -> SimulatedOperation:
         """Plant the case's cost; nothing is moved."""
         del inputs
+        self._threads = case.threads or 2
         if case.size == self._laws.oom_size and not self.device.is_cpu:
             raise CaseError("oom", f"Needs 18.4 GB on {self.device.name}, 12.1 GB free.", "Choose smaller sizes.")
         return SimulatedOperation(case, catalogue.find(case.workload).flops(case.size))

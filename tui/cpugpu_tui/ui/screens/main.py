@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -62,8 +63,8 @@ class MainScreen(Screen[None]):
         """Say what size is needed, in case this one is not enough."""
         width, height = self.size
         columns, rows = LEAST_SIZE
-        text = f"{width}x{height} is too small: {columns}x{rows} at least. The run goes on."
-        self.query_one("#too-small", Lines).show([((text[:width], "warn"),)])
+        text = f"Needs {columns}x{rows}, this is {width}x{height}. The run goes on."
+        self.query_one("#too-small", Lines).show([((line, "warn"),) for line in textwrap.wrap(text, max(width, 1))])
 
     # ---------------------------------------------------------------- content
 
