@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from command_line import FAST, CommandLine, agents_of, next_event
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
@@ -236,3 +238,13 @@ def test_finished_cases_come_before_the_end(cpugpu: CommandLine) -> None:
 
 def test_tables_in_a_pipe_have_no_colour(cpugpu: CommandLine) -> None:
     assert "\x1b" not in cpugpu(*RUN, "--size", "64", TERM="xterm-256color", COLORTERM="truecolor").out
+
+
+@pytest.mark.parametrize("command", [("list",), ("run", "--json", "--simulate", "default", "--no-save")])
+def test_a_reader_that_goes_away_is_no_failed_check(cpugpu: CommandLine, command: tuple[str, ...]) -> None:
+    process = cpugpu.start(*command)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.wait() == 128 + signal.SIGPIPE

@@ -209,3 +209,22 @@ def test_a_pause_before_the_plan_waits_for_it() -> None:
     session.run(pause_at_the_start)
     assert commands_at_plan == [[]]
     assert agent.commands == ["pause"]
+
+
+def test_a_controller_that_stood_still_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ctrl+z for an hour is not an agent that was silent for an hour."""
+    session, agents = session_of(three_cases(), silent_at(64), case_timeout_s=30.0)
+    clock = iter([0.0, *(3600.0 * n for n in range(1, 100))])
+    monkeypatch.setattr(session_module.time, "monotonic", lambda: next(clock))
+    honest = session._next
+
+    def next_soon(timeout_s: float) -> Any:
+        message = honest(0.01)
+        if message is None:
+            agents.agents[0].say(RunFinished(status="stopped"))
+        return message
+
+    session._next = next_soon  # type: ignore[method-assign]
+    events: list[Event] = []
+    assert session.run(events.append).status == "stopped"
+    assert "timeout" not in statuses(events)

@@ -286,3 +286,32 @@ def test_a_gpu_that_vanishes_leaves_a_hole() -> None:
 def test_the_machine_of_the_tests_is_simulated() -> None:
     assert not fold(STARTED).simulated
     assert fold(replace(STARTED, plan=replace(PLAN, simulation=QUICK))).simulated
+
+
+# ------------------------------------------------------------------ answers
+
+
+def test_each_sweep_of_a_run_has_an_answer_of_its_own() -> None:
+    """matmul and vector-dot sorted together by size would seem to change the lead."""
+    cases = (Case("matmul", 16), Case("vector-dot", 20, variant="dot"))
+    state = fold(RunStarted(run_id="r", series_id="s", plan=Plan("p", cases), environment={}), FOUND)
+    for case, cpu_ns in zip(cases, (1e6, 1e3), strict=True):
+        for index in range(1, 6):
+            wobble = 1 + index / 1000
+            state = fold(
+                timed("cpu", index, cpu_ns * wobble, case=case.key),
+                timed("cuda:0", index, 1e5, case=case.key),
+                state=state,
+            )
+        state = fold(CaseFinished(case=case.key), state=state)
+    first, second = state.answers
+    assert first.startswith("matmul: The GPU is faster")
+    assert second.startswith("vector-dot dot: The CPU is faster")
+
+
+def test_what_was_stopped_half_way_is_no_part_of_the_answer() -> None:
+    state = fold(STARTED, FOUND)
+    for index in range(1, 6):
+        state = fold(timed("cpu", index, 1e6 + index), timed("cuda:0", index, 1e5), state=state)
+    assert fold(CaseFinished(case=KEY), state=state).answers
+    assert not fold(CaseFailed(case=KEY, kind="skipped", message="Stopped."), state=state).answers
