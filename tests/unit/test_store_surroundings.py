@@ -18,8 +18,8 @@ MOUNTS = """\
 40 22 0:35 / /home rw,relatime shared:20 - nfs4 filer:/export/home rw,vers=4.2
 41 40 254:1 / /home/local rw,relatime - xfs /dev/nvme0n1 rw
 42 22 0:36 / /mnt/big\\040share rw - lustre mds@tcp:/scratch rw
-43 22 0:37 / /work rw - ext4 /dev/sdb rw
-44 22 0:38 / /work rw - fuse.sshfs someone@host: rw
+43 22 0:37 / /labs rw - ext4 /dev/sdb rw
+44 22 0:38 / /labs rw - fuse.sshfs someone@host: rw
 a line that is none
 """
 
@@ -33,7 +33,7 @@ a line that is none
         ("/homes/ada", "WAL"),
         ("/home/local/ada", "WAL"),
         ("/mnt/big share/ada", "DELETE"),
-        ("/work/ada", "DELETE"),
+        ("/labs/ada", "DELETE"),
     ],
 )
 def test_network_file_systems_get_no_wal(folder: str, mode: str) -> None:

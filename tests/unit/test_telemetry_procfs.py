@@ -219,7 +219,7 @@ def test_this_machine_has_a_core_and_memory() -> None:
 @pytest.mark.parametrize(
     ("cmdline", "command"),
     [
-        (b"/opt/env/bin/python3\0/home/eve/train.py\0--key\0secret\0", "python3 train.py"),
+        (b"/srv/env/bin/python3\0/home/eve/train.py\0--key\0secret\0", "python3 train.py"),
         (b"python\0-m\0torch.distributed.run\0x.py\0", "python torch.distributed.run"),
         (b"./tool\0--password\0secret\0", "tool"),
         (b"ray::worker on /scratch\0", "ray::worker on /scratch"),

@@ -394,11 +394,5 @@ class RunFinished(Event):
     """What a headless run exits with."""
 
 
-EVENTS: dict[str, type[Event]] = {
-    cls.__name__: cls
-    for cls in (
-        Hello, DevicesFound, RunStarted, CaseStarted, Calibrated, HalfRoundTimed, Gap, Progressed,
-        CaseFinished, CaseFailed, TelemetryRead, RunFinished,
-    )
-}  # fmt: skip
+EVENTS: dict[str, type[Event]] = {cls.__name__: cls for cls in Event.__subclasses__()}
 """Every event by the name it has on the wire."""
