@@ -64,7 +64,6 @@ class Lane:
     blocks: int = 1
     rounds: int = 1
     estimate_ns: float = 0.0
-    warm: bool = False
 
     @property
     def name(self) -> str:
