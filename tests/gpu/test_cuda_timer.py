@@ -17,8 +17,13 @@ from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,
     DEVICE,
+    KERNEL_COUNT,
+    KERNELS,
     LATENCY,
+    PAGEABLE,
+    PINNED,
     SYNCED,
+    THROUGHPUT,
     Case,
     CaseFailed,
     Event,
@@ -99,6 +104,47 @@ def test_the_cold_start_is_taken_once_and_is_long(run: Timed) -> None:
     cold = [e.samples[COLD_START][0] for e in run.events if isinstance(e, HalfRoundTimed) and COLD_START in e.samples]
     assert len(cold) == 1
     assert cold[0] > 100 * median_ns(run.gpu(SMALL), LATENCY)
+
+
+def test_kernels_are_counted_and_agree_with_the_hardwares_time(run: Timed) -> None:
+    kernels_ns = run.gpu(LARGE).median_ns(KERNELS)
+    assert kernels_ns is not None
+    assert kernels_ns == pytest.approx(median_ns(run.gpu(LARGE), DEVICE), rel=0.03)
+    assert 1 <= median_ns(run.gpu(LARGE), KERNEL_COUNT) <= 3
+
+
+def test_queued_calls_hide_launches_that_a_caller_waits_for(run: Timed) -> None:
+    assert median_ns(run.gpu(SMALL), THROUGHPUT) < median_ns(run.gpu(SMALL), LATENCY)
+
+
+def test_from_host_to_host_costs_more_and_pageable_memory_most(run: Timed) -> None:
+    times = run.gpu(MIDDLE)
+    assert median_ns(times, LATENCY) < median_ns(times, PINNED) < median_ns(times, PAGEABLE)
+
+
+def test_tf32_is_a_precision_of_its_own_and_is_switched_off_again() -> None:
+    import torch
+
+    tf32, plain = Case("matmul", 4096, "tf32"), Case("matmul", 4096)
+    result = timed(tf32, plain)
+    assert median_ns(result.gpu(tf32), DEVICE) < 0.6 * median_ns(result.gpu(plain), DEVICE)
+    assert "tf32-on" not in result.gpu(plain).marks
+    assert not torch.backends.cuda.matmul.allow_tf32
+
+
+def test_an_inherited_tf32_is_named() -> None:
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        assert "tf32-on" in timed(MIDDLE).gpu(MIDDLE).marks
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def test_the_clock_is_read_at_each_half_round(run: Timed) -> None:
+    rounds = [event for event in run.events if isinstance(event, HalfRoundTimed) and event.round_index > 0]
+    assert all(event.sm_clock_mhz is not None and event.sm_clock_mhz > 300 for event in rounds)
 
 
 def test_results_were_compared_with_float64(run: Timed) -> None:

@@ -10,7 +10,7 @@ from recorder import plan_of, swept
 
 from cpugpu_tui.bench.timers.simulated import SimulatedMachine
 from cpugpu_tui.errors import StoreError
-from cpugpu_tui.model import PROTOCOL, CaseFailed, DevicesFound, Event, Hello, Plan, Progressed, RunFinished
+from cpugpu_tui.model import PROTOCOL, CaseFailed, Ceilings, DevicesFound, Event, Hello, Plan, Progressed, RunFinished
 from cpugpu_tui.runs.launch import Gone, Message
 from cpugpu_tui.runs.session import Session
 from cpugpu_tui.runs.state import RunState
@@ -118,6 +118,7 @@ class ListStore:
         self.log = log
         self.attempts = 0
         self._fails_from = fails_from
+        self.known: tuple[Ceilings, ...] = ()
 
     def _note(self, what: str, *facts: Any) -> None:
         self.attempts += 1
@@ -137,6 +138,12 @@ class ListStore:
 
     def commit_cases(self, run_id: str, cases: Sequence[Sequence[Event]], telemetry: Sequence[Event]) -> None:
         self._note("cases", [list(events) for events in cases], list(telemetry))
+
+    def keep_ceilings(self, found: Ceilings) -> None:
+        self._note("ceilings", found)
+
+    def ceilings(self, hostname: str, torch: str) -> tuple[Ceilings, ...]:
+        return tuple(found for found in self.known if (found.hostname, found.torch) == (hostname, torch))
 
     def finish_run(self, run_id: str, finished: RunFinished, telemetry: Sequence[Event]) -> None:
         self._note("end", finished, list(telemetry))

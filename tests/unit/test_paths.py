@@ -20,7 +20,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_everything_lies_where_xdg_says_and_nothing_is_created(home: Path) -> None:
     assert paths.database_path() == home / ".local/share/cpugpu-tui/results.db"
     assert paths.config_dir() == home / ".config/cpugpu-tui"
-    assert paths.log_path().parent == paths.lock_path().parent == home / ".local/state/cpugpu-tui"
+    assert paths.log_path().parent == home / ".local/state/cpugpu-tui"
     assert list(home.iterdir()) == []
 
 

@@ -9,13 +9,25 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cpugpu_tui.errors import StoreError
-from cpugpu_tui.model import CaseFinished, Plan, RunFinished, RunStarted
+from cpugpu_tui.model import (
+    Calibrated,
+    CaseFinished,
+    CaseStarted,
+    Ceilings,
+    HalfRoundTimed,
+    Line,
+    Plan,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+)
 from cpugpu_tui.runs import paths
-from cpugpu_tui.runs.store import Store, open_store, schema
+from cpugpu_tui.runs.store import Store, open_store, rows, schema
 
 STARTED = RunStarted(run_id="r1", series_id="s", plan=Plan("quick", ()), environment={})
 NOBODY = 65534
@@ -162,7 +174,7 @@ def test_a_commit_survives_a_power_cut(tmp_path: Path) -> None:
     with closing(Store.open(tmp_path / "results.db")) as store:
         pragmas = ("journal_mode", "synchronous", "foreign_keys", "user_version")
         values = [store._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas]
-        assert values == ["wal", 2, 1, 1]  # 2 is FULL
+        assert values == ["wal", 2, 1, 2]  # 2 is FULL
 
 
 # ------------------------------------------------------------------ newer and older
@@ -202,19 +214,63 @@ def test_a_newer_database_without_a_column_we_read_is_a_sentence(tmp_path: Path)
         store.load("r1")
 
 
-def test_an_older_database_is_copied_then_upgraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_database_is_copied_then_upgraded_and_its_runs_are_there(tmp_path: Path) -> None:
+    """A database of version 1, as the first release wrote it."""
     path = tmp_path / "results.db"
+    with closing(sqlite3.connect(path)) as first:
+        for statement in schema.MIGRATIONS[0]:
+            first.execute(statement)
+        first.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        first.execute("PRAGMA user_version = 1")
+        first.execute(
+            "INSERT INTO run (run_id, series_id, name, status, simulated, seq, wall_ns, mono_ns, plan, environment, "
+            "hostname, pid, boot_id, process_started_ticks) VALUES ('r1', 's', 'quick', 'done', 0, 1, 1, 1, "
+            """'{"name":"quick","cases":[{"workload":"matmul","size":64}],"rounds":8}', '{}', 'h', 1, 'b', 0)"""
+        )
+        first.execute(
+            "INSERT INTO case_result VALUES (1, 1, 'matmul/default/64/float32/tall', NULL, 'ok', '', '', NULL, NULL, "
+            "2, 2, 2, 9, 9, 9)"
+        )
+        first.execute("INSERT INTO calibration VALUES (1, 1, 3, 3, 3, 'cpu', 1e3, 10, 5, 8, 2, 1)")
+        first.execute(
+            "INSERT INTO measurement VALUES (1, 2, 4, 4, 4, 'cpu', 1, 10, 3, 4, 3, 4, '[]', 'latency', ?)",
+            (rows.to_blob([1e3, 2e3]),),
+        )
+        first.execute("""INSERT INTO telemetry VALUES (1, 5, 5, 5, '{"seq":5,"wall_ns":5,"mono_ns":5}')""")
+        first.commit()
     with closing(Store.open(path)) as store:
-        store.begin_run(STARTED)
-    second = ("ALTER TABLE run ADD COLUMN note TEXT", "CREATE TABLE baseline (name TEXT)")
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, second))
-    with closing(Store.open(path)) as store:
-        assert [run.run_id for run in store.runs()] == ["r1"]
-    with closing(sqlite3.connect(path)) as new, closing(sqlite3.connect(tmp_path / "results.db.v1")) as old:
-        assert new.execute("PRAGMA user_version").fetchone() == (2,)
-        assert new.execute("SELECT note FROM run").fetchone() == (None,)
+        run, started, calibrated, timed, reading, finished = store.load("r1")
+    assert isinstance(run, RunStarted)
+    assert (run.plan.rounds, run.plan.ceilings) == (8, ())
+    assert started == CaseStarted(case="matmul/default/64/float32/tall", seq=2, wall_ns=2, mono_ns=2)
+    assert isinstance(calibrated, Calibrated)
+    assert calibrated.max_rounds == 0
+    assert isinstance(timed, HalfRoundTimed)
+    assert timed.samples == {"latency": (1e3, 2e3)}
+    assert isinstance(reading, TelemetryRead)
+    assert isinstance(finished, CaseFinished)
+    with closing(sqlite3.connect(tmp_path / "results.db.v1")) as old:
         assert old.execute("PRAGMA user_version").fetchone() == (1,)
         assert old.execute("SELECT run_id FROM run").fetchone() == ("r1",)
+
+
+def ceilings_of(device: str, wall_ns: int, **more: Any) -> Ceilings:
+    usual: dict[str, Any] = {"label": "H200", "uuid": None, "hostname": "node1", "torch": "2.11", "threads": 16}
+    usual |= {"flops": {"float32": 5e13}, "matmul_sizes": {"float32": 8192}, "copy_bytes_per_s": 4e12}
+    usual |= {"copy_bytes": 2**30, "launch_ns": 1e4, "transfers": {"h2d_pinned": Line(7e3, 5.5e10)}}
+    return Ceilings(device=device, measured_wall_ns=wall_ns, **(usual | more))
+
+
+def test_ceilings_are_kept_per_machine_and_torch_build_the_newest_of_each_device(tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path / "results.db")) as store:
+        for found in (
+            ceilings_of("cpu", 1), ceilings_of("cpu", 3), ceilings_of("cuda:0", 2, uuid="GPU-1"),
+            ceilings_of("cpu", 9, hostname="node2"), ceilings_of("cpu", 9, torch="2.13"),
+        ):  # fmt: skip
+            store.keep_ceilings(found)
+        assert store.ceilings("node1", "2.11") == (ceilings_of("cpu", 3), ceilings_of("cuda:0", 2, uuid="GPU-1"))
+        assert store.ceilings("node3", "2.11") == ()
+        assert len(store.ceilings()) == 4
 
 
 def test_an_upgrade_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

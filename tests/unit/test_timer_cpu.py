@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from cpugpu_tui.bench.timers.cpu import CpuTimer, operation, takes_out
+from cpugpu_tui.bench.timers.cpu import CpuTimer
+from cpugpu_tui.bench.timers.operation import operation, time_written
 from cpugpu_tui.model import AS_WRITTEN, COLD_START, SYNCED, Case, Device
 from cpugpu_tui.workloads import find
 
@@ -29,9 +30,11 @@ class Counted:
         return torch.matmul(a, b, out=out)
 
 
-def timer_and_operation(case: Case | None = None, *, cold: bool = False) -> tuple[CpuTimer, Any, Counted]:
+def timer_and_operation(
+    case: Case | None = None, *, cold: bool = False, cores: int = 2
+) -> tuple[CpuTimer, Any, Counted]:
     case = case or Case("matmul", 8, threads=1)
-    timer = CpuTimer(CPU, 1 << 16, 2, cold=cold)
+    timer = CpuTimer(CPU, 1 << 16, 2, cores, cold=cold, fresh=True)
     inputs = find(case.workload).inputs(case.size, torch.float32, torch.Generator().manual_seed(1))
     op, step = timer.load(case, inputs), Counted()
     op.step = step
@@ -66,13 +69,21 @@ def test_the_first_call_is_one_call_and_its_result_is_kept_to_write_into() -> No
 
 
 def test_publication_2s_total_is_of_ten_calls_after_ten_that_make_their_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
-    timer, op, step = timer_and_operation(Case("vector-dot", 8, threads=1, variant="matmul"))
-    written: list[tuple[int, torch.dtype, str]] = []
-    monkeypatch.setattr(op.workload, "written_call", lambda *arguments: written.append(arguments))
-    first = timer.first_call(op)
+    case = Case("vector-dot", 8, threads=1, variant="matmul")
+    timer, op, step = timer_and_operation(case)
+    report: Any = None
+    written: list[tuple[Any, ...]] = []
+
+    def note(*arguments: Any) -> dict[str, float]:
+        written.append(arguments)
+        return {}
+
+    monkeypatch.setattr(op.workload, "written", note)
+    assert set(timer.first_call(op).singles) == {COLD_START}, "the first call is not what P2 timed"
+    singles = time_written(case, "cpu", report, None, 0.0)
     assert step.calls == 1
-    assert written == [(8, torch.float32, "cpu")] * 20
-    assert first.singles[AS_WRITTEN] != (first.elapsed_ns,)
+    assert written == [("matmul", 8, torch.float32, "cpu", report)] * 20
+    assert set(singles) == {AS_WRITTEN, SYNCED}
 
 
 def test_what_no_publication_ran_has_no_time_as_written() -> None:
@@ -83,7 +94,13 @@ def test_what_no_publication_ran_has_no_time_as_written() -> None:
 @pytest.mark.parametrize(("threads", "in_force"), [(1, 1), (0, 2)])
 def test_the_cases_threads_are_in_force_whenever_it_is_called(threads: int, in_force: int) -> None:
     timer, op, step = timer_and_operation(Case("matmul", 8, threads=threads))
-    for call in (timer.first_call, lambda o: timer.latency_block(o, 1), lambda o: timer.device_samples(o, 1)):
+
+    def half_round(op: Any) -> None:
+        timer.ready(op, 1)
+        timer.latency_block(op, 1)
+        timer.device_samples(op, 1)
+
+    for call in (timer.first_call, half_round):
         torch.set_num_threads(3)  # another case ran in between
         call(op)
     assert step.threads == {in_force}
@@ -99,11 +116,33 @@ def test_cold_caches_are_flushed_before_each_sample_and_warm_ones_are_not() -> N
 
 
 def test_out_is_used_only_where_a_step_takes_it() -> None:
-    assert takes_out(find("matmul").step)
-    assert not takes_out(find("vector-dot").step)
-    timer = CpuTimer(CPU, 0, 1, cold=False)
+    timer = CpuTimer(CPU, 0, 1, 1, cold=False, fresh=True)
     case = Case("vector-dot", 8, threads=1, variant="dot")
-    op = operation(case, find("vector-dot").inputs(8, torch.float32, torch.Generator()))
+    op = operation(case, find("vector-dot").inputs(8, torch.float32, torch.Generator()), "cpu")
+    assert not op.takes_out
     timer.first_call(op)
     assert op.out is None
     assert len(timer.device_samples(op, 2).elapsed_ns) == 2
+
+
+# ------------------------------------------------------------------ planted faults are named
+
+
+def test_one_thread_on_many_cores_is_named() -> None:
+    timer, op, _ = timer_and_operation(cores=16)
+    assert timer.ready(op, 1).marks == ("one-thread",)
+    timer, op, _ = timer_and_operation(cores=1)
+    assert timer.ready(op, 1).marks == ()
+
+
+def test_denormals_are_named_where_they_are_not_flushed() -> None:
+    timer, op, _ = timer_and_operation(cores=1)
+    op.host_inputs = (torch.full((8, 8), 1e-40), op.host_inputs[1])
+    try:
+        assert torch.set_flush_denormal(False)
+        assert timer.ready(op, 1).marks == ("denormals",)
+        op.marks = None
+        torch.set_flush_denormal(True)
+        assert timer.ready(op, 1).marks == ()
+    finally:
+        torch.set_flush_denormal(False)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from cpugpu_tui.bench import torch_machine
+from cpugpu_tui.bench import torch_devices, torch_machine
 from cpugpu_tui.bench.environment import facts, torch_facts
 from cpugpu_tui.bench.timers import CaseError
-from cpugpu_tui.bench.torch_machine import TorchMachine, first_line, relative_error, resolve, why_no_gpu
+from cpugpu_tui.bench.torch_devices import first_line, resolve, why_no_gpu
+from cpugpu_tui.bench.torch_machine import TorchMachine, relative_error
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Case, Plan
 from cpugpu_tui.workloads import find
@@ -164,8 +165,8 @@ def test_the_cpu_is_described(machine: TorchMachine) -> None:
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose torch can use two GPUs."""
-    monkeypatch.setattr(torch_machine, "why_no_gpu", lambda: None)
-    monkeypatch.setattr(torch_machine, "gpu_names", lambda: ["cuda:0", "cuda:1"])
+    monkeypatch.setattr(torch_devices, "why_no_gpu", lambda: None)
+    monkeypatch.setattr(torch_devices, "gpu_names", lambda: ["cuda:0", "cuda:1"])
 
 
 @pytest.mark.parametrize(
@@ -191,7 +192,7 @@ def test_a_gpu_beyond_the_last_is_named_with_those_there_are(two_gpus: None) -> 
 
 
 def test_without_a_gpu_auto_is_the_cpu_and_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_machine, "why_no_gpu", lambda: "No driver. Install one.")
+    monkeypatch.setattr(torch_devices, "why_no_gpu", lambda: "No driver. Install one.")
     assert resolve(("auto",)) == (("cpu",), "No driver. Install one.")
     with pytest.raises(UnfitError, match=r"cuda:0 cannot be used\. No driver\. Install one\."):
         resolve(("cuda:0",))

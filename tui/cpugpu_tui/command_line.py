@@ -94,7 +94,7 @@ def run(
 
     request = PlanRequest(
         tuple(names or ["quick"]), size, dtype, threads, variant, tuple(device or ["auto"]), rounds,
-        max_seconds, case_timeout, repeat, cache, simulation(simulate),
+        max_seconds, case_timeout, repeat, cache, simulation=simulation(simulate),
     )  # fmt: skip
     options = RunOptions(check_worker(worker), python, database, not no_save)
     raise typer.Exit(run_headless(request, options, as_json=json))

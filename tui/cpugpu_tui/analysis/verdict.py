@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cpugpu_tui.analysis.stats import mean_interval, median
@@ -57,6 +57,28 @@ def compare(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float]) -> Compari
         len(logs),
         word(interval.low, interval.high),
     )
+
+
+NARROW = 0.01
+"""A half-width of the interval of ln(cpu/gpu) that ends the rounds (METHOD.md, step 7)."""
+
+NARROW_SHARE = 0.1
+"""So does this share of its mean: nobody needs 1 % of a factor of 50."""
+
+
+def is_converged(round_ns: Sequence[Mapping[int, float]]) -> bool:
+    """Whether more rounds would say nothing new; one mapping of round index → ns for each device, the CPU's first.
+
+    With one device the interval of its own ln(time) must be narrow; with several, each one's against the first.
+    """
+    first, *others = round_ns
+    pairs = [[math.log(first[r] / other[r]) for r in first if other.get(r)] for other in others]
+    for logs in pairs or [[math.log(value) for value in first.values() if value > 0]]:
+        interval = mean_interval(logs)
+        share = NARROW_SHARE * abs(interval.mean) if interval is not None and others else 0.0
+        if interval is None or interval.half_width > max(NARROW, share):
+            return False
+    return True
 
 
 def _ratio(log: float) -> float:

@@ -20,7 +20,7 @@ from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.emitter import LineEmitter
 from cpugpu_tui.bench.environment import facts
 from cpugpu_tui.bench.worker import THREAD_NAME, work
-from cpugpu_tui.model import PROTOCOL, Case, Hello, Plan, Simulation
+from cpugpu_tui.model import PROTOCOL, Case, Ceilings, Hello, Line, Plan, Simulation
 from cpugpu_tui.workloads import catalogue
 
 EXIT_CONTROLLER_GONE = 1
@@ -37,7 +37,13 @@ def plan_from_json(line: bytes) -> Plan:
     simulation = data.pop("simulation", None)
     lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
     lists["cases"] = tuple(Case(**case) for case in data["cases"])
+    lists["ceilings"] = tuple(ceilings_from_plain(item) for item in data.get("ceilings", ()))
     return Plan(**{**data, **lists}, simulation=None if simulation is None else Simulation(**simulation))
+
+
+def ceilings_from_plain(data: dict[str, Any]) -> Ceilings:
+    """Return the ceilings that `to_plain` made plain."""
+    return Ceilings(**{**data, "transfers": {name: Line(**line) for name, line in data["transfers"].items()}})
 
 
 def private_stdout() -> int:

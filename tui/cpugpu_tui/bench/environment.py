@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from cpugpu_tui import __version__
+from cpugpu_tui.bench.timers import Stopwatch
 from cpugpu_tui.bench.timers.cpu import FLUSH_CAP_BYTES
 from cpugpu_tui.telemetry import procfs
 
@@ -43,21 +44,16 @@ def facts(*, simulated: bool) -> dict[str, Any]:
 
 def torch_facts() -> dict[str, Any]:
     """Return what torch says about itself, or why it cannot be imported."""
+    watch = Stopwatch()
     try:
         import torch
     except Exception as error:  # noqa: BLE001 - a broken torch raises anything, OSError included
         return {"torch_error": f"{type(error).__name__}: {error}"[:300]}
     return {
         "torch": str(torch.__version__),
+        "torch_import_s": watch.elapsed_s(),
         "torch_git": torch.version.git_version,
         "torch_cuda": torch.version.cuda,
         "matmul_precision": torch.get_float32_matmul_precision(),
         "tf32_matmul": torch.backends.cuda.matmul.allow_tf32,
     }
-
-
-def flushes_denormals() -> bool:
-    """Whether denormal numbers are treated as zero on this thread right now."""
-    import torch
-
-    return bool((torch.full((1,), 1e-40) * 1.0).item() == 0.0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cpugpu_tui.bench.point import WARMUP_NS, Point, sizing
+from cpugpu_tui.bench.point import Point
 from cpugpu_tui.bench.timers import Machine
+from cpugpu_tui.bench.warm_up import WARMUP_NS, sizing
 from cpugpu_tui.model import Case, Plan
 
 
@@ -21,7 +22,7 @@ class Forecast:
     def learn(self, point: Point) -> None:
         """Remember what a calibrated case costs per call on each device."""
         self._learnt += 1
-        hint = self._machine.cost_hint(point.case)
+        hint = self._machine.costs(point.case).flops
         for lane in point.lanes:
             self._last[lane.name] = (hint, lane.estimate_ns)
 
@@ -32,7 +33,7 @@ class Forecast:
             return None
         total_ns = sum(point.time_left_ns() for point in active)
         for case in pending:
-            hint = self._machine.cost_hint(case)
+            hint = self._machine.costs(case).flops
             total_ns += sum(self._case_ns(hint, *last) for last in self._last.values())
         return total_ns / 1e9
 

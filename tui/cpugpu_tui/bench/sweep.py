@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import deque
 
 from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.emitter import Emit
 from cpugpu_tui.bench.forecast import Forecast
+from cpugpu_tui.bench.kernel_pass import profile_cases
 from cpugpu_tui.bench.point import Point
-from cpugpu_tui.bench.timers import CaseError, Machine, Stopwatch, leave_gap
-from cpugpu_tui.model import Case, CaseFailed, Gap, Plan, Progressed
+from cpugpu_tui.bench.timers import CaseError, Machine, Stopped, Stopwatch, leave_gap
+from cpugpu_tui.model import KERNELS, Case, CaseFailed, Gap, Plan, Progressed
 
 GAP_MS = 50.0
 """Length of a gap: a full repaint of a large terminal takes 30 ms."""
@@ -32,6 +34,7 @@ class Sweep:
         self._watch = Stopwatch()
         self._since_gap = Stopwatch()
         self._forecast = Forecast(plan, machine)
+        self._to_profile: list[Case] = []
 
     def run(self) -> str:
         """Run to the end; return `done` or `stopped`.
@@ -53,6 +56,8 @@ class Sweep:
             passes += 1
             if self._over():
                 return self._wind_up()
+        if KERNELS in self._plan.metrics:
+            profile_cases(self._to_profile, self._machine, self._emit, self._over)
         return "done"
 
     def _over(self) -> bool:
@@ -62,9 +67,11 @@ class Sweep:
     def _enter(self) -> None:
         """Start the next pending case; a failure on the way is its row."""
         index, case = self._pending.popleft()
-        point = Point(case, self._plan, self._machine, self._emit, self._control)
+        point = Point(case, self._plan, self._machine, self._emit, self._control, self._over)
         try:
             point.begin(check=self._is_checked(index), exact=self._is_checked(index), warmed=self._warmed)
+        except Stopped:
+            self._pending.appendleft((index, case))  # `_wind_up` says why it has no result
         except Exception as error:  # noqa: BLE001 - whatever a workload raises is its row's failure
             self._fail(point, error)
         else:
@@ -84,6 +91,8 @@ class Sweep:
                     return
             if point.done:
                 self._active.remove(point)
+                if point.is_checked and not point.is_timed_once:
+                    self._to_profile.append(point.case)
                 point.finish()
                 self._between()
         except Exception as error:  # noqa: BLE001 - as above
@@ -93,6 +102,10 @@ class Sweep:
     def _fail(self, point: Point, error: Exception) -> None:
         failure = error if isinstance(error, CaseError) else self._machine.explain(error, point.case)
         point.lanes.clear()
+        # The frames that it came through hold the tensors that did not fit.
+        traceback.clear_frames(error.__traceback__)
+        if not failure.fatal:
+            self._machine.release()
         self._emit(
             CaseFailed(
                 case=point.case.key,

@@ -7,12 +7,18 @@ import re
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
-from cpugpu_tui.bench.timers import CaseError, Timer
+from cpugpu_tui.bench.host_watch import HostWatch
+from cpugpu_tui.bench.timers import CaseError, Singles, Timer, Watch
+from cpugpu_tui.bench.timers.clock import SettledClock
 from cpugpu_tui.bench.timers.cpu import CpuTimer
 from cpugpu_tui.bench.timers.cuda import CudaTimer, out_of_memory, require_memory
-from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Check, Device, Plan
+from cpugpu_tui.bench.timers.operation import time_written
+from cpugpu_tui.bench.torch_devices import describe, first_line, resolve
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Check, Device, Plan, torch_dtype
 from cpugpu_tui.telemetry import procfs
+from cpugpu_tui.telemetry.nvml import GpuProbe
+from cpugpu_tui.workloads import Costs, Report, Setting, Workload
 
 EXACT_FLOPS = 4e10
 """A float64 reference is affordable up to this many FLOPs: about a second on two cores."""
@@ -30,8 +36,13 @@ class TorchMachine:
         self._cold = plan.cache == "cold"
         self._seed = plan.seed
         self._timers: dict[str, Timer] = {}
-        self._default_threads = int(environment["threads"])
+        self._touched: set[str] = set()
+        self._threads = int(environment["threads"])
+        self._cores = int(environment.get("physical_cores") or 1)
+        self._import_ns = 1e9 * float(environment.get("torch_import_s") or 0.0)
         self._flush_bytes = 2 * (procfs.last_level_cache_bytes() or (32 << 20))
+        self.watch: Watch = HostWatch()
+        Workload.setting = Setting(plan.scale, plan.mnist)
         names, self.no_gpu = resolve(plan.devices)
         self.devices: tuple[Device, ...] = tuple(describe(name, environment) for name in names)
 
@@ -39,29 +50,61 @@ class TorchMachine:
         """Return the timer of a device, made on first use."""
         if device not in self._timers:
             found = next(d for d in self.devices if d.name == device)
-            if found.is_cpu:
-                self._timers[device] = CpuTimer(found, self._flush_bytes, self._default_threads, cold=self._cold)
-            else:
-                timer = CudaTimer(found, cold=self._cold)
-                timer.calibrate_spin()
-                self._timers[device] = timer
+            self._timers[device] = self._cpu_timer(found) if found.is_cpu else self._cuda_timer(found)
         return self._timers[device]
+
+    def _cpu_timer(self, device: Device) -> CpuTimer:
+        fresh = "cpu" not in self._touched
+        return CpuTimer(device, self._flush_bytes, self._threads, self._cores, cold=self._cold, fresh=fresh)
+
+    def _cuda_timer(self, device: Device) -> CudaTimer:
+        clock = SettledClock(GpuProbe(device.uuid)) if device.uuid else None
+        timer = CudaTimer(device, cold=self._cold, fresh=device.name not in self._touched, clock=clock)
+        timer.calibrate_spin()
+        return timer
+
+    def costs(self, case: Case) -> Costs:
+        """Return what one call of a case needs."""
+        return catalogue.find(case.workload).costs(case.variant, case.size, ITEMSIZE_BYTES[case.dtype])
+
+    def operations(self, case: Case) -> int:
+        """Return the calls' worth of work between the publication's two clock readings; 0 where it ran another case."""
+        workload = catalogue.find(case.workload)
+        written = workload.as_written
+        covered = written is not None and written.covers(case.variant, case.size, workload.setting.scale)
+        return workload.written_operations(case.size) if covered else 0
+
+    def has_whole_clock(self, case: Case) -> bool:
+        """Whether a publication ran this case with more inside its clock than one call."""
+        written = catalogue.find(case.workload).as_written
+        return written is not None and written.whole and self.operations(case) > 0
+
+    def written(self, case: Case, device: str, report: Report) -> Singles:
+        """Time what the publication did, before anything else touches the device."""
+        self._require_host_memory(case)
+        first, self._touched = not self._touched, self._touched | {device}
+        # Imported by the first device's cell; the second cell of a notebook finds it there.
+        import_ns = self._import_ns if first else 0.0
+        catalogue.find(case.workload).prepare_written(case.variant, case.size, device)
+        return time_written(case, device, report, synchronizer(device), import_ns)
 
     def make_inputs(self, case: Case) -> tuple[Any, ...]:
         """Draw the inputs on the host after making sure that they fit, there and on every GPU."""
         import torch
 
-        workload = catalogue.find(case.workload)
-        need_bytes = workload.memory_bytes(case.size, ITEMSIZE_BYTES[case.dtype])
-        free_bytes = procfs.available_memory_bytes()
-        if free_bytes is not None and need_bytes > free_bytes:
-            raise out_of_memory("the host", need_bytes, free_bytes)
+        self._require_host_memory(case)
         for device in self.devices:
             if not device.is_cpu:
                 self.timer(device.name)
-                require_memory(device, need_bytes)
+                require_memory(device, self.costs(case).memory_bytes)
+        workload = catalogue.find(case.workload)
         generator = torch.Generator().manual_seed(self._seed)
-        return workload.inputs(case.size, getattr(torch, case.dtype), generator)
+        return workload.inputs(case.size, getattr(torch, torch_dtype(case.dtype)), generator)
+
+    def _require_host_memory(self, case: Case) -> None:
+        need_bytes, free_bytes = self.costs(case).memory_bytes, procfs.available_memory_bytes()
+        if free_bytes is not None and need_bytes > free_bytes:
+            raise out_of_memory("the host", need_bytes, free_bytes)
 
     def check(self, case: Case, inputs: tuple[Any, ...], results: dict[str, Any], *, exact: bool) -> Check | None:
         """Compare the results with a float64 reference, or with the first device's where that costs too much.
@@ -70,16 +113,16 @@ class TorchMachine:
             CaseError: `mismatch`, also for NaN.
         """
         workload = catalogue.find(case.workload)
-        exact = exact and workload.flops(case.size) <= EXACT_FLOPS
-        doubles = tuple(tensor.double() for tensor in inputs) if exact else inputs
+        exact = exact and self._affords_reference(case)
+        doubles = tuple(as_double(tensor) for tensor in inputs) if exact else inputs
         if exact:
-            against, reference = "float64 on the CPU", workload.variant(case.variant)(*doubles)
+            against, reference = "float64 on the CPU", workload.reference(case.variant, doubles)
         elif len(results) > 1:
             against, reference = next(iter(results.items()))
         else:
             return None
         reference = reference.cpu().double()
-        scale = workload.scale(reference, *(tensor.double() for tensor in doubles))
+        scale = workload.scale(reference, *(as_double(tensor) for tensor in doubles))
         error = max(relative_error(result, reference, scale) for result in results.values())
         tolerance = workload.tolerance(case.dtype)
         if error > tolerance:
@@ -90,27 +133,53 @@ class TorchMachine:
             )
         return Check(against, error, tolerance)
 
-    def cost_hint(self, case: Case) -> float:
-        """Return the case's FLOPs."""
-        return catalogue.find(case.workload).flops(case.size)
+    def _affords_reference(self, case: Case) -> bool:
+        costs, free_bytes = self.costs(case), procfs.available_memory_bytes()
+        # Inputs, temporaries and result once more, with elements of eight bytes.
+        double_bytes = costs.memory_bytes * 8 / ITEMSIZE_BYTES[case.dtype]
+        return costs.flops <= EXACT_FLOPS and (free_bytes is None or double_bytes < free_bytes)
 
     def explain(self, error: Exception, case: Case) -> CaseError:
         """Return the failure row for what torch or a workload raised."""
         text = first_line(error)
         if isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text:
-            workload = catalogue.find(case.workload)
-            need_bytes = workload.memory_bytes(case.size, ITEMSIZE_BYTES[case.dtype])
-            return out_of_memory("the device", need_bytes, procfs.available_memory_bytes() or 0)
+            return self._out_of_memory(case, on_gpu="CUDA" in text)
         if "CUDA error" in text or type(error).__name__ == "AcceleratorError":
             return CaseError("error", f"The GPU reported: {text}", "The rest goes on in a fresh agent.", fatal=True)
         if isinstance(error, NotImplementedError) or re.search(r"not (implemented|supported)", text):
             return CaseError("unsupported", f"{case.dtype} is not supported here: {text}", "Choose another dtype.")
+        if isinstance(error, CpuGpuError):
+            return CaseError("error", error.message, error.remedy)
         return CaseError("error", f"{type(error).__name__}: {text}", "Mend the workload, or leave this case out.")
 
+    def _out_of_memory(self, case: Case, *, on_gpu: bool) -> CaseError:
+        import torch
 
-def first_line(error: Exception) -> str:
-    """Return the first line of an exception's text, at most 200 characters."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        need_bytes = self.costs(case).memory_bytes
+        if on_gpu and torch.cuda.is_available():
+            return out_of_memory("the GPU", need_bytes, torch.cuda.mem_get_info()[0])
+        return out_of_memory("the host", need_bytes, procfs.available_memory_bytes() or 0)
+
+    def release(self) -> None:
+        """Return the blocks that torch caches to the driver."""
+        import torch
+
+        if any(not device.is_cpu and device.name in self._timers for device in self.devices):
+            torch.cuda.empty_cache()
+
+
+def synchronizer(device: str) -> Any:
+    """Return what waits for a GPU; None for the CPU."""
+    if device == "cpu":
+        return None
+    import torch
+
+    return lambda: torch.cuda.synchronize(device)
+
+
+def as_double(tensor: Any) -> Any:
+    """Return a float tensor in float64, anything else (labels, images in bytes) as it is."""
+    return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def relative_error(result: Any, reference: Any, scale: float) -> float:
@@ -120,84 +189,3 @@ def relative_error(result: Any, reference: Any, scale: float) -> float:
         return 0.0
     # Not NaN: max() over the devices' errors would lose it behind another device's small one.
     return difference / scale if scale and math.isfinite(difference) else math.inf
-
-
-def resolve(wanted: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
-    """Return torch's names for the wanted devices, CPU first, and why `auto` found no GPU.
-
-    Raises:
-        UnfitError: a GPU named by the person cannot be used.
-    """
-    names: dict[str, None] = {}
-    no_gpu: str | None = None
-    for device in wanted:
-        if device in ("auto", "all", "cpu"):
-            names["cpu"] = None
-        if device in ("auto", "all"):
-            no_gpu = why_no_gpu()
-            if no_gpu is None:
-                names |= dict.fromkeys(gpu_names() if device == "all" else ["cuda:0"])
-        elif device.startswith("cuda"):
-            names[_named_gpu(device)] = None
-    return tuple(sorted(names, key=lambda name: name != "cpu")), no_gpu
-
-
-def _named_gpu(device: str) -> str:
-    problem = why_no_gpu()
-    if problem is not None:
-        raise UnfitError(f"{device} cannot be used. {problem}")
-    name = f"cuda:{int(device.partition(':')[2] or 0)}"
-    if name not in gpu_names():
-        raise UnfitError(f"There is no {device} on this machine.", f"Its GPUs are: {', '.join(gpu_names())}.")
-    return name
-
-
-def gpu_names() -> list[str]:
-    """Return torch's names of the GPUs that it can use."""
-    import torch
-
-    return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
-
-
-def why_no_gpu() -> str | None:
-    """Return one sentence of cause and one of remedy if no GPU can be used, else None."""
-    import os
-    import warnings
-
-    import torch
-
-    if torch.version.cuda is None and torch.version.hip is None:
-        return f"This torch ({torch.__version__}) is a CPU-only build. Install a CUDA build to time a GPU."
-    if torch.version.hip:
-        return "This torch is a ROCm build, which cpugpu-tui does not claim to time. CPU results only."
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None and not visible.strip():
-        return "CUDA_VISIBLE_DEVICES is empty, which hides every GPU. Unset it to time a GPU."
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        available = torch.cuda.is_available()
-    if available:
-        return None
-    text = " ".join(first_line(w.message) for w in caught if isinstance(w.message, Exception))
-    if "too old" in text:
-        return (
-            f"The NVIDIA driver is too old for this torch (built for CUDA {torch.version.cuda}). "
-            "Update the driver, or install a torch built for an older CUDA."
-        )
-    if visible is not None:
-        return f"CUDA_VISIBLE_DEVICES={visible} names no GPU that CUDA can use. Unset it, or name one that exists."
-    return "CUDA finds no usable GPU (no NVIDIA driver, or no GPU). CPU results only; `nvidia-smi` tells more."
-
-
-def describe(name: str, environment: dict[str, Any]) -> Device:
-    """Return the facts of a device."""
-    if name == "cpu":
-        return Device(name, str(environment.get("cpu") or "CPU"), memory_bytes=procfs.memory_total_bytes())
-    import torch
-
-    properties = torch.cuda.get_device_properties(name)
-    uuid = getattr(properties, "uuid", None)
-    text = None if uuid is None else str(uuid)
-    if text is not None and not text.startswith(("GPU-", "MIG-")):
-        text = f"GPU-{text}"
-    return Device(name, properties.name, text, properties.total_memory)

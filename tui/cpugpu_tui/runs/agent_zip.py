@@ -8,7 +8,7 @@ import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
-ROOMS = ("model.py", "plain.py", "errors.py", "__init__.py", "workloads", "analysis", "bench", "telemetry")
+ROOMS = ("model", "plain.py", "errors.py", "__init__.py", "workloads", "analysis", "bench", "telemetry")
 """What the agent needs of this package: the floors below `runs`."""
 
 MAIN = "from cpugpu_tui.bench.agent import main\n\nmain()\n"

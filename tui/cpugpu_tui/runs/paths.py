@@ -46,8 +46,3 @@ def database_path(override: Path | None = None) -> Path:
 def log_path() -> Path:
     """File of the app's log."""
     return state_dir() / "log.txt"
-
-
-def lock_path() -> Path:
-    """File locked while a run is being timed, so that two runs do not disturb each other unnoticed."""
-    return state_dir() / "run.lock"

@@ -7,11 +7,14 @@ import re
 from dataclasses import dataclass, replace
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import DTYPES, MAX_SIZE, METRICS, Case, Plan, Simulation
-from cpugpu_tui.workloads import PRESETS, Preset, Workload, catalogue, find
+from cpugpu_tui.model import DTYPES, KERNELS, MAX_SIZE, METRICS, SCALES, Case, Plan, Simulation
+from cpugpu_tui.workloads import PRESETS, Part, Preset, Workload, catalogue, find
 
 MAX_CASES = 10_000
 """More cases than this are a slip of the keyboard (`1:1e9:1`), not a plan."""
+
+SMALL_BUDGET_S = 0.2
+"""Time for a device and case at small scale: the nine presets together finish in two minutes on two cores."""
 
 MAX_THREADS = 4096
 """More CPU threads than any machine has."""
@@ -45,6 +48,9 @@ class PlanRequest:
     repeat: int = 1
     """Runs of one series."""
     cache: str = "cold"
+    scale: str = "full"
+    mnist: str | None = None
+    """Folder of the person's own idx files; None leaves it to CPUGPU_MNIST, and draws digits without."""
     simulation: Simulation | None = None
     gaps: bool = False
     """Whether a user interface paints while this runs."""
@@ -69,18 +75,25 @@ def build_plan(request: PlanRequest) -> Plan:
     for device in request.devices:
         check_device(device)
     budget_s = min((preset.budget_s for preset in presets), default=5.0)
+    if request.scale == "small":
+        budget_s = min(budget_s, SMALL_BUDGET_S)
     plan = Plan(
         name="+".join(request.names),
         cases=tuple(cases.values()),
         devices=tuple(dict.fromkeys(request.devices)),
-        metrics=METRICS,
+        metrics=tuple(m for m in METRICS if m != KERNELS or all(preset.is_profiled for preset in presets)),
         budget_s=budget_s if len(cases) <= 20 else min(budget_s, 1.0),  # METHOD.md, step 7
         max_seconds=request.max_seconds,
         cache=request.cache,
+        scale=request.scale,
+        mnist=request.mnist,
         gaps=request.gaps,
         simulation=request.simulation,
     )
-    return plan if request.rounds is None else replace(plan, rounds=request.rounds)
+    if request.rounds is None:
+        return plan
+    # Whoever names a number of rounds wants that number, not one that an interval decides.
+    return replace(plan, rounds=request.rounds, max_rounds=request.rounds)
 
 
 def find_preset(name: str) -> Preset:
@@ -95,18 +108,30 @@ def find_preset(name: str) -> Preset:
     if name not in known:
         names = ", ".join(dict.fromkeys([*PRESETS, *known]))
         raise FieldError("names", f"There is no preset or workload {name!r}.", f"There are: {names}.")
-    return Preset(name, name, known[name].sizes, known[name].summary, "")
+    return Preset(name, (Part(name, known[name].sizes),), known[name].summary, "")
 
 
 def _cases(preset: Preset, sizes: tuple[int, ...] | None, threads: tuple[int, ...], request: PlanRequest) -> list[Case]:
-    workload = find(preset.workload)
+    """Return the cases of a preset; several parts of it share what the person asked for."""
+    small = preset.small if request.scale == "small" else None
+    return [
+        case
+        for part in (preset.parts if small is None else small.parts)
+        for case in _part_cases(part, sizes, threads, request)
+    ]
+
+
+def _part_cases(
+    part: Part, sizes: tuple[int, ...] | None, threads: tuple[int, ...], request: PlanRequest
+) -> list[Case]:
+    workload = find(part.workload)
     dtype = check_dtype(workload, request.dtype or "float32")
-    variants = (request.variant,) if request.variant else preset.variants
+    variants = (request.variant,) if request.variant else part.variants
     for variant in variants:
         _check_variant(workload, variant)
     return [
         Case(workload.name, size, dtype, count, _named(workload, variant))
-        for size in (sizes or preset.sizes)
+        for size in (sizes or part.sizes)
         for variant in variants
         for count in threads
     ]
@@ -227,6 +252,8 @@ def check_positive(request: PlanRequest) -> None:
             raise FieldError(name, f"{seconds:g} seconds are not possible.", "Write a time above 0.")
     if request.cache not in ("cold", "warm"):
         raise FieldError("cache", f"There is no cache state {request.cache!r}.", "Write cold or warm.")
+    if request.scale not in SCALES:
+        raise FieldError("scale", f"There is no scale {request.scale!r}.", "Write full or small.")
 
 
 def parse_simulation(text: str) -> Simulation:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import (
@@ -11,12 +11,12 @@ from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
     CaseStarted,
+    Ceilings,
     DevicesFound,
     Event,
     HalfRoundTimed,
     RunFinished,
     RunStarted,
-    TelemetryRead,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Saver:
         self._store = store
         self._run_id = run_id
         self._cases: dict[str, list[Event]] = {}
-        self._telemetry: list[TelemetryRead] = []
+        self._beside: list[Event] = []
         self.number: int | None = None
         """The run's number, once it is in the database."""
         self.notice: str | None = None
@@ -52,9 +52,23 @@ class Saver:
         """Keep an event until its case is over."""
         self._cases.setdefault(event.case, []).append(event)
 
-    def reading(self, event: TelemetryRead) -> None:
-        """Keep a reading until the next commit."""
-        self._telemetry.append(event)
+    def note_beside(self, event: Event) -> None:
+        """Keep what belongs to no open case (a reading, an epoch, a profile) until the next commit."""
+        self._beside.append(event)
+
+    def ceilings(self, found: Ceilings) -> None:
+        """Keep what a device reached, for later runs."""
+        self._save(lambda store: store.keep_ceilings(found))
+
+    def known_ceilings(self, environment: Mapping[str, Any], *, simulated: bool) -> tuple[Ceilings, ...]:
+        """Return what the devices of an agent's machine reached under its torch build; nothing without a store."""
+        if self._store is None:
+            return ()
+        try:
+            known = self._store.ceilings(str(environment.get("hostname")), str(environment.get("torch") or ""))
+        except StoreError:
+            return ()
+        return tuple(found for found in known if found.simulated == simulated)
 
     def forget_attempts(self) -> None:
         """Drop the events of cases that a dead agent did not finish."""
@@ -79,8 +93,8 @@ class Saver:
     def _whole(self, event: CaseFinished | CaseFailed) -> list[Event]:
         return [*self._cases.pop(event.case, []), event]
 
-    def _taken(self) -> list[TelemetryRead]:
-        taken, self._telemetry = self._telemetry, []
+    def _taken(self) -> list[Event]:
+        taken, self._beside = self._beside, []
         return taken
 
     def _save(self, write: Callable[[Store], None]) -> None:

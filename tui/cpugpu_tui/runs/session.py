@@ -17,10 +17,13 @@ from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
     CaseStarted,
+    CeilingsMeasured,
     DevicesFound,
+    EpochFinished,
     Event,
     HalfRoundTimed,
     Hello,
+    KernelsProfiled,
     Plan,
     Progressed,
     RunFinished,
@@ -243,16 +246,15 @@ class Session:
             )
 
     def _begin(self, hello: Hello) -> None:
-        environment = {
-            **hello.environment,
-            "worker": self._agents.worker,
-            "python_option": self._agents.python,
-            **self._facts,
-        }
+        told = {"worker": self._agents.worker, "python_option": self._agents.python}
+        environment = {**hello.environment, **told, **self._facts}
+        known = self._saver.known_ceilings(environment, simulated=self._plan.simulation is not None)
+        self._plan = replace(self._plan, ceilings=known)
         event = self._stamp(
             RunStarted(run_id=self.run_id, series_id=self.series_id, plan=self._plan, environment=environment)
         )
-        self._saver.begin(event)
+        if self._plan.cases:  # a calibration alone is kept as ceilings; history lists what has rows
+            self._saver.begin(event)
         self._deliver(replace(event, number=self._saver.number))
         for reading in self._early:
             self._handle_telemetry(reading)
@@ -318,7 +320,7 @@ class Session:
             return
         self._seq += 1
         event = replace(event, seq=self._seq)
-        self._saver.reading(event)
+        self._saver.note_beside(event)
         self._deliver(event)
 
     def _handle(self, event: Event) -> None:
@@ -336,6 +338,10 @@ class Session:
                     self._blame = event
             case CaseStarted() | Calibrated() | HalfRoundTimed():
                 self._saver.note(event)
+            case EpochFinished() | KernelsProfiled():
+                self._saver.note_beside(event)
+            case CeilingsMeasured():
+                self._saver.ceilings(event.ceilings)
             case CaseFinished() | CaseFailed():
                 self._settle(event)
                 return

@@ -131,6 +131,16 @@ def cpu_ticks(root: str = "/") -> tuple[int, int] | None:
     return sum(ticks) - idle, sum(ticks)
 
 
+def busy_ticks(cores: tuple[int, ...], root: str = "/") -> int | None:
+    """Return the busy clock ticks of these logical CPUs since boot; None where the kernel does not tell."""
+    wanted = {f"cpu{core}" for core in cores}
+    lines = [line.split() for line in (_text(root, "proc/stat") or "").splitlines() if line.startswith("cpu")]
+    # The fields of `cpu_ticks`, without idle and iowait; steal is another machine's work, not a neighbour's.
+    busy = [int(words[1]) + int(words[2]) + int(words[3]) + int(words[6]) + int(words[7])
+            for words in lines if words[0] in wanted and len(words) >= 8]  # fmt: skip
+    return sum(busy) if busy else None
+
+
 def busy_pct(before: tuple[int, int], after: tuple[int, int]) -> float | None:
     """Return the busy share between two `cpu_ticks`, 0 to 100; None when no tick has passed."""
     ticks = after[1] - before[1]

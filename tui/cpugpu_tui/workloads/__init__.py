@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import WorkloadInfo
-from cpugpu_tui.workloads import matmul, vector_dot  # noqa: F401 - importing registers
-from cpugpu_tui.workloads.contract import REGISTRY, AsWritten, Step, Workload, workload
-from cpugpu_tui.workloads.presets import PRESETS, Preset
+from cpugpu_tui.workloads import (  # noqa: F401 - importing registers
+    elementwise,
+    jacobian,
+    matmul,
+    transfer,
+    vector_dot,
+)
+from cpugpu_tui.workloads.contract import REGISTRY, AsWritten, Costs, Report, Setting, Step, Workload, workload
+from cpugpu_tui.workloads.presets import PRESETS, Part, Preset
 
-__all__ = ["PRESETS", "AsWritten", "Preset", "Step", "Workload", "catalogue", "find", "workload"]
+__all__ = [
+    "PRESETS",
+    "AsWritten",
+    "Costs",
+    "Part",
+    "Preset",
+    "Report",
+    "Setting",
+    "Step",
+    "Workload",
+    "catalogue",
+    "find",
+    "workload",
+]
 
 
 def catalogue() -> tuple[WorkloadInfo, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES, ITEMSIZE_BYTES, WorkloadInfo
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     import torch
 
 Step = Callable[..., Any]
-"""Takes the input tensors, returns the result tensor on their device; may take `out=`."""
+"""Takes what `Workload.place` returned, returns the result tensor on its device; may take `out=`."""
 
-TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "bfloat16": 1e-2, "float16": 1e-2}
+TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "tf32": 1e-2, "bfloat16": 1e-2, "float16": 1e-2}
 """Largest error relative to the workload's scale (METHOD.md, step 2)."""
+
+CLOCK_WRONG, SCOPE, CLOCK_FAIR = "clock wrong", "scope", "clock fair"
+"""Classes of a publication's clock: the device was not waited for; something else was inside; neither."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +32,68 @@ class AsWritten:
 
     publication: str
     """Key of WORKLOADS.md: `P1` … `P5`."""
-    judgement: str
-    """`clock wrong` (the device was not waited for), `scope`, or `clock fair`."""
+    classes: tuple[str, ...]
+    """Of `CLOCK_WRONG`, `SCOPE`, `CLOCK_FAIR`, those that apply."""
     variants: tuple[str, ...]
     """Variants that are what the publication ran."""
+    scope: str = "the call alone"
+    """What lies between its two readings of the clock, in words."""
+    whole: bool = False
+    """Whether more than the call is inside: `Workload.written` does it, before anything else touches the device."""
     calls: int = 1
-    """Calls between the two readings of the clock; the printed number is their total."""
+    """Where `whole`: how often `written` runs between the two readings; the printed number is their total."""
     calls_before: int = 0
-    """Calls made before, outside the clock."""
-    makes_inputs: bool = False
-    """Whether the clock also covers making the inputs, on the device."""
+    """Runs made before, outside the clock."""
+    imports: bool = False
+    """Whether importing the framework is inside too: its time is added once a process, as in a fresh notebook."""
+    cpu_seconds: bool = False
+    """Whether user and system seconds are printed beside the wall time."""
+    sizes: tuple[int, ...] = ()
+    """Sizes that the publication ran; empty for every size."""
+    small_sizes: tuple[int, ...] = ()
+    """What stands for them at `--scale small`."""
+
+    def covers(self, variant: str, size: int, scale: str) -> bool:
+        """Whether the publication ran this."""
+        sizes = self.small_sizes if scale == "small" else self.sizes
+        return variant in self.variants and (not sizes or size in sizes)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a plan tells the workloads of its process."""
+
+    scale: str = "full"
+    """One of `model.SCALES`."""
+    mnist: str | None = None
+    """Folder of the person's own idx files; None draws digits."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one call of a variant needs."""
+
+    flops: float
+    """Floating-point operations; 0 where the count has no meaning."""
+    bytes_moved: float
+    """Least memory traffic: each input read once, each result written once; 0 where it has no meaning."""
+    memory_bytes: float
+    """What inputs, state, temporaries and result occupy at most on one device."""
+
+
+class Report(Protocol):
+    """Told by a long `Workload.written` how far it is; costs next to nothing, so call it often."""
+
+    def __call__(self, done: int, of: int, note: str = "") -> None:
+        """Say that `done` of `of` parts are over. Raises what ends the case if a stop was asked for."""
+
+    def epoch(
+        self, epoch: int, epochs: int, loss: float, accuracy: float | None, elapsed_ns: float, steps: int
+    ) -> None:
+        """Say how an epoch went (`model.EpochFinished`)."""
+
+    def stopwatch_ns(self) -> float:
+        """Return a reading of the harness's clock: no workload reads one itself."""
 
 
 class Workload:
@@ -57,6 +112,10 @@ class Workload:
     """Element types that make sense."""
     as_written: AsWritten | None = None
     """The publication's clock, if there is a publication."""
+    has_end_to_end: bool = True
+    """Whether inputs can start and the result can end on the host; not where moving is the work itself."""
+    setting: Setting = Setting()
+    """Set by the harness before anything is asked for."""
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return the host tensors of size `n`, drawn from `generator`, never all zeros."""
@@ -65,7 +124,7 @@ class Workload:
     def step(self, *tensors: Any, **keywords: Any) -> Any:
         """Do the work once on the inputs' device and return the result tensor; nothing else inside.
 
-        Takes what `inputs` returned; may take `out=`, a tensor to write the result to.
+        Takes what `place` returned; may take `out=`, a tensor to write the result to.
         """
         raise NotImplementedError
 
@@ -73,9 +132,38 @@ class Workload:
         """Return the variants by name; the first one is the default."""
         return {"default": self.step}
 
-    def written_call(self, n: int, dtype: torch.dtype, device: str) -> object:
-        """Do what the publication does between its clock readings, where that includes making the inputs."""
+    def place(self, variant: str, inputs: tuple[torch.Tensor, ...], device: str) -> tuple[Any, ...]:
+        """Return what a step takes on `device`, from the host inputs; models and captured graphs are made here."""
+        del variant
+        return tuple(tensor.to(device) for tensor in inputs)
+
+    def reset(self, variant: str, placed: tuple[Any, ...]) -> None:
+        """Put state that steps have changed (weights, optimiser) back to the start; called between half-rounds."""
+
+    def checked(self, variant: str, placed: tuple[Any, ...]) -> Any:
+        """Return the tensor that is compared between devices and variants; a step's result unless overridden."""
+        return self.variant(variant)(*placed)
+
+    def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
+        """Return what `checked` should be, from float64 host inputs: by default with the first variant."""
+        del variant
+        first = next(iter(self.steps()))
+        return self.checked(first, self.place(first, doubles, "cpu"))
+
+    def prepare_written(self, variant: str, n: int, device: str) -> None:
+        """Do what the publication did before its clock started; called outside the clock, before `written`."""
+
+    def written(self, variant: str, n: int, dtype: torch.dtype, device: str, report: Report) -> Mapping[str, float]:
+        """Do what the publication does between its clock readings, where that is more than the call.
+
+        Returns further numbers that it prints, by metric name, ns; usually none.
+        """
         raise NotImplementedError
+
+    def written_operations(self, n: int) -> int:
+        """Return how many steps' worth of work lie between the publication's two readings."""
+        del n
+        return self.as_written.calls if self.as_written is not None else 0
 
     def flops(self, n: int) -> float:
         """Return the floating-point operations of one step; 0 where the count has no meaning."""
@@ -88,6 +176,11 @@ class Workload:
     def memory_bytes(self, n: int, itemsize_bytes: int) -> float:
         """Return the memory that inputs and result of one step occupy."""
         return self.bytes_moved(n, itemsize_bytes)
+
+    def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
+        """Return the costs of a variant; override where variants differ."""
+        del variant
+        return Costs(self.flops(n), self.bytes_moved(n, itemsize_bytes), self.memory_bytes(n, itemsize_bytes))
 
     def scale(self, reference: torch.Tensor, *_inputs: torch.Tensor) -> float:
         """Return what an error is measured against, from the float64 reference and float64 inputs."""

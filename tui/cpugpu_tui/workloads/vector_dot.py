@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.workloads.contract import AsWritten, Step, Workload, workload
+from cpugpu_tui.workloads.contract import CLOCK_WRONG, SCOPE, AsWritten, Report, Step, Workload, workload
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +19,15 @@ class VectorDot(Workload):
     axis = "elements of each vector"
     sizes = tuple(10**k for k in range(2, 9))
     dtypes = ("float64", "float32")
-    as_written = AsWritten("P2", "clock wrong", variants=("matmul",), calls=10, calls_before=10, makes_inputs=True)
+    as_written = AsWritten(
+        "P2",
+        (CLOCK_WRONG, SCOPE),
+        variants=("matmul",),
+        scope="making both vectors and the product, ten times after another ten; the total is printed",
+        whole=True,
+        calls=10,
+        calls_before=10,
+    )
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return a [1, n] row and an [n, 1] column of standard normals."""
@@ -40,11 +48,13 @@ class VectorDot(Workload):
         """Both variants claim the same number."""
         return {"matmul": self.step, "dot": self.dot}
 
-    def written_call(self, n: int, dtype: torch.dtype, device: str) -> object:
+    def written(self, variant: str, n: int, dtype: torch.dtype, device: str, report: Report) -> Mapping[str, float]:
         """Make both vectors on the device and multiply them, as P2 does inside its clock."""
+        del variant, report
         import torch
 
-        return torch.randn(1, n, dtype=dtype, device=device) @ torch.randn(n, 1, dtype=dtype, device=device)
+        _ = torch.randn(1, n, dtype=dtype, device=device) @ torch.randn(n, 1, dtype=dtype, device=device)
+        return {}
 
     def flops(self, n: int) -> float:
         """n multiplications and n additions."""

@@ -1,4 +1,4 @@
-"""Everything that reads a clock: one timer per kind of device, all with the same four questions.
+"""Everything that reads a clock: one timer per kind of device, all with the same questions.
 
 A timer answers in nanoseconds and never decides anything: how many calls, in which order and when to
 stop is the protocol's business (`bench.point`).
@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cpugpu_tui.model import Case, Check, Device
+from cpugpu_tui.workloads import Costs, Report
+
+Singles = Mapping[str, tuple[float, ...]]
+"""Metric → samples that are taken once, before any warm-up; ns."""
 
 
 class CaseError(Exception):
@@ -27,16 +31,20 @@ class CaseError(Exception):
         """Whether the process is of no use afterwards (sticky CUDA error)."""
 
 
+class Stopped(Exception):
+    """Raised out of a long operation that reports its progress, when the run is to end."""
+
+
 @dataclass(frozen=True)
 class FirstCall:
     """What is taken once, before any warm-up."""
 
     elapsed_ns: float
     """Wall time of the first call, device waited for: a first estimate."""
-    singles: Mapping[str, tuple[float, ...]]
+    singles: Singles
     """`as_written`, `as_written_synced` and `cold_start`, as far as they apply; ns."""
     result: Any
-    """What the step returned, for the check."""
+    """What is compared between devices."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,23 @@ class DeviceSamples:
 
     elapsed_ns: tuple[float, ...]
     marks: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """The state of a device as a half-round begins."""
+
+    sm_clock_mhz: float | None = None
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """What one profiled call ran on the GPU."""
+
+    count: int
+    elapsed_ns: float
+    """Sum of their times."""
 
 
 class Timer(Protocol):
@@ -56,16 +81,44 @@ class Timer(Protocol):
         """Move the inputs to the device and return an operation. Raises CaseError(oom)."""
 
     def first_call(self, operation: Any) -> FirstCall:
-        """Run the operation for the first time, in the publication's way where there is one."""
+        """Run the operation for the first time, in the publication's way where that is the call alone."""
+
+    def ready(self, operation: Any, calls: int) -> Readiness:
+        """Set threads and precision, put changed state back, wait for a settled clock: before each half-round."""
 
     def latency_block(self, operation: Any, calls: int) -> float:
         """Return the mean wall time per call, ns, of `calls` calls, each waited for."""
 
+    def singles(self, operation: Any, count: int) -> tuple[float, ...]:
+        """Return the wall times of `count` calls, timed one by one and waited for, ns."""
+
+    def throughput_block(self, operation: Any, calls: int) -> float | None:
+        """Return the wall time per call, ns, of `calls` queued calls with one wait; None where calls cannot queue."""
+
     def device_samples(self, operation: Any, count: int) -> DeviceSamples:
         """Return up to `count` times of single calls as the hardware sees them, ns."""
 
+    def end_to_end(self, operation: Any, *, pinned: bool) -> float | None:
+        """Return the wall time of one call whose data starts and ends on the host; None where that is its latency."""
+
+    def kernels(self, operation: Any) -> Kernels | None:
+        """Profile one call; None on a CPU and where the profiler cannot see the GPU."""
+
     def threads(self) -> int:
         """Return the CPU threads in force."""
+
+    def clock_ns(self) -> float:
+        """Return the clock that this device's times are read from."""
+
+
+class Watch(Protocol):
+    """Notices what disturbs the host while blocks are timed."""
+
+    def begin(self) -> None:
+        """Start watching."""
+
+    def end(self) -> tuple[str, ...]:
+        """Return the marks of what happened since `begin`."""
 
 
 class Machine(Protocol):
@@ -73,9 +126,22 @@ class Machine(Protocol):
 
     devices: tuple[Device, ...]
     no_gpu: str | None
+    watch: Watch
 
     def timer(self, device: str) -> Timer:
         """Return the timer of a device of `devices`."""
+
+    def costs(self, case: Case) -> Costs:
+        """Return what one call of a case needs."""
+
+    def operations(self, case: Case) -> int:
+        """Return the calls' worth of work between the publication's two clock readings; 0 without one."""
+
+    def has_whole_clock(self, case: Case) -> bool:
+        """Whether the publication's clock had more inside than one call."""
+
+    def written(self, case: Case, device: str, report: Report) -> Singles:
+        """Time what such a publication did, before anything else touches the device."""
 
     def make_inputs(self, case: Case) -> Any:
         """Return the host inputs, the same bytes for every device. Raises CaseError(oom) before allocating."""
@@ -83,11 +149,11 @@ class Machine(Protocol):
     def check(self, case: Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> Check | None:
         """Compare the devices' results, against float64 if `exact`. Raises CaseError(mismatch)."""
 
-    def cost_hint(self, case: Case) -> float:
-        """Return a number that grows with the case's time (its FLOPs); for estimates of time left."""
-
     def explain(self, error: Exception, case: Case) -> CaseError:
         """Return the failure row for an exception that a workload or torch raised."""
+
+    def release(self) -> None:
+        """Give back the memory that a case used."""
 
 
 class Stopwatch:

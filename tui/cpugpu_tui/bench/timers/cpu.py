@@ -2,61 +2,33 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import repeat
 from time import perf_counter_ns
 from typing import Any
 
-import cpugpu_tui.workloads as catalogue
-from cpugpu_tui.bench.timers import DeviceSamples, FirstCall
+from cpugpu_tui.bench.timers import DeviceSamples, FirstCall, Kernels, Readiness
+from cpugpu_tui.bench.timers.operation import Operation, operation
 from cpugpu_tui.model import AS_WRITTEN, COLD_START, SYNCED, Case, Device
-from cpugpu_tui.workloads import AsWritten, Workload
 
 FLUSH_CAP_BYTES = 128 << 20
 """Most memory walked to flush the CPU's caches: about 25 ms; a last level above 64 MiB is flushed in part only,
 which the environment of a run records."""
 
-
-@dataclass
-class Operation:
-    """A step with its inputs on one device, ready to be called."""
-
-    case: Case
-    workload: Workload
-    step: Callable[..., Any]
-    inputs: tuple[Any, ...]
-    out: Any = None
-    """Result of the first call, reused as `out=` where the step takes one."""
-
-    @property
-    def written(self) -> AsWritten | None:
-        """The publication's clock, if this variant is what a publication ran."""
-        written = self.workload.as_written
-        return written if written is not None and self.case.variant in written.variants else None
-
-
-def operation(case: Case, inputs: tuple[Any, ...]) -> Operation:
-    """Return the operation of a case on given inputs."""
-    workload = catalogue.find(case.workload)
-    return Operation(case, workload, workload.variant(case.variant), inputs)
-
-
-def takes_out(step: Callable[..., Any]) -> bool:
-    """Whether the step can write its result into a given tensor."""
-    return "out" in inspect.signature(step).parameters
+PROBED = 1_000_000
+"""Elements of each input that are looked at for denormals."""
 
 
 class CpuTimer:
     """Wall time on the CPU; calls return when the work is done, so nothing is waited for."""
 
-    def __init__(self, device: Device, flush_bytes: int, default_threads: int, *, cold: bool) -> None:
+    def __init__(self, device: Device, flush_bytes: int, threads: int, cores: int, *, cold: bool, fresh: bool) -> None:
+        """Time on `threads` threads unless a case names a number; `fresh` if nothing was ever called before."""
         self.device = device
-        self._default_threads = default_threads
+        self._default_threads = threads
+        self._cores = cores
         self._flush_bytes = min(flush_bytes, FLUSH_CAP_BYTES) if cold else 0
         self._flush_buffer: Any = None
-        self._process_is_cold = True
+        self._process_is_cold = fresh
 
     def threads(self) -> int:
         """Return the intra-op threads in force."""
@@ -64,9 +36,14 @@ class CpuTimer:
 
         return torch.get_num_threads()
 
+    def clock_ns(self) -> float:
+        """Return the monotonic clock that all times are read from."""
+        return float(perf_counter_ns())
+
     def load(self, case: Case, inputs: tuple[Any, ...]) -> Operation:
-        """Use the host inputs as they are."""
-        return operation(case, inputs)
+        """Use the host inputs as they are, or as the workload places them."""
+        self._use_threads(case)
+        return operation(case, inputs, "cpu")
 
     def _use_threads(self, case: Case) -> None:
         import torch
@@ -76,28 +53,35 @@ class CpuTimer:
             torch.set_num_threads(wanted)
 
     def first_call(self, op: Operation) -> FirstCall:
-        """Time the first call; where the publication's clock covers more than that, run it as well."""
+        """Time the first call."""
         self._use_threads(op.case)
         started = perf_counter_ns()
         result = op.step(*op.inputs)
         elapsed = float(perf_counter_ns() - started)
         singles = {COLD_START: (elapsed,)} if self._process_is_cold else {}
         self._process_is_cold = False
-        if op.written is not None:
-            written = self._as_written(op, op.written) if op.written.makes_inputs else elapsed
-            singles |= {AS_WRITTEN: (written,), SYNCED: (written,)}
-        if takes_out(op.step):
+        if op.is_written_as_called:
+            singles |= {AS_WRITTEN: (elapsed,), SYNCED: (elapsed,)}
+        if op.takes_out:
             op.out = result
-        return FirstCall(elapsed, singles, result)
+        return FirstCall(elapsed, singles, op.to_check(result))
 
-    def _as_written(self, op: Operation, written: AsWritten) -> float:
-        call = written_call(op, "cpu")
-        for _ in repeat(None, written.calls_before):
-            call()
-        started = perf_counter_ns()
-        for _ in repeat(None, written.calls):
-            call()
-        return float(perf_counter_ns() - started)
+    def ready(self, op: Operation, calls: int) -> Readiness:
+        """Set the threads and put changed state back."""
+        del calls
+        self._use_threads(op.case)
+        op.workload.reset(op.case.variant, op.inputs)
+        if op.marks is None:
+            op.marks = self._marks(op)
+        return Readiness(marks=op.marks)
+
+    def _marks(self, op: Operation) -> tuple[str, ...]:
+        marks = []
+        if self.threads() == 1 and self._cores > 1:
+            marks.append("one-thread")
+        if not flushes_denormals() and any(has_denormals(tensor) for tensor in (*op.host_inputs, op.out)):
+            marks.append("denormals")
+        return tuple(marks)
 
     def latency_block(self, op: Operation, calls: int) -> float:
         """Return the mean wall time of `calls` calls in a row, ns per call."""
@@ -108,9 +92,23 @@ class CpuTimer:
             step(*inputs)
         return (perf_counter_ns() - started) / calls
 
+    def singles(self, op: Operation, count: int) -> tuple[float, ...]:
+        """Return the wall times of single calls, ns."""
+        step, inputs = op.step, op.inputs
+        samples = []
+        for _ in repeat(None, count):
+            started = perf_counter_ns()
+            step(*inputs)
+            samples.append(float(perf_counter_ns() - started))
+        return tuple(samples)
+
+    def throughput_block(self, op: Operation, calls: int) -> float | None:
+        """Return None: calls on a CPU do not queue, `latency` is measured in blocks already."""
+        del op, calls
+        return None
+
     def device_samples(self, op: Operation, count: int) -> DeviceSamples:
         """Time single calls with flushed caches and a preallocated result where the step takes one."""
-        self._use_threads(op.case)
         step, inputs = op.step, op.inputs
         keywords = {} if op.out is None else {"out": op.out}
         samples = []
@@ -131,10 +129,29 @@ class CpuTimer:
             self._flush_buffer = torch.ones(self._flush_bytes // 4, dtype=torch.int32)
         self._flush_buffer.add_(1)
 
+    def end_to_end(self, op: Operation, *, pinned: bool) -> float | None:
+        """Return None: everything is on the host, so this is the latency."""
+        del op, pinned
+        return None
 
-def written_call(op: Operation, device: str) -> Callable[[], object]:
-    """Return what the publication ran between two readings of its clock, inputs included."""
+    def kernels(self, op: Operation) -> Kernels | None:
+        """Return None: a CPU call is no kernel."""
+        del op
+        return None
+
+
+def flushes_denormals() -> bool:
+    """Whether denormal numbers are treated as zero on this thread right now."""
     import torch
 
-    size, dtype = op.case.size, getattr(torch, op.case.dtype)
-    return lambda: op.workload.written_call(size, dtype, device)
+    return bool((torch.full((1,), 1e-40) * 1.0).item() == 0.0)
+
+
+def has_denormals(tensor: Any) -> bool:
+    """Whether any of the first million elements is a denormal number; False for what is no float tensor."""
+    import torch
+
+    if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point():
+        return False
+    size = tensor.detach().reshape(-1)[:PROBED].abs()
+    return bool(((size > 0) & (size < torch.finfo(size.dtype).tiny)).any())

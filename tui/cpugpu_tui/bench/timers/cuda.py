@@ -12,8 +12,10 @@ from time import perf_counter_ns
 from typing import Any
 
 from cpugpu_tui.analysis.quantities import significant
-from cpugpu_tui.bench.timers import CaseError, DeviceSamples, FirstCall
-from cpugpu_tui.bench.timers.cpu import Operation, operation, written_call
+from cpugpu_tui.bench.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness
+from cpugpu_tui.bench.timers.clock import SettledClock
+from cpugpu_tui.bench.timers.operation import Operation, operation
+from cpugpu_tui.bench.timers.profile import profiled_kernels
 from cpugpu_tui.model import AS_WRITTEN, COLD_START, SYNCED, Case, Device
 
 SPIN_MARGIN_NS = 200_000.0
@@ -22,12 +24,15 @@ SPIN_MARGIN_NS = 200_000.0
 SPIN_CAP_NS = 20_000_000.0
 """Longest spin; an operation that needs more to enqueue is launch-bound."""
 
+MAX_QUEUED = 1000
+"""Most calls queued before one wait (METHOD.md, step 5): the driver's queue holds about as many launches."""
+
 
 class CudaTimer:
     """One GPU, its default stream."""
 
-    def __init__(self, device: Device, *, cold: bool) -> None:
-        """Create the context, timed: it is part of the cold start."""
+    def __init__(self, device: Device, *, cold: bool, fresh: bool = True, clock: SettledClock | None = None) -> None:
+        """Create the context, timed: it is part of the cold start, if nothing was called before (`fresh`)."""
         import torch
 
         self.device = device
@@ -37,9 +42,11 @@ class CudaTimer:
         torch.cuda.synchronize()
         self._context_ns = float(perf_counter_ns() - started)
         self._stream = torch.cuda.current_stream()
+        self._clock = clock
+        self._inherited_tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
         self._flush_bytes = torch.cuda.get_device_properties(device.name).L2_cache_size if cold else 0
         self._flush_buffer: Any = None
-        self._process_is_cold = True
+        self._process_is_cold = fresh
         self._cycles_per_ns = 2.0
         self._enqueue_ns = 60_000.0
 
@@ -49,8 +56,12 @@ class CudaTimer:
 
         return torch.get_num_threads()
 
+    def clock_ns(self) -> float:
+        """Return the host's monotonic clock."""
+        return float(perf_counter_ns())
+
     def load(self, case: Case, inputs: tuple[Any, ...]) -> Operation:
-        """Copy the host inputs to the GPU.
+        """Copy the host inputs to the GPU, or place them as the workload does.
 
         Raises:
             CaseError: they do not fit (`oom`).
@@ -58,37 +69,41 @@ class CudaTimer:
         import torch
 
         torch.cuda.set_device(self.device.name)
-        return operation(case, tuple(tensor.to(self.device.name) for tensor in inputs))
+        self._use_precision(case)
+        return operation(case, inputs, self.device.name)
+
+    def _use_precision(self, case: Case) -> None:
+        """Switch TF32 on for a case that asks for it, and back to what was inherited for all others."""
+        import torch
+
+        torch.backends.cuda.matmul.allow_tf32 = case.dtype == "tf32" or self._inherited_tf32
 
     def first_call(self, op: Operation) -> FirstCall:
         """Time the first call twice over: when the host was free again, and when the GPU was done."""
+        self._use_precision(op.case)
         started = perf_counter_ns()
         # P1 moves the result to the device it is on: it does nothing and stands inside the clock.
-        result = op.step(*op.inputs).to(self.device.name)
+        result = op.step(*op.inputs)
+        if op.is_written_as_called:
+            result = result.to(self.device.name)
         queued = perf_counter_ns()
         self._stream.synchronize()
         elapsed = float(perf_counter_ns() - started)
         singles = {COLD_START: (self._context_ns + elapsed,)} if self._process_is_cold else {}
         self._process_is_cold = False
-        if op.written is not None:
-            printed, synced = float(queued - started), elapsed
-            if op.written.makes_inputs:
-                printed, synced = self._as_written(op)
-            singles |= {AS_WRITTEN: (printed,), SYNCED: (synced,)}
-        return FirstCall(elapsed, singles, result)
+        if op.is_written_as_called:
+            singles |= {AS_WRITTEN: (float(queued - started),), SYNCED: (elapsed,)}
+        return FirstCall(elapsed, singles, op.to_check(result))
 
-    def _as_written(self, op: Operation) -> tuple[float, float]:
-        written = op.written
-        assert written is not None
-        call = written_call(op, self.device.name)
-        for _ in repeat(None, written.calls_before):
-            call()
-        started = perf_counter_ns()
-        for _ in repeat(None, written.calls):
-            call()
-        queued = perf_counter_ns()
-        self._stream.synchronize()
-        return float(queued - started), float(perf_counter_ns() - started)
+    def ready(self, op: Operation, calls: int) -> Readiness:
+        """Set the precision, put changed state back, and wait until the SM clock has settled under this operation."""
+        self._use_precision(op.case)
+        op.workload.reset(op.case.variant, op.inputs)
+        marks = ("tf32-on",) if self._inherited_tf32 and op.case.dtype == "float32" else ()
+        if self._clock is None:
+            return Readiness(marks=marks)
+        state = self._clock.settle(lambda: self.latency_block(op, calls))
+        return Readiness(state.sm_clock_mhz, marks + state.marks)
 
     def latency_block(self, op: Operation, calls: int) -> float:
         """Return the mean wall time of `calls` calls, each followed by a synchronise, ns per call."""
@@ -98,6 +113,61 @@ class CudaTimer:
             step(*inputs)
             wait()
         return (perf_counter_ns() - started) / calls
+
+    def singles(self, op: Operation, count: int) -> tuple[float, ...]:
+        """Return the wall times of single calls with their synchronise, ns."""
+        step, inputs, wait = op.step, op.inputs, self._stream.synchronize
+        samples = []
+        for _ in repeat(None, count):
+            started = perf_counter_ns()
+            step(*inputs)
+            wait()
+            samples.append(float(perf_counter_ns() - started))
+        return tuple(samples)
+
+    def throughput_block(self, op: Operation, calls: int) -> float | None:
+        """Return the wall time per call of up to `MAX_QUEUED` queued calls with one synchronise at the end, ns."""
+        step, inputs, calls = op.step, op.inputs, min(calls, MAX_QUEUED)
+        started = perf_counter_ns()
+        for _ in repeat(None, calls):
+            step(*inputs)
+        self._stream.synchronize()
+        return (perf_counter_ns() - started) / calls
+
+    def end_to_end(self, op: Operation, *, pinned: bool) -> float | None:
+        """Time host to device, the call, device to host and the wait; None where moving is the work itself."""
+        if not op.workload.has_end_to_end:
+            return None
+        host = self._pinned(op) if pinned else op.host_inputs
+        target = op.host_result.get(pinned)
+        if target is None:
+            result = op.step(*op.inputs)
+            import torch
+
+            target = op.host_result[pinned] = torch.empty(result.shape, dtype=result.dtype, pin_memory=pinned)
+        device, variant = self.device.name, op.case.variant
+        started = perf_counter_ns()
+        # The copies are queued, also pageable ones: torch waits by itself where it must.
+        placed = (
+            tuple(tensor.to(device, non_blocking=True) for tensor in host)
+            if op.plainly_placed
+            else (op.workload.place(variant, host, device))
+        )
+        target.copy_(op.step(*placed), non_blocking=pinned)
+        self._stream.synchronize()
+        return float(perf_counter_ns() - started)
+
+    def _pinned(self, op: Operation) -> tuple[Any, ...]:
+        if op.pinned is None:
+            op.pinned = tuple(tensor.pin_memory() for tensor in op.host_inputs)
+        return op.pinned
+
+    def kernels(self, op: Operation) -> Kernels | None:
+        """Profile one call after one that is not."""
+        self.ready(op, 1)
+        op.step(*op.inputs)
+        self._stream.synchronize()
+        return profiled_kernels(lambda: op.step(*op.inputs), self._stream.synchronize)
 
     def device_samples(self, op: Operation, count: int) -> DeviceSamples:
         """Time single calls by event pairs behind a spin, L2 flushed before each.

@@ -17,9 +17,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
-from cpugpu_tui.bench.timers import CaseError, DeviceSamples, FirstCall
+from cpugpu_tui.bench.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.model import AS_WRITTEN, COLD_START, SYNCED, Case, Check, Device, Plan, Simulation
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    COLD_START,
+    ITEMSIZE_BYTES,
+    SYNCED,
+    Case,
+    Check,
+    Device,
+    Plan,
+    Simulation,
+)
+from cpugpu_tui.workloads import Costs, Report
 
 
 class VirtualClock:
@@ -69,7 +80,7 @@ class SimulatedTimer:
         self._threads = case.threads or 2
         if case.size == self._laws.oom_size and not self.device.is_cpu:
             raise CaseError("oom", f"Needs 18.4 GB on {self.device.name}, 12.1 GB free.", "Choose smaller sizes.")
-        return SimulatedOperation(case, catalogue.find(case.workload).flops(case.size))
+        return SimulatedOperation(case, self._machine.costs(case).flops)
 
     def first_call(self, op: SimulatedOperation) -> FirstCall:
         """Run once, cold; the publication's clock stops when the launch returns."""
@@ -88,13 +99,48 @@ class SimulatedTimer:
         self._process_is_cold = False
         return FirstCall(self._clock.now_ns - started, singles, op)
 
+    def clock_ns(self) -> float:
+        """Return the virtual clock."""
+        return self._clock.now_ns
+
+    def ready(self, op: SimulatedOperation, calls: int) -> Readiness:
+        """Nothing has to be set or waited for."""
+        del op, calls
+        return Readiness()
+
     def latency_block(self, op: SimulatedOperation, calls: int) -> float:
         """Return the mean virtual time of calls that are each waited for."""
+        return self._mean_ns(op, calls)
+
+    def _mean_ns(self, op: SimulatedOperation, calls: int) -> float:
         started = self._clock.now_ns
         for _ in range(calls):
             self._launch(op)
             self._synchronize()
         return (self._clock.now_ns - started) / calls
+
+    def singles(self, op: SimulatedOperation, count: int) -> tuple[float, ...]:
+        """Return the virtual times of single calls."""
+        return tuple(self._mean_ns(op, 1) for _ in range(count))
+
+    def throughput_block(self, op: SimulatedOperation, calls: int) -> float | None:
+        """Return the virtual time per call of queued calls with one wait; None on the CPU."""
+        if self.device.is_cpu:
+            return None
+        started = self._clock.now_ns
+        for _ in range(calls):
+            self._launch(op)
+        self._synchronize()
+        return (self._clock.now_ns - started) / calls
+
+    def end_to_end(self, op: SimulatedOperation, *, pinned: bool) -> float | None:
+        """Return None: the simulated data lies where it is needed."""
+        del op, pinned
+        return None
+
+    def kernels(self, op: SimulatedOperation) -> Kernels | None:
+        """Return one kernel with its planted cost; None on the CPU."""
+        return None if self.device.is_cpu else Kernels(1, self._work_ns(op))
 
     def device_samples(self, op: SimulatedOperation, count: int) -> DeviceSamples:
         """Return what single calls cost the device, launches hidden."""
@@ -123,6 +169,17 @@ class SimulatedTimer:
             self._clock.advance(max(0.0, self._device_free_ns - self._clock.now_ns) + self._laws.sync_ns)
 
 
+class NothingToWatch:
+    """The simulated host has no neighbours."""
+
+    def begin(self) -> None:
+        """Start watching."""
+
+    def end(self) -> tuple[str, ...]:
+        """Return no marks."""
+        return ()
+
+
 class SimulatedMachine:
     """A CPU and its GPUs, all made up."""
 
@@ -130,6 +187,7 @@ class SimulatedMachine:
         self.simulation = plan.simulation or Simulation()
         self.clock = VirtualClock(self.simulation.pace)
         self.random = random.Random(self.simulation.seed)
+        self.watch: Watch = NothingToWatch()
         cpu = Device("cpu", "simulated CPU", simulated=True)
         gpus = tuple(
             Device(f"cuda:{i}", "simulated GPU", uuid=f"GPU-SIM{i}", memory_bytes=16 << 30, simulated=True)
@@ -176,9 +234,27 @@ class SimulatedMachine:
             )  # fmt: skip
         return Check(against, 0.0, 1e-3)
 
-    def cost_hint(self, case: Case) -> float:
-        """Return the case's FLOPs."""
-        return catalogue.find(case.workload).flops(case.size)
+    def costs(self, case: Case) -> Costs:
+        """Return what the workload says that a call needs."""
+        return catalogue.find(case.workload).costs(case.variant, case.size, ITEMSIZE_BYTES[case.dtype])
+
+    def operations(self, case: Case) -> int:
+        """Return 1: the simulated publication times one bare call, whatever the workload."""
+        del case
+        return 1
+
+    def has_whole_clock(self, case: Case) -> bool:
+        """Return False: the simulated publication timed the call alone."""
+        del case
+        return False
+
+    def written(self, case: Case, device: str, report: Report) -> Singles:
+        """Return nothing: there is no more than the call."""
+        del case, device, report
+        return {}
+
+    def release(self) -> None:
+        """Nothing was allocated."""
 
     def explain(self, error: Exception, case: Case) -> CaseError:
         """Return the failure row for the planted exception."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.errors import StoreError, UsageError
-from cpugpu_tui.model import Case, DevicesFound, Event, Plan, RunFinished, RunStarted, TelemetryRead
+from cpugpu_tui.model import EVENTS, Case, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
 from cpugpu_tui.runs.store import rows, schema, summary
 from cpugpu_tui.runs.store.faults import explained
-from cpugpu_tui.runs.store.filesystem import journal_mode, mounts
+from cpugpu_tui.runs.store.filesystem import journal_mode, mounts, prepare_folder
 from cpugpu_tui.runs.store.owner import Owner
 from cpugpu_tui.runs.store.summary import RunSummary
 
@@ -58,7 +58,7 @@ class Store:
                 or another program holds the lock.
         """
         with explained(path):
-            _prepare_folder(path, create_parents)
+            prepare_folder(path, create_parents)
             # isolation_level None: transactions are spelled out below, Python opens none behind our back.
             connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
             try:
@@ -147,8 +147,8 @@ class Store:
                 "UPDATE run SET devices_found = ? WHERE number = ?", (rows.to_json(found), _number(connection, run_id))
             )
 
-    def commit_case(self, run_id: str, case_events: Sequence[Event], telemetry: Sequence[TelemetryRead] = ()) -> None:
-        """Save one case that is over, and the telemetry since the last commit, in one transaction.
+    def commit_case(self, run_id: str, case_events: Sequence[Event], beside: Sequence[Event] = ()) -> None:
+        """Save one case that is over, and the events beside the cases since the last commit, in one transaction.
 
         `case_events` are the case's events in order; the last is its `CaseFinished` or `CaseFailed`. Committed
         again, a case replaces what was there.
@@ -156,11 +156,9 @@ class Store:
         Raises:
             StoreError: nothing of it was saved.
         """
-        self.commit_cases(run_id, [case_events], telemetry)
+        self.commit_cases(run_id, [case_events], beside)
 
-    def commit_cases(
-        self, run_id: str, cases: Sequence[Sequence[Event]], telemetry: Sequence[TelemetryRead] = ()
-    ) -> None:
+    def commit_cases(self, run_id: str, cases: Sequence[Sequence[Event]], beside: Sequence[Event] = ()) -> None:
         """Save several cases as `commit_case` does, in one transaction: a stopped sweep skips thousands at once."""
         attempts = [rows.last_attempt(case_events) for case_events in cases]
         results = [rows.result_row(attempt) for attempt in attempts]
@@ -169,18 +167,23 @@ class Store:
             known = self._cases_of(number, run_id)
             for attempt, result in zip(attempts, results, strict=True):
                 _insert_case(connection, number, known.get(result["case_key"]), attempt, result)
-            _insert_telemetry(connection, number, telemetry)
+            _insert_beside(connection, number, beside)
 
-    def finish_run(self, run_id: str, finished: RunFinished, telemetry: Sequence[TelemetryRead] = ()) -> None:
-        """Save how the run ended, and the telemetry since the last commit."""
+    def finish_run(self, run_id: str, finished: RunFinished, beside: Sequence[Event] = ()) -> None:
+        """Save how the run ended, and the events beside the cases since the last commit."""
         with self._writing() as connection:
             number = _number(connection, run_id)
             connection.execute(
                 "UPDATE run SET status = ?, finished_wall_ns = ?, finished = ? WHERE number = ?",
                 (finished.status, finished.wall_ns, rows.to_json(finished), number),
             )
-            _insert_telemetry(connection, number, telemetry)
+            _insert_beside(connection, number, beside)
         self._cases.pop(run_id, None)
+
+    def keep_ceilings(self, found: Ceilings) -> None:
+        """Save what a device reached; its last calibration under this torch build is replaced."""
+        with self._writing() as connection:
+            connection.execute("INSERT OR REPLACE INTO ceilings VALUES (?, ?, ?, ?, ?, ?)", rows.ceilings_row(found))
 
     def mark_interrupted(self) -> int:
         """Mark runs as `interrupted` that say `running` while their process is gone; return how many."""
@@ -244,11 +247,20 @@ class Store:
             if run["devices_found"]:
                 events.append(rows.from_json(run["devices_found"], DevicesFound))
             streams = _case_streams(connection, run["number"])
-            streams.append(_telemetry_stream(connection, run["number"]))
+            streams.append(_stream_beside(connection, run["number"]))
             events += heapq.merge(*streams, key=lambda event: (event.seq, event.wall_ns))
             if run["finished"]:
                 events.append(rows.from_json(run["finished"], RunFinished))
         return events
+
+    def ceilings(self, hostname: str | None = None, torch: str | None = None) -> tuple[Ceilings, ...]:
+        """Return the kept ceilings, newest first: of one machine and torch build, or all."""
+        with self._reading() as connection:
+            found = connection.execute(
+                "SELECT ceilings FROM ceilings WHERE hostname = ifnull(?, hostname) AND torch = ifnull(?, torch) "
+                "ORDER BY measured_wall_ns DESC", (hostname, torch),
+            )  # fmt: skip
+            return tuple(rows.from_json(row["ceilings"], Ceilings) for row in found)
 
     # ---------------------------------------------------------------- inside
 
@@ -272,26 +284,6 @@ class Store:
             text = self._connection.execute("SELECT plan FROM run WHERE number = ?", (number,)).fetchone()[0]
             self._cases[run_id] = {case.key: case for case in rows.from_json(text, Plan).cases}
         return self._cases[run_id]
-
-
-def _prepare_folder(path: Path, create_parents: bool) -> None:
-    folder = path.parent
-    if create_parents:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(
-                f"The folder {folder} for the database cannot be created: {error.strerror}.",
-                "Name a file elsewhere with --db, or save nothing with --no-save.",
-            ) from error
-    if not folder.is_dir():
-        raise StoreError(
-            f"The folder {folder} of the database does not exist.", "Create it, or name another file with --db."
-        )
-    if path.is_dir():
-        raise StoreError(
-            f"The database {path} is a folder.", "Name a file with --db, for example results.db inside it."
-        )
 
 
 @contextmanager
@@ -325,10 +317,10 @@ def _insert_case(
         _insert(connection, table, {"case_result_id": case_result_id, **row})
 
 
-def _insert_telemetry(connection: sqlite3.Connection, number: int, telemetry: Iterable[TelemetryRead]) -> None:
-    for event in telemetry:
+def _insert_beside(connection: sqlite3.Connection, number: int, events: Iterable[Event]) -> None:
+    for event in events:
         row = {"run_number": number, **rows.clock_columns(event), "event": rows.to_json(event)}
-        _insert(connection, "telemetry", row)
+        _insert(connection, "run_event", {**row, "name": type(event).__name__})
 
 
 def _number(connection: sqlite3.Connection, run_id: str) -> int:
@@ -375,6 +367,6 @@ def _details(connection: sqlite3.Connection, table: str, number: int) -> default
     return by_case
 
 
-def _telemetry_stream(connection: sqlite3.Connection, number: int) -> list[Event]:
-    found = connection.execute("SELECT event FROM telemetry WHERE run_number = ? ORDER BY rowid", (number,))
-    return [rows.from_json(row["event"], TelemetryRead) for row in found]
+def _stream_beside(connection: sqlite3.Connection, number: int) -> list[Event]:
+    found = connection.execute("SELECT name, event FROM run_event WHERE run_number = ? ORDER BY rowid", (number,))
+    return [rows.from_json(row["event"], EVENTS[row["name"]]) for row in found]

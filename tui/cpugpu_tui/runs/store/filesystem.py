@@ -1,4 +1,4 @@
-"""Which journal a file system can bear.
+"""Where a database may lie, and which journal a file system can bear.
 
 WAL keeps an index in memory that is shared between processes of one host; on a network file system two hosts
 would each have their own, and homes on clusters are network file systems.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+
+from cpugpu_tui.errors import StoreError
 
 _NETWORK = re.compile(r"nfs\d?|cifs|smb\d|smbfs|lustre|gpfs|beegfs.*|ceph|afs|9p|fuse\.(sshfs|ceph.*|glusterfs|gvfs.*)")
 
@@ -40,3 +42,28 @@ def mounts() -> str:
 def _unescaped(text: str) -> str:
     """Undo the kernel's octal escapes of blanks in paths."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def prepare_folder(path: Path, create_parents: bool) -> None:
+    """Make sure that a database file can lie at `path`.
+
+    Raises:
+        StoreError: the folder is missing (and `create_parents` is off) or cannot be created, or `path` is a folder.
+    """
+    folder = path.parent
+    if create_parents:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"The folder {folder} for the database cannot be created: {error.strerror}.",
+                "Name a file elsewhere with --db, or save nothing with --no-save.",
+            ) from error
+    if not folder.is_dir():
+        raise StoreError(
+            f"The folder {folder} of the database does not exist.", "Create it, or name another file with --db."
+        )
+    if path.is_dir():
+        raise StoreError(
+            f"The database {path} is a folder.", "Name a file with --db, for example results.db inside it."
+        )

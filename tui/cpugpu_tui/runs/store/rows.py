@@ -17,6 +17,7 @@ from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
     CaseStarted,
+    Ceilings,
     Check,
     Event,
     HalfRoundTimed,
@@ -89,6 +90,9 @@ def result_row(events: Sequence[Event]) -> dict[str, Any]:
     return {
         "case_key": ended.case,
         **outcome,
+        "flops": started.flops if started else 0.0,
+        "bytes_moved": started.bytes_moved if started else 0.0,
+        "operations": started.operations if started else 0,
         "started_seq": started.seq if started else None,
         "started_wall_ns": started.wall_ns if started else None,
         "started_mono_ns": started.mono_ns if started else None,
@@ -121,6 +125,12 @@ def _columns(event: Event, leave_out: tuple[str, ...]) -> dict[str, Any]:
     return {name: value for name, value in vars(event).items() if name not in leave_out}
 
 
+def ceilings_row(found: Ceilings) -> tuple[object, ...]:
+    """Return the row of `ceilings`."""
+    identity = found.uuid or f"{found.device} {found.label} t{found.threads}"
+    return found.hostname, found.torch, identity, found.simulated, found.measured_wall_ns, to_json(found)
+
+
 # ------------------------------------------------------------------ rows to events
 
 
@@ -133,8 +143,13 @@ def case_events(
     for position, rows in groupby(measurements, key=lambda row: int(row["position"])):
         details.append((position, _half_round(case, list(rows))))
     details.sort(key=lambda detail: detail[0])
-    started = [] if result["started_seq"] is None else [CaseStarted(case=case, **_clocks(result, "started_"))]
+    started = [] if result["started_seq"] is None else [_started(case, result)]
     return [*started, *(event for _, event in details), _outcome(result)]
+
+
+def _started(case: str, result: sqlite3.Row) -> CaseStarted:
+    facts = {name: result[name] for name in ("flops", "bytes_moved", "operations")}
+    return CaseStarted(case=case, **facts, **_clocks(result, "started_"))
 
 
 def _outcome(result: sqlite3.Row) -> Event:
@@ -153,12 +168,12 @@ def _outcome(result: sqlite3.Row) -> Event:
 
 
 def _calibrated(case: str, row: sqlite3.Row) -> Calibrated:
-    names = ("device", "estimate_ns", "calls_per_block", "blocks", "rounds", "threads")
+    names = ("device", "estimate_ns", "calls_per_block", "blocks", "rounds", "threads", "max_rounds")
     return Calibrated(case=case, stable=bool(row["stable"]), **{name: row[name] for name in names}, **_clocks(row))
 
 
 def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> HalfRoundTimed:
-    names = ("device", "round_index", "calls_per_block")
+    names = ("device", "round_index", "calls_per_block", "sm_clock_mhz")
     times = ("started_wall_ns", "ended_wall_ns", "started_mono_ns", "ended_mono_ns")
     return HalfRoundTimed(
         case=case,

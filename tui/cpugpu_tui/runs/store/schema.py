@@ -84,7 +84,27 @@ _VERSION_1 = (
     "CREATE INDEX telemetry_of ON telemetry (run_number)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1,)
+_VERSION_2 = (
+    "ALTER TABLE case_result ADD COLUMN flops REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE case_result ADD COLUMN bytes_moved REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE case_result ADD COLUMN operations INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE calibration ADD COLUMN max_rounds INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE measurement ADD COLUMN sm_clock_mhz REAL",
+    # Events beside the cases: TelemetryRead was the first; EpochFinished and KernelsProfiled came with version 2.
+    "ALTER TABLE telemetry RENAME TO run_event",
+    "ALTER TABLE run_event ADD COLUMN name TEXT NOT NULL DEFAULT 'TelemetryRead'",
+    """CREATE TABLE ceilings (                      -- the last calibration of each device under each torch build
+        hostname TEXT NOT NULL,
+        torch TEXT NOT NULL,
+        identity TEXT NOT NULL,                   -- UUID of a GPU; threads and label of a CPU
+        simulated INTEGER NOT NULL,
+        measured_wall_ns INTEGER NOT NULL,
+        ceilings TEXT NOT NULL,                   -- JSON
+        PRIMARY KEY (hostname, torch, identity, simulated)
+    )""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
 """Statements that lead from `user_version` k to k + 1, at index k. A released entry is never edited."""
 
 

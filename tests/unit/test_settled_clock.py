@@ -1,0 +1,90 @@
+"""Before a GPU's half-round its clock stands still, or the half-round says that it did not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cpugpu_tui.bench.timers import Readiness
+from cpugpu_tui.bench.timers import clock as clock_module
+from cpugpu_tui.bench.timers.clock import WAIT_S, SettledClock
+
+
+class FakeProbe:
+    """A GPU whose clock reads these values in turn, the last for ever."""
+
+    def __init__(self, *mhz: float | None, throttle: tuple[str, ...] = (), processes: int = 1) -> None:
+        self.mhz = list(mhz)
+        self.read = 0
+        self.words = throttle
+        self.company = processes
+
+    def sm_clock_mhz(self) -> float | None:
+        self.read += 1
+        return self.mhz.pop(0) if len(self.mhz) > 1 else self.mhz[0]
+
+    def throttle(self) -> tuple[str, ...]:
+        return self.words
+
+    def processes(self) -> int:
+        return self.company
+
+
+def settle(probe: FakeProbe, monkeypatch: pytest.MonkeyPatch) -> tuple[Readiness, float]:
+    spent = [0.0]
+    monkeypatch.setattr(clock_module.time, "monotonic", lambda: 50.0 + spent[0])
+
+    def work() -> Any:
+        spent[0] += 0.004
+
+    return SettledClock(probe).settle(work), spent[0]
+
+
+def test_a_clock_that_stands_still_costs_three_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = FakeProbe(1980.0)
+    readiness, spent_s = settle(probe, monkeypatch)
+    assert readiness == Readiness(1980.0, ())
+    assert probe.read == 3
+    assert spent_s < 0.1
+
+
+def test_once_settled_a_half_round_costs_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = FakeProbe(1980.0)
+    clock = SettledClock(probe)
+    monkeypatch.setattr(clock_module.time, "monotonic", iter(k / 100 for k in range(1000)).__next__)
+    clock.settle(lambda: None)
+    before = probe.read
+    assert clock.settle(lambda: None) == Readiness(1980.0, ())
+    assert probe.read == before + 1
+
+
+def test_after_a_power_capped_neighbour_it_waits_until_the_clock_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    readiness, spent_s = settle(FakeProbe(1575.0, 1620.0, 1750.0, 1900.0, 1980.0), monkeypatch)
+    assert readiness == Readiness(1980.0, ())
+    assert 0.08 < spent_s < WAIT_S
+
+
+def test_a_clock_that_never_settles_is_marked_and_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    readiness, spent_s = settle(FakeProbe(*[1500.0, 1980.0] * 500), monkeypatch)
+    assert readiness.marks == ("clock-unsettled",)
+    assert WAIT_S <= spent_s < WAIT_S + 0.1
+
+
+def test_a_clock_that_cannot_be_read_is_no_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert settle(FakeProbe(None), monkeypatch)[0] == Readiness()
+
+
+@pytest.mark.parametrize(
+    ("words", "processes", "marks"),
+    [
+        (("power-capped",), 1, ("power-capped",)),
+        (("thermal", "hw-thermal"), 1, ("throttled",)),
+        (("idle", "app-clocks"), 1, ()),
+        ((), 2, ("shared-gpu",)),
+    ],
+)
+def test_what_the_driver_says_becomes_marks(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], processes: int, marks: tuple[str, ...]
+) -> None:
+    assert settle(FakeProbe(1980.0, throttle=words, processes=processes), monkeypatch)[0].marks == marks

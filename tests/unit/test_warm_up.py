@@ -1,0 +1,97 @@
+"""How long to warm up, how many calls, blocks and rounds fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cpugpu_tui.bench.control import Control
+from cpugpu_tui.bench.warm_up import BLOCK_NS, FIRST_WARMUP_NS, block_calls, sizing, warm_up
+from cpugpu_tui.model import Plan
+
+PLAN = Plan("test", ())
+
+
+# ------------------------------------------------------------------ sizes of blocks and rounds
+
+
+@given(st.floats(1e-3, 1e12))
+def test_a_block_lasts_two_milliseconds_or_one_call(estimate_ns: float) -> None:
+    calls = block_calls(estimate_ns)
+    assert calls >= 1
+    assert calls == 1 or BLOCK_NS <= calls * max(estimate_ns, 1.0) <= BLOCK_NS + estimate_ns
+
+
+@given(st.floats(0.1, 1e12), st.integers(1, 1000), st.integers(1, 20), st.floats(0.01, 100))
+def test_rounds_fit_the_budget_unless_a_call_alone_does_not(
+    estimate_ns: float, rounds: int, blocks: int, budget_s: float
+) -> None:
+    calls, got_blocks, got_rounds = sizing(estimate_ns, replace(PLAN, rounds=rounds, blocks=blocks, budget_s=budget_s))
+    assert 1 <= got_blocks <= blocks
+    assert 1 <= got_rounds <= rounds
+    if (calls, got_blocks, got_rounds) != (1, 1, 1):
+        assert calls * got_blocks * got_rounds * estimate_ns <= budget_s * 1e9 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("estimate_ns", "wanted"),
+    [(20e3, (100, 5, 8)), (5e6, (1, 5, 8)), (200e6, (1, 3, 8)), (1e9, (1, 1, 5)), (4.9e9, (1, 1, 1)), (9e9, (1, 1, 1))],
+)
+def test_eight_rounds_of_five_blocks_where_there_is_time(estimate_ns: float, wanted: tuple[int, int, int]) -> None:
+    assert sizing(estimate_ns, PLAN) == wanted
+
+
+# ------------------------------------------------------------------ warm-up
+
+
+def blocks_of(times_ns: Any) -> Callable[[int], float]:
+    """Blocks that take these times per call, the last one for ever."""
+    left = list(times_ns)
+
+    def block(calls: int) -> float:
+        del calls
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return block
+
+
+def test_warm_up_goes_on_until_two_windows_agree() -> None:
+    cold = [50e6, 40e6, 30e6, 20e6, 15e6] + [12e6] * 5 + [11e6] * 5
+    assert warm_up(blocks_of([*cold, 10e6]), 5, 250e6, 3e9, Control()) == (10e6, True)
+
+
+def test_warm_up_lasts_its_least_time_also_when_all_is_steady() -> None:
+    spent: list[float] = []
+
+    def counted(calls: int) -> float:
+        spent.append(1e6 * calls)
+        return 1e6
+
+    assert warm_up(counted, 5, FIRST_WARMUP_NS, 3e9, Control()) == (1e6, True)
+    assert FIRST_WARMUP_NS <= sum(spent) <= FIRST_WARMUP_NS + 2 * 5 * BLOCK_NS
+
+
+def test_a_restless_device_is_flagged_at_the_cap() -> None:
+    restless = [10e6 * (1.5 if k // 5 % 2 else 1.0) for k in range(10_000)]
+    estimate_ns, stable = warm_up(blocks_of(restless), 5, 250e6, 1e9, Control())
+    assert not stable
+    assert 10e6 <= estimate_ns <= 15e6
+
+
+def test_a_suspension_during_warm_up_leaves_no_trace_in_the_estimate() -> None:
+    control = Control()
+    honest = blocks_of([10e6] * 40)
+    calls = iter([True, *[False] * 100])
+
+    def suspended_once(count: int) -> float:
+        if next(calls):
+            control.was_suspended = True
+            return 6e9
+        return honest(count)
+
+    assert warm_up(suspended_once, 5, 250e6, 3e9, control) == (10e6, True)

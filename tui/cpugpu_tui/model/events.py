@@ -1,0 +1,237 @@
+"""What happened: the only kind of stream there is. One JSON object a line on the wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cpugpu_tui.model.machine import Ceilings, Device, GpuTelemetry, Reading
+from cpugpu_tui.model.plans import Plan, WorkloadInfo
+
+
+@dataclass(frozen=True)
+class Check:
+    """Outcome of comparing the devices' results."""
+
+    against: str
+    """What the results were compared with: `float64 on the CPU` or a device name."""
+    error: float
+    """Largest error relative to the workload's own scale."""
+    tolerance: float
+    """What was allowed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happened in a run. Both clocks are read when it is emitted."""
+
+    seq: int = 0
+    """Position in the run's stream, from 1."""
+    wall_ns: int = 0
+    """CLOCK_REALTIME."""
+    mono_ns: int = 0
+    """CLOCK_MONOTONIC of the machine that emitted it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hello(Event):
+    """The agent is ready to take a plan."""
+
+    protocol: int
+    environment: dict[str, Any] = field(default_factory=dict)
+    """Facts that ride with every result: interpreter, torch, processor, threads, limits."""
+    catalogue: tuple[WorkloadInfo, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevicesFound(Event):
+    """The devices of this run, in the order in which they are timed first."""
+
+    devices: tuple[Device, ...]
+    no_gpu: str | None = None
+    """One sentence of cause and remedy when a GPU was wanted and none can be used."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStarted(Event):
+    """The first event of a run's stream; emitted by the controller."""
+
+    run_id: str
+    """Unique, sortable by time; any unique prefix names the run."""
+    series_id: str
+    """Runs of the same plan taken together (`5r`, `--repeat 5`) share it."""
+    plan: Plan
+    environment: dict[str, Any]
+    """The agent's facts, see `Hello`, and the controller's: argv, worker mode, version."""
+    number: int | None = None
+    """Short number in the database; None when the run is not saved."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseStarted(Event):
+    """A case becomes active; what was known of it before (from a dead agent) is void."""
+
+    case: str
+    """`Case.key`, as in all events."""
+    flops: float = 0.0
+    """Floating-point operations of one call; 0 where the count has no meaning."""
+    bytes_moved: float = 0.0
+    """Least memory traffic of one call, bytes read plus bytes written."""
+    operations: int = 0
+    """Calls' worth of work between the publication's two clock readings; 0 where nobody published this."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibrated(Event):
+    """Warm-up is over on this device; how the rounds will look."""
+
+    case: str
+    device: str
+    estimate_ns: float
+    """Time of one call, as far as warm-up could tell."""
+    calls_per_block: int
+    blocks: int
+    rounds: int
+    """Least half-rounds of this device; 1 with 1 block of 1 call means timed once."""
+    threads: int
+    """CPU threads in force."""
+    stable: bool = True
+    """Whether warm-up reached its 1 % criterion before its cap."""
+    max_rounds: int = 0
+    """Most half-rounds; in between the interval decides. 0 stands for `rounds`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HalfRoundTimed(Event):
+    """Raw samples of one device in one round."""
+
+    case: str
+    device: str
+    round_index: int
+    """From 1; 0 holds what is taken once before the rounds (`as_written`, `cold_start`)."""
+    calls_per_block: int
+    samples: dict[str, tuple[float, ...]]
+    """Metric → ns per call, one number per block (or per call, for `device`)."""
+    started_wall_ns: int = 0
+    ended_wall_ns: int = 0
+    started_mono_ns: int = 0
+    ended_mono_ns: int = 0
+    marks: tuple[str, ...] = ()
+    """What was odd: `starved`, `launch-bound`, `clock-unsettled`, `page-faults`, … Never a deletion."""
+    sm_clock_mhz: float | None = None
+    """The GPU's SM clock when the half-round began; None on a CPU and where it cannot be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap(Event):
+    """Nothing is timed for this long from now on: a user interface paints now and only now."""
+
+    duration_ms: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progressed(Event):
+    """What the agent is about to do; names the culprit if it dies doing it."""
+
+    case: str
+    device: str
+    phase: str
+    """`inputs`, `as written`, `first call`, `check`, `warm-up`, `round`, `kernels`, `calibration`, `gap`."""
+    round_index: int = 0
+    estimate_s: float | None = None
+    """Expected length of this step, None if unknown."""
+    elapsed_s: float | None = None
+    """How long this step has lasted; only in long ones, which say so once a second."""
+    note: str = ""
+    """What the step says about itself, for example `epoch 3 of 10, loss 0.21`."""
+    seconds_left: float | None = None
+    """The agent's estimate for the rest of its plan, None if unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochFinished(Event):
+    """A training inside `as_written` has seen all its images once more."""
+
+    case: str
+    device: str
+    epoch: int
+    """From 1."""
+    epochs: int
+    loss: float
+    """Mean over the epoch's batches."""
+    accuracy: float | None
+    """Share of the test images that were recognised; None if it was not evaluated."""
+    elapsed_ns: float
+    """Time of this epoch's steps."""
+    steps: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelsProfiled(Event):
+    """One call of a finished case was profiled; comes after all cases, because the profiler slows launches."""
+
+    case: str
+    device: str
+    count: int
+    """Kernels, copies and fills that the GPU ran."""
+    elapsed_ns: float
+    """Sum of their times."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CeilingsMeasured(Event):
+    """One device has been calibrated."""
+
+    ceilings: Ceilings
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseFinished(Event):
+    """A case is complete; its half-rounds came before."""
+
+    case: str
+    check: Check | None = None
+    """None when the results were not compared (see METHOD.md, step 2)."""
+
+
+FAILURES = ("oom", "unsupported", "mismatch", "error", "timeout", "crashed", "skipped")
+"""Kinds of `CaseFailed`; `skipped` is no failure (time ran out, or the person stopped)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseFailed(Event):
+    """A case has no result, or none that may be shown."""
+
+    case: str
+    kind: str
+    """One of `FAILURES`."""
+    message: str
+    remedy: str = ""
+    device: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TelemetryRead(Event):
+    """One sweep over all GPUs and the host."""
+
+    gpus: tuple[GpuTelemetry, ...] = ()
+    host: dict[str, Reading] = field(default_factory=dict)
+    """`cpu_pct`, `cpu_freq_mhz`, `memory_used_bytes`, `memory_total_bytes`, `load_1min`, `cpu_quota_cores`."""
+    problem: str | None = None
+    """Why there is no GPU telemetry, or that the driver has stopped answering: cause and remedy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFinished(Event):
+    """The last event of a stream."""
+
+    status: str
+    """`done`, `stopped` or `failed`."""
+    message: str = ""
+    remedy: str = ""
+    exit_code: int = 0
+    """What a headless run exits with."""
+
+
+EVENTS: dict[str, type[Event]] = {cls.__name__: cls for cls in Event.__subclasses__()}
+"""Every event by the name it has on the wire."""

@@ -1,0 +1,139 @@
+"""What is run: cases, plans, and the names of what can be measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cpugpu_tui.model.machine import Ceilings
+from cpugpu_tui.model.simulation import Simulation
+
+PROTOCOL = 1
+"""Version of the agent's line protocol; agent and controller must agree exactly."""
+
+MAX_SIZE = 10**12
+"""Largest size a case may name; beyond it nothing fits anywhere and arithmetic gets silly."""
+
+LATENCY = "latency"
+"""What a caller waits for one call: mean of a block, ns per call."""
+SINGLE = "latency_single"
+"""Comes with `latency`: calls timed one by one, for percentiles."""
+DEVICE = "device"
+"""What the hardware needs for one call, caches cold unless the plan says warm, ns."""
+THROUGHPUT = "throughput"
+"""Many calls queued, one wait at the end, ns per call."""
+END_TO_END = "end_to_end"
+"""Data starts and ends on the host; samples carry the names of the two ways:"""
+PAGEABLE, PINNED = "end_to_end_pageable", "end_to_end_pinned"
+KERNELS = "kernels"
+"""Summed time of the kernels of one profiled call, ns; comes with their number:"""
+KERNEL_COUNT = "kernel_count"
+COLD_START = "cold_start"
+"""The first call of the process, ns."""
+AS_WRITTEN = "as_written"
+"""What the publication's clock prints (which may be a total), ns; comes with:"""
+SYNCED = "as_written_synced"
+"""the same calls, the same scope, but the clock waited for the device;"""
+USER, SYSTEM = "as_written_user", "as_written_system"
+"""CPU seconds of the process in that scope, where the publication prints them;"""
+MOVING = "as_written_moving"
+"""a second clock round moving alone, where the publication has one."""
+
+METRICS = (LATENCY, DEVICE, THROUGHPUT, END_TO_END, KERNELS, AS_WRITTEN, COLD_START)
+"""What a plan can ask for (METHOD.md, "What is reported per case and device")."""
+
+DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16")
+"""Element types a case may name, as torch spells them; `tf32` is float32 with TF32 products on a GPU."""
+
+ITEMSIZE_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}
+"""Bytes of one element of each dtype."""
+
+
+def torch_dtype(dtype: str) -> str:
+    """Return torch's name of a case's dtype."""
+    return "float32" if dtype == "tf32" else dtype
+
+
+SCALES = ("full", "small")
+"""`full` is what the publication ran; `small` finishes in seconds on two cores and says what it scaled."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table. It names no device, because a row compares devices."""
+
+    workload: str
+    """Name in the workload registry, for example `matmul`."""
+    size: int
+    """Position on the workload's own axis (n of an n×n matrix, elements of a vector)."""
+    dtype: str = "float32"
+    """One of `DTYPES`."""
+    threads: int = 0
+    """CPU threads; 0 stands for every physical core that the agent may use."""
+    variant: str = "default"
+    """Way of doing the same thing, named by the workload."""
+
+    @property
+    def key(self) -> str:
+        """Short text that identifies the case within a run and across runs."""
+        threads = str(self.threads) if self.threads else "all"
+        return f"{self.workload}/{self.variant}/{self.size}/{self.dtype}/t{threads}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All an agent needs to know to run and stop. One plan per agent process."""
+
+    name: str
+    """Preset or workload the person asked for; shown in history."""
+    cases: tuple[Case, ...]
+    """In the order in which they start."""
+    devices: tuple[str, ...] = ("auto",)
+    """`auto` (CPU, and the first GPU if there is one), `cpu`, `cuda` (first GPU), `cuda:N`."""
+    metrics: tuple[str, ...] = METRICS
+    """Subset of `METRICS` to take; `latency` always is."""
+    rounds: int = 8
+    """Least rounds per case; each round is one half per device."""
+    max_rounds: int = 40
+    """Most rounds per case: in between the interval decides (METHOD.md, step 7)."""
+    blocks: int = 5
+    """Blocks of calls in a half-round."""
+    window: int = 4
+    """How many cases are active at once, so that a case's rounds are spread in time."""
+    budget_s: float = 5.0
+    """Time for one device and case; a call longer than this is timed once."""
+    max_seconds: float | None = None
+    """Time for the whole run; cases not reached are skipped."""
+    cache: str = "cold"
+    """`cold` or `warm`: state of the caches for the `device` metric."""
+    seed: int = 1
+    """Seed of the inputs."""
+    gaps: bool = False
+    """Leave 50 ms between half-rounds once in `gap_every_s`, announced, for a user interface to paint."""
+    gap_every_s: float = 0.9
+    """A gap is due after this long: with half-rounds of 0.1 s there is one at least once a second."""
+    flush_denormals: bool = True
+    """Treat denormals as zero on the CPU, as GPUs' fast paths do."""
+    scale: str = "full"
+    """One of `SCALES`."""
+    mnist: str | None = None
+    """Folder of the person's own idx files; None draws digits."""
+    ceilings: tuple[Ceilings, ...] = ()
+    """What these devices reached in their calibration, as far as the controller knows."""
+    calibrate: bool = False
+    """Measure the ceilings of the devices before the cases; a calibration alone has no cases."""
+    simulation: Simulation | None = None
+    """The simulated machine to run on instead of this one; results carry a mark."""
+
+
+@dataclass(frozen=True)
+class WorkloadInfo:
+    """What the catalogue says about a workload, without code."""
+
+    name: str
+    axis: str
+    """What a size means, for example `n of n×n`."""
+    variants: tuple[str, ...]
+    sizes: tuple[int, ...]
+    """Default sizes."""
+    summary: str
+    """One line for a list."""
