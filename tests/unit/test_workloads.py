@@ -24,7 +24,7 @@ def inputs(name: str, n: int, seed: int = 1, dtype: torch.dtype = torch.float32)
 
 
 def test_the_catalogue_lists_them() -> None:
-    assert [info.name for info in catalogue()][: len(NAMES)] == NAMES
+    assert {"matmul", "vector-dot", "elementwise", "jacobian", "mnist-mlp", "transfer"} <= {i.name for i in catalogue()}
     for info in catalogue():
         assert info.summary
         assert info.axis

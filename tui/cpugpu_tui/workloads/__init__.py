@@ -8,6 +8,7 @@ from cpugpu_tui.workloads import (  # noqa: F401 - importing registers
     elementwise,
     jacobian,
     matmul,
+    mnist,
     transfer,
     vector_dot,
 )

@@ -17,7 +17,7 @@ REPORT_EVERY = 10
 """Iterations between two reports: each costs 0.3 µs of a launch's 10."""
 
 TRAFFIC = {"fresh": 6, "out": 4, "add": 3, "add-out": 3}
-"""Tensors read and written: `fresh` is two operations of two reads and a write, `out` one of three reads and a write."""
+"""Tensors read and written: `fresh` is two operations of two reads and a write each, `out` one of three and one."""
 
 TENSORS = {"fresh": 5, "out": 4, "add": 4, "add-out": 4}
 """Tensors alive at most: three inputs, the result, and what `fresh` multiplies into."""

@@ -42,7 +42,7 @@ class Jacobian(Workload):
     )
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        """Return x [n, 1], uniform, then weight and bias of each layer, uniform in ±1/√(inputs) as torch.nn has them."""
+        """Return x [n, 1], uniform, then weight and bias of each layer, uniform in ±1/√in as torch.nn has them."""
         import torch
 
         tensors = [torch.rand(n, 1, generator=generator, dtype=dtype)]

@@ -47,6 +47,9 @@ def tens(low: int, high: int) -> tuple[int, ...]:
     return tuple(10**k for k in range(low, high + 1))
 
 
+TRANSFERS = tuple(sorted([*(4 * 4**k for k in range(15)), 400, 400_000_000]))
+"""4 B … 1 GiB in steps of 4, and P4's two tensors: 10×10 and 100×1000×1000 floats."""
+
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
@@ -100,7 +103,7 @@ PRESETS: dict[str, Preset] = {
             (
                 Part(
                     "transfer",
-                    tuple(4 * 4**k for k in range(15)),
+                    TRANSFERS,
                     ("h2d-pageable", "h2d-pinned", "d2h-pageable", "d2h-pinned", "d2d"),
                 ),
                 Part("transfer-model", (1,), ("h2d", "d2h")),

@@ -1,0 +1,240 @@
+"""Digits: drawn or a person's own with every check; training means something and is the same wherever data lies."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_experiments import Told
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.workloads import Setting, Workload, find
+from cpugpu_tui.workloads.mnist import data, digits, idx
+from cpugpu_tui.workloads.mnist.mlp import first_weights
+from cpugpu_tui.workloads.mnist.network import Network, evaluate, fit
+
+
+def drawn(count: int, seed: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+    return digits.draw(count, torch.Generator().manual_seed(seed))
+
+
+# ------------------------------------------------------------------ drawn digits
+
+
+def test_one_seed_gives_the_same_bytes_on_one_thread_and_on_two() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = drawn(6000)
+        torch.set_num_threads(2)
+        two = drawn(6000)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(one[0], two[0])
+    assert torch.equal(one[1], two[1])
+    assert not torch.equal(one[0], drawn(6000, seed=6)[0])
+
+
+def test_all_ten_digits_come_and_no_two_images_are_alike() -> None:
+    images, labels = drawn(2000)
+    assert images.shape == (2000, 28, 28)
+    assert images.dtype == torch.uint8
+    assert labels.bincount().min() > 100
+    assert len({image.sum().item() for image in images}) > 1000
+
+
+# ------------------------------------------------------------------ training
+
+
+def network(seed: int, widths: tuple[int, ...] = (784, 128, 10)) -> Network:
+    return Network(first_weights(widths, torch.float32, torch.Generator().manual_seed(seed)), "cpu")
+
+
+@pytest.fixture(scope="module")
+def small() -> data.Digits:
+    return data.load(Setting("small"))
+
+
+def test_training_learns(small: data.Digits) -> None:
+    trained, epochs = network(1), []
+    untrained = evaluate(trained, small, 100)
+    torch.manual_seed(1)
+    fit(trained, small, 8, 32, lambda *told: None, lambda *facts: epochs.append(facts))
+    loss, accuracy = evaluate(trained, small, 100)
+    assert untrained[1] < 0.3
+    assert accuracy > 0.5
+    assert loss < untrained[0]
+    assert [epoch for epoch, _, _ in epochs] == list(range(1, 9))
+    assert epochs[-1][1] < epochs[0][1]
+    assert {steps for _, _, steps in epochs} == {63}
+
+
+def test_nets_trained_from_other_seeds_agree_in_loss_and_accuracy(small: data.Digits) -> None:
+    """Dropout draws differ between devices: whole trainings are compared with this tolerance."""
+    found = []
+    for seed in (1, 2, 3):
+        trained = network(1)
+        torch.manual_seed(seed)
+        fit(trained, small, 5, 32, lambda *told: None, lambda *facts: None)
+        found.append(evaluate(trained, small, 100))
+    losses, accuracies = zip(*found, strict=True)
+    assert max(losses) - min(losses) < 0.15
+    assert max(accuracies) - min(accuracies) < 0.05
+
+
+def test_evaluation_drops_nothing_out_and_changes_nothing(small: data.Digits) -> None:
+    trained = network(1)
+    before = trained.flat()
+    assert evaluate(trained, small, 100) == evaluate(trained, small, 100)
+    assert torch.equal(before, trained.flat())
+
+
+def test_a_restart_puts_weights_and_optimiser_back(small: data.Digits) -> None:
+    trained = network(1)
+    before = trained.flat()
+    images, labels = small.train_images[:32], small.train_labels[:32]
+    trained.learn(images, labels, dropout=False)
+    once = trained.flat()
+    for _ in range(3):
+        trained.learn(images, labels, dropout=False)
+    trained.restart()
+    assert torch.equal(before, trained.flat())
+    trained.learn(images, labels, dropout=False)
+    assert torch.equal(once, trained.flat()), "Adam's moments and step count begin anew"
+
+
+def test_publication_5_builds_trains_and_evaluates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Workload, "setting", Setting("small"))
+    item, told = find("mnist-mlp"), Told()
+    item.prepare_written("pageable", 32, "cpu")
+    assert item.written("pageable", 32, torch.float32, "cpu", told) == {}
+    assert told.parts[-1][:2] == (63, 63)
+    assert "loss" in told.parts[-1][2]
+    assert "accuracy" in told.parts[-1][2]
+    ((epoch, epochs, loss, accuracy, elapsed_ns, steps),) = told.epochs
+    assert (epoch, epochs, steps) == (1, 1, 63)
+    assert 0 < loss < 3
+    assert 0.1 < accuracy < 1
+    assert elapsed_ns > 0
+    assert item.written_operations(32) == 63
+    assert item.as_written is not None
+    assert item.as_written.covers("pageable", 32, "full")
+    assert find("mnist-mlp-width").as_written is None
+
+
+def test_full_scale_is_the_publications(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Workload, "setting", Setting("full"))
+    assert find("mnist-mlp").written_operations(32) == 10 * 1875
+    assert data.COUNTS["full"] == (60_000, 10_000)
+    assert find("mnist-mlp-wide").flops(1) == 2 * (3 * (784_000 + 1_000_000 + 10_000) - 784_000)
+
+
+def test_a_network_that_learns_wrong_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Workload, "setting", Setting("small"))
+    item = find("mnist-mlp")
+    inputs = item.inputs(32, torch.float32, torch.Generator().manual_seed(1))
+    reference = item.reference("eager", tuple(t.double() if t.is_floating_point() else t for t in inputs))
+    monkeypatch.setattr("cpugpu_tui.workloads.mnist.network.LEARNING_RATE", 2e-3)
+    wrong = item.checked("eager", item.place("eager", inputs, "cpu"))
+    assert float((wrong.double() - reference).norm() / reference.norm()) > item.tolerance("float32")
+
+
+# ------------------------------------------------------------------ a person's own files
+
+Spoil = Callable[[Path], None]
+
+
+def write_idx(folder: Path, count: int = 20, suffix: str = "", **more: Any) -> Path:
+    """Write the four files; return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in ("train", "t10k"):
+        images, labels = drawn(count)
+        pixels, names = bytes(images.flatten().tolist()), bytes(labels.tolist())
+        for name, content in (
+            (f"{part}-images-idx3-ubyte", struct.pack(">4I", 0x803, count, 28, 28) + pixels),
+            (f"{part}-labels-idx1-ubyte", struct.pack(">2I", 0x801, count) + names),
+        ):
+            packed = gzip.compress(content) if suffix else content
+            (folder / (name + suffix)).write_bytes(packed)
+    return folder
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("place", ["", "MNIST/raw"])
+def test_a_persons_files_are_found_plain_or_packed(tmp_path: Path, suffix: str, place: str) -> None:
+    write_idx(tmp_path / place, suffix=suffix)
+    images, labels = idx.load(str(tmp_path), "train")
+    wanted = drawn(20)
+    assert torch.equal(images, wanted[0])
+    assert torch.equal(labels, wanted[1])
+    loaded = data.load(Setting("full", str(tmp_path)))
+    assert loaded.train_images.shape == (20, 784)
+    assert 0 <= float(loaded.train_images.min()) <= float(loaded.train_images.max()) <= 1
+
+
+IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
+
+
+def rewrite(name: str, change: Callable[[bytes], bytes]) -> Spoil:
+    return lambda folder: (folder / name).write_bytes(change((folder / name).read_bytes())) and None
+
+
+def bomb(folder: Path) -> None:
+    """A header of 20 images, then 200 MB of zeros that pack into 200 kB."""
+    (folder / IMAGES).unlink()
+    content = struct.pack(">4I", 0x803, 20, 28, 28) + bytes(200_000_000)
+    (folder / f"{IMAGES}.gz").write_bytes(gzip.compress(content, 1))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda folder: (folder / LABELS).unlink(), "There is no train-labels-idx1-ubyte (or"),
+        (rewrite(IMAGES, lambda b: b"\x89PNG" + b[4:]), "it begins with 89504e47, not 00000803"),
+        (rewrite(IMAGES, lambda b: b""), "it begins with nothing"),
+        (rewrite(LABELS, lambda b: b[:6]), "is cut off: it has 6 of 8 bytes"),
+        (rewrite(IMAGES, lambda b: b[:1000]), "is cut off: it has 1,000 of 15,696 bytes"),
+        (rewrite(IMAGES, lambda b: b + b"x"), "goes on after the 15,696 bytes"),
+        (rewrite(LABELS, lambda b: b[:-1] + b"\x0a"), "holds the label 10"),
+        (rewrite(LABELS, lambda b: struct.pack(">2I", 0x801, 19) + b[9:]), "20 images, train-labels-idx1-ubyte 19"),
+        (rewrite(IMAGES, lambda b: struct.pack(">4I", 0x803, 2**31, 28, 28)), "claims 2,147,483,648 entries"),
+        (rewrite(IMAGES, lambda b: struct.pack(">4I", 0x803, 20, 32, 32) + b[16:]), "images of 32×32"),
+        (lambda folder: (folder / IMAGES).chmod(0) or (folder / IMAGES).rename(folder / "x"), "There is no"),
+        (bomb, "goes on after the 15,696 bytes"),
+    ],
+)
+def test_a_file_that_is_not_what_it_should_be_is_refused_with_cause_and_remedy(
+    tmp_path: Path, spoil: Any, says: str
+) -> None:
+    spoil(write_idx(tmp_path))
+    with pytest.raises(UsageError) as caught:
+        idx.load(str(tmp_path), "train")
+    assert says in caught.value.message
+    assert caught.value.remedy
+
+
+def test_a_damaged_gzip_is_said(tmp_path: Path) -> None:
+    write_idx(tmp_path, suffix=".gz")
+    path = tmp_path / f"{IMAGES}.gz"
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(UsageError, match="is damaged"):
+        idx.load(str(tmp_path), "train")
+    path.write_bytes(b"not packed at all")
+    with pytest.raises(UsageError, match="is damaged"):
+        idx.load(str(tmp_path), "train")
+
+
+def test_a_bomb_is_never_unpacked(tmp_path: Path) -> None:
+    """What is read is bounded by the header, not by what the file would become."""
+    import resource
+
+    bomb(write_idx(tmp_path))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UsageError):
+        idx.load(str(tmp_path), "train")
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < 50_000_000

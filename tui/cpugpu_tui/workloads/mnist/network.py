@@ -1,0 +1,160 @@
+"""The network being trained: weights, optimiser, one step, a captured step, whole trainings, evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+    from cpugpu_tui.workloads.mnist.data import Digits
+
+DROPOUT = 0.2
+"""After each hidden layer, as P5 has it."""
+
+LEARNING_RATE = 1e-3
+"""Adam's default, in P5's framework and in torch."""
+
+CAPTURE_WARM_UPS = 3
+"""Steps on a side stream before a capture: libraries allocate their workspaces in the first ones."""
+
+
+class Network:
+    """A multilayer perceptron on one device with its optimiser and, if it was captured, its graph."""
+
+    def __init__(self, weights: Sequence[torch.Tensor], device: str, *, capturable: bool = False) -> None:
+        """Start from these host tensors: weight [out, in] and bias [out] of each layer in turn."""
+        import torch
+
+        self.device = device
+        self._start = [tensor.detach().to(device, copy=True) for tensor in weights]
+        self.parameters = [tensor.clone().requires_grad_() for tensor in self._start]
+        self._adam = torch.optim.Adam(self.parameters, lr=LEARNING_RATE, capturable=capturable)
+        self._replay: Callable[[], None] | None = None
+        self._loss: Any = None
+
+    def forward(self, images: torch.Tensor, *, dropout: bool) -> torch.Tensor:
+        """Return the logits [batch, 10] for images [batch, 784]."""
+        from torch.nn import functional
+
+        hidden, layers = images, list(zip(self.parameters[::2], self.parameters[1::2], strict=True))
+        for weight, bias in layers[:-1]:
+            hidden = functional.relu(functional.linear(hidden, weight, bias))
+            hidden = functional.dropout(hidden, DROPOUT, training=dropout)
+        return functional.linear(hidden, *layers[-1])
+
+    def learn(self, images: torch.Tensor, labels: torch.Tensor, *, dropout: bool = True) -> torch.Tensor:
+        """Take one training step on a batch on the device; return its loss without waiting for it."""
+        return self.learn_and_answer(images, labels, dropout=dropout)[0]
+
+    def learn_and_answer(
+        self, images: torch.Tensor, labels: torch.Tensor, *, dropout: bool = True
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Take one training step; return loss and logits."""
+        from torch.nn.functional import cross_entropy
+
+        self._adam.zero_grad(set_to_none=True)
+        logits = self.forward(images, dropout=dropout)
+        loss = cross_entropy(logits, labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._adam.step()
+        return loss.detach(), logits.detach()
+
+    def capture(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        """Record a step on this very batch as a CUDA graph; `replay` then takes it. On a CPU nothing is recorded."""
+        import torch
+
+        if self.device == "cpu":
+            return
+        cuda: Any = torch.cuda  # its streams are not annotated
+        side = cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(CAPTURE_WARM_UPS):
+                self.learn(images, labels)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._loss = self.learn(images, labels)
+        self._replay = graph.replay
+
+    def replay(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Take the captured step; the same step eagerly where nothing was captured."""
+        if self._replay is None:
+            return self.learn(images, labels)
+        self._replay()
+        loss: torch.Tensor = self._loss
+        return loss
+
+    def restart(self) -> None:
+        """Put weights and optimiser back to the start, in place: a graph holds their addresses."""
+        import torch
+
+        with torch.no_grad():
+            for parameter, start in zip(self.parameters, self._start, strict=True):
+                parameter.copy_(start)
+                for moment in self._adam.state.get(parameter, {}).values():
+                    moment.zero_()
+
+    def flat(self) -> torch.Tensor:
+        """Return all parameters as one vector."""
+        import torch
+
+        return torch.cat([parameter.detach().reshape(-1) for parameter in self.parameters])
+
+
+Tell = Callable[[int, int, str], None]
+"""(done steps, all steps, note)."""
+
+NOTE_EVERY = 100
+"""Steps between two readings of the running loss: each waits for the device."""
+
+
+def fit(
+    network: Network, data: Digits, epochs: int, batch: int, tell: Tell, epoch_over: Callable[[int, float, int], None]
+) -> None:
+    """Train on shuffled batches that start on the host, in the same order on every device.
+
+    `tell` hears of every step, `epoch_over(epoch, mean loss, steps)` of every epoch.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(1)
+    count = len(data.train_labels)
+    steps = -(-count // batch)
+    note = ""
+    for epoch in range(1, epochs + 1):
+        order = torch.randperm(count, generator=generator)
+        losses = torch.zeros((), device=network.device)
+        right = torch.zeros((), device=network.device)
+        for step, chosen in enumerate(torch.split(order, batch), 1):
+            images = data.train_images[chosen].to(network.device)
+            labels = data.train_labels[chosen].to(network.device)
+            loss, logits = network.learn_and_answer(images, labels)
+            losses += loss * len(chosen)
+            right += (logits.argmax(1) == labels).sum()
+            if step % NOTE_EVERY == 0 or step == steps:
+                seen = min(step * batch, count)
+                note = f", loss {losses.item() / seen:.3f}, accuracy {right.item() / seen:.1%}"
+            tell((epoch - 1) * steps + step, epochs * steps, f"epoch {epoch} of {epochs}{note}")
+        epoch_over(epoch, losses.item() / count, steps)
+
+
+def evaluate(network: Network, data: Digits, batch: int) -> tuple[float, float]:
+    """Return (mean loss, accuracy) on the test images, which start on the host."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    losses = torch.zeros((), device=network.device)
+    right = torch.zeros((), device=network.device)
+    with torch.no_grad():
+        for images, labels in zip(
+            torch.split(data.test_images, batch), torch.split(data.test_labels, batch), strict=True
+        ):
+            wanted = labels.to(network.device)
+            logits = network.forward(images.to(network.device), dropout=False)
+            losses += cross_entropy(logits, wanted, reduction="sum")
+            right += (logits.argmax(1) == wanted).sum()
+    count = len(data.test_labels)
+    return losses.item() / count, right.item() / count
