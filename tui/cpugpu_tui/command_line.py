@@ -20,14 +20,20 @@ app = typer.Typer(
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[PRESET|WORKLOAD]...", help="What to run; quick if empty.")]
 Sizes = Annotated[str | None, typer.Option("--size", help="16,32,64 or start:stop:step, like 1:10000:50.")]
-Dtype = Annotated[str | None, typer.Option(help="float64, float32, bfloat16 or float16.")]
+Dtype = Annotated[str | None, typer.Option(help="float64, float32, tf32, bfloat16 or float16.")]
 Threads = Annotated[str | None, typer.Option(help="CPU threads: all, a number, or several like 1,all.")]
 Variant = Annotated[str | None, typer.Option(help="Variant of the workload, see `list`.")]
 DeviceNames = Annotated[list[str] | None, typer.Option("--device", help="cpu, cuda or cuda:N; repeatable.")]
-Rounds = Annotated[int | None, typer.Option(help="Rounds per case (default 8).")]
+Rounds = Annotated[
+    int | None, typer.Option(help="Rounds per case, exactly (default 8 to 40, until the interval is narrow).")
+]
 Repeat = Annotated[int, typer.Option(help="Runs of one series.")]
 MaxSeconds = Annotated[float | None, typer.Option(help="Time for the whole run; cases not reached are skipped.")]
 CaseTimeout = Annotated[float | None, typer.Option(help="Seconds a case may go without an answer before it fails.")]
+Scale = Annotated[str, typer.Option(help="full, or small: seconds on two cores, and it says what it scaled.")]
+Mnist = Annotated[
+    Path | None, typer.Option(envvar="CPUGPU_MNIST", help="Folder of your own MNIST idx files (default: drawn digits).")
+]
 Cache = Annotated[str, typer.Option(help="cold or warm caches for the device metric.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 Database = Annotated[Path | None, typer.Option("--db", help="Database of the history (default: in the data folder).")]
@@ -80,6 +86,8 @@ def run(
     max_seconds: MaxSeconds = None,
     case_timeout: CaseTimeout = None,
     cache: Cache = "cold",
+    scale: Scale = "full",
+    mnist: Mnist = None,
     json: Json = False,
     database: Database = None,
     no_save: NoSave = False,
@@ -94,7 +102,8 @@ def run(
 
     request = PlanRequest(
         tuple(names or ["quick"]), size, dtype, threads, variant, tuple(device or ["auto"]), rounds,
-        max_seconds, case_timeout, repeat, cache, simulation=simulation(simulate),
+        max_seconds, case_timeout, repeat, cache, scale, str(mnist.absolute()) if mnist else None,
+        simulation(simulate),
     )  # fmt: skip
     options = RunOptions(check_worker(worker), python, database, not no_save)
     raise typer.Exit(run_headless(request, options, as_json=json))
@@ -115,6 +124,25 @@ def devices(json: Json = False, python: Python = None, simulate: Simulate = None
     from cpugpu_tui.cli.options import simulation
 
     print_devices(python, simulation(simulate), as_json=json)
+
+
+@app.command()
+def machine(
+    measure: Annotated[bool, typer.Option("--measure", help="Measure now: all cores and the GPU, about 20 s.")] = False,
+    device: DeviceNames = None,
+    json: Json = False,
+    database: Database = None,
+    no_save: NoSave = False,
+    python: Python = None,
+    simulate: Simulate = None,
+) -> None:
+    """Print the machine card: what CPU, GPU and the cable between them reach here, and what asking costs."""
+    from cpugpu_tui.cli.machine import print_machine
+    from cpugpu_tui.cli.options import RunOptions, simulation
+
+    options = RunOptions("process", python, database, not no_save)
+    devices = tuple(device or ["auto"])
+    raise typer.Exit(print_machine(options, devices, simulation(simulate), measure=measure, as_json=json))
 
 
 @app.command()

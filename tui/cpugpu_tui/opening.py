@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -23,7 +24,8 @@ def open_app(
     from cpugpu_tui.runs import paths
     from cpugpu_tui.runs.planning import PlanRequest
 
-    request = PlanRequest(simulation=simulation(simulate))
+    mnist = os.environ.get("CPUGPU_MNIST")
+    request = PlanRequest(mnist=os.path.abspath(mnist) if mnist else None, simulation=simulation(simulate))
     check_worker(worker)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         from cpugpu_tui.cli.run import run_headless

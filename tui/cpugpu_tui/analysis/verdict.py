@@ -69,14 +69,17 @@ NARROW_SHARE = 0.1
 def is_converged(round_ns: Sequence[Mapping[int, float]]) -> bool:
     """Whether more rounds would say nothing new; one mapping of round index → ns for each device, the CPU's first.
 
-    With one device the interval of its own ln(time) must be narrow; with several, each one's against the first.
+    With one device the interval of its own ln(time) must be within the margin of a tie, for it decides nothing;
+    with several, each one's against the first must be narrow.
     """
     first, *others = round_ns
     pairs = [[math.log(first[r] / other[r]) for r in first if other.get(r)] for other in others]
     for logs in pairs or [[math.log(value) for value in first.values() if value > 0]]:
         interval = mean_interval(logs)
-        share = NARROW_SHARE * abs(interval.mean) if interval is not None and others else 0.0
-        if interval is None or interval.half_width > max(NARROW, share):
+        if interval is None:
+            return False
+        enough = max(NARROW, NARROW_SHARE * abs(interval.mean)) if others else EQUIVALENCE
+        if interval.half_width > enough:
             return False
     return True
 

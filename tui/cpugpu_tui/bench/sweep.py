@@ -10,11 +10,8 @@ from cpugpu_tui.bench.emitter import Emit
 from cpugpu_tui.bench.forecast import Forecast
 from cpugpu_tui.bench.kernel_pass import profile_cases
 from cpugpu_tui.bench.point import Point
-from cpugpu_tui.bench.timers import CaseError, Machine, Stopped, Stopwatch, leave_gap
+from cpugpu_tui.bench.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
 from cpugpu_tui.model import KERNELS, Case, CaseFailed, Gap, Plan, Progressed
-
-GAP_MS = 50.0
-"""Length of a gap: a full repaint of a large terminal takes 30 ms."""
 
 CHECK_EVERY = 10
 """In sweeps of over 20 cases every tenth is checked, and the first and last (METHOD.md, step 2)."""

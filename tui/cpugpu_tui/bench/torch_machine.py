@@ -7,6 +7,9 @@ import re
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
+from cpugpu_tui.bench.gauges import Gauge
+from cpugpu_tui.bench.gauges.cpu import CpuGauge
+from cpugpu_tui.bench.gauges.cuda import CudaGauge
 from cpugpu_tui.bench.host_watch import HostWatch
 from cpugpu_tui.bench.timers import CaseError, Singles, Timer, Watch
 from cpugpu_tui.bench.timers.clock import SettledClock
@@ -62,6 +65,12 @@ class TorchMachine:
         timer = CudaTimer(device, cold=self._cold, fresh=device.name not in self._touched, clock=clock)
         timer.calibrate_spin()
         return timer
+
+    def gauge(self, device: str) -> Gauge:
+        """Return what a calibration asks of a device."""
+        found = next(d for d in self.devices if d.name == device)
+        self._touched.add(device)
+        return CpuGauge(found) if found.is_cpu else CudaGauge(found)
 
     def costs(self, case: Case) -> Costs:
         """Return what one call of a case needs."""

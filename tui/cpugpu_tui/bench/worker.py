@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from cpugpu_tui.bench.calibrate import calibrate
 from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.emitter import Emit
 from cpugpu_tui.bench.sweep import Sweep
@@ -29,7 +30,10 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) 
             machine = make_machine(plan, environment)
             emit(DevicesFound(devices=machine.devices, no_gpu=machine.no_gpu))
             emit.flush()
-            status = Sweep(plan, machine, emit, control).run()
+            if plan.calibrate:
+                for device in machine.devices:
+                    calibrate(machine.gauge(device.name), environment, emit, control, gaps=plan.gaps)
+            status = "stopped" if control.stopping else Sweep(plan, machine, emit, control).run()
     except CaseError:
         # Its row is out already; whoever started this process starts another for the cases that remain.
         emit.flush()

@@ -38,13 +38,19 @@ class Progress:
         self._stream.flush()
 
     def _text(self, state: RunState) -> str:
-        parts = [f"{state.settled}/{len(state.rows)}"]
         current = state.current
+        if not state.rows and current is not None:
+            return f"{current.phase} of {current.device}: {current.note}"
+        parts = [f"{state.settled}/{len(state.rows)}"]
         if current is not None and current.case in state.rows:
             case = state.rows[current.case].case
             parts.append(f"{case.workload} {case.size:,}")
             if current.device:
                 parts.append(f"{current.phase} on {current.device}")
+            if current.note:
+                parts.append(current.note)
+            if current.elapsed_s is not None and current.estimate_s is not None:
+                parts.append(f"{duration(current.elapsed_s)} of about {duration(current.estimate_s)}")
         if self._left_s is not None:
             parts.append(f"{duration(self._left_s - (time.monotonic() - self._heard_s))} left")
         return " · ".join(parts)

@@ -15,10 +15,12 @@ from rich.console import Console
 from rich.table import Table
 
 from cpugpu_tui.analysis.quantities import duration, percent, significant, time_text
+from cpugpu_tui.analysis.roofline import Limit
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import DEVICE, Plan, RunStarted, Simulation
+from cpugpu_tui.model import DEVICE, PAGEABLE, Plan, RunStarted, Simulation
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
+from cpugpu_tui.runs.insight import end_to_end, row_limit, written
+from cpugpu_tui.runs.planning import PlanRequest, build_plan, scale_text
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 
 if TYPE_CHECKING:
@@ -61,29 +63,51 @@ def run_table(state: RunState) -> Table:
     has_gpu = state.gpu is not None
     table.add_column("case" if several else "size", justify="left" if several else "right", overflow="fold")
     # `device`: the GPU's own time, launches hidden. `clock off`: by how much the publication's clock is wrong.
-    for name in ("CPU", "GPU", "device", "speed-up") if has_gpu else ("CPU",):
+    for name in ("CPU", "GPU", "device", "speed-up", "end to end") if has_gpu else ("CPU",):
         # A number that does not fit is wrapped, never cut: "9.3…" would be read as one.
         table.add_column(name, justify="right", overflow="fold")
     if has_gpu:
         table.add_column("faster", overflow="fold")
+    table.add_column("limit", overflow="fold")
+    if has_gpu:
         table.add_column("clock off", justify="right", overflow="fold")
     table.add_column("remarks")
     cores = state.run.environment.get("affinity_cores") if state.run is not None else None
     for row in state.rows.values():
-        table.add_row(*map(plain, _cells(row, cores, several=several, has_gpu=has_gpu)))
+        table.add_row(*map(plain, _cells(state, row, cores, several=several, has_gpu=has_gpu)))
     return table
 
 
-def _cells(row: Row, cores: int | None, *, several: bool, has_gpu: bool) -> list[str]:
+def _cells(state: RunState, row: Row, cores: int | None, *, several: bool, has_gpu: bool) -> list[str]:
     case = row.case
     threads = f" t{case.threads}" if case.threads else ""
     name = f"{case.workload} {case.variant} {case.size:,}{threads}" if several else f"{case.size:,}{threads}"
     cells = [name, _latency(row.cpu, row)]
     if has_gpu:
         device_ns = None if row.gpu is None or row.status == "mismatch" else row.gpu.median_ns(DEVICE)
-        cells += [_latency(row.gpu, row), "–" if device_ns is None else time_text(device_ns), *_comparison(row)]
-        cells.append("–" if row.naive_factor is None else f"×{significant(row.naive_factor)}")
+        moved, (speedup, faster) = end_to_end(row, PAGEABLE), _comparison(row)
+        cells += [_latency(row.gpu, row), "–" if device_ns is None else time_text(device_ns), speedup]
+        cells += ["–" if moved is None else f"×{significant(moved.speedup)}", faster]
+    cells.append(limit_text(row_limit(state, row)))
+    if has_gpu:
+        cells.append(_clock_off(state, row))
     return [*cells, _remark(row, cores)]
+
+
+def limit_text(limit: Limit | None) -> str:
+    """Return `memory 95%`, `launch`, or a dash where no ceiling is known."""
+    if limit is None:
+        return "–"
+    return limit.kind if limit.share is None else f"{limit.kind} {percent(limit.share)}%"
+
+
+def _clock_off(state: RunState, row: Row) -> str:
+    """Return by how much the publication's clock is wrong on the GPU, and whether what it says can be."""
+    judged = written(state, row, row.gpu) if row.gpu is not None else None
+    if judged is None:
+        return "–"
+    impossible = " impossible" if judged.impossible_factor is not None else ""
+    return f"×{significant(judged.clock_factor)}{impossible}"
 
 
 def _latency(times: DeviceTimes | None, row: Row) -> str:
@@ -139,6 +163,8 @@ def heading(state: RunState) -> str:
 def summary(state: RunState, notice: str | None) -> list[str]:
     """Return the lines under the table: answer, failures, where the run is kept, and how to repeat it."""
     lines = list(state.answers)
+    if state.run is not None and state.run.plan.scale == "small":
+        lines.append(f"Small scale: {scale_text(state.run.plan)}.")
     finished = state.finished
     if finished is not None and finished.message:
         lines.append(f"{finished.status}: {finished.message} {finished.remedy}".strip())
@@ -177,7 +203,9 @@ def again(run: RunStarted) -> str:
         words += ["--threads", ",".join(str(count or "all") for count in threads)]
     for device in plan.devices:
         words += ["--device", device] if device != "auto" else []
-    if plan.rounds != usual.rounds:
+    words += ["--scale", plan.scale] if plan.scale != usual.scale else []
+    words += ["--mnist", plan.mnist] if plan.mnist is not None else []
+    if plan.max_rounds == plan.rounds:
         words += ["--rounds", str(plan.rounds)]
     if plan.cache != usual.cache:
         words += ["--cache", plan.cache]
@@ -203,10 +231,10 @@ def sizes_text(sizes: list[int]) -> str:
 def is_preset(plan: Plan) -> bool:
     """Whether the names alone give these very cases."""
     try:
-        usual = build_plan(PlanRequest(tuple(plan.name.split("+"))))
+        usual = build_plan(PlanRequest(tuple(plan.name.split("+")), scale=plan.scale))
     except UsageError:
         return False
-    return [c.size for c in usual.cases] == [c.size for c in plan.cases]
+    return [(c.size, c.variant) for c in usual.cases] == [(c.size, c.variant) for c in plan.cases]
 
 
 def print_state(state: RunState, notice: str | None = None) -> None:

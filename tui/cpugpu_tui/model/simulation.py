@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Simulation:
     """A planted machine: the simulated device's constants, known exactly, so that tests can check them.
 
-    Kernel law: time = overhead + work × ns_per_flop, with log-normal noise. Virtual time costs
-    nothing unless `pace` says so.
+    Law of a call: time = overhead + max(FLOPs × ns_per_flop, bytes / bytes_per_ns), with log-normal
+    noise. Virtual time costs nothing unless `pace` says so.
     """
 
     seed: int = 0
@@ -27,10 +27,44 @@ class Simulation:
     """Device time of a kernel that does nothing."""
     gpu_ns_per_flop: float = 0.00005
     """Reciprocal of the GPU's rate: 0.00005 is 20 TFLOP/s."""
+    cpu_bytes_per_ns: float = 20.0
+    """What the CPU reads plus writes in a copy: 20 is 20 GB/s."""
+    gpu_bytes_per_ns: float = 2_000.0
+    """The same within the GPU."""
+    transfer_alpha_ns: float = 8_000.0
+    """Start-up of a copy between host and GPU, either way."""
+    pageable_bytes_per_ns: float = 8.0
+    """Rate of such a copy from or to ordinary memory: 8 GB/s."""
+    pinned_bytes_per_ns: float = 50.0
+    """The same with pinned memory."""
     first_call_ns: float = 50_000_000.0
     """What the first call of a process costs extra on each device."""
     noise: float = 0.01
     """Standard deviation of ln(time)."""
+    cpu_drift: float = 0.0
+    """Standard deviation of the slow wandering of ln(CPU time) from half-round to half-round; 0 for none, as below."""
+    gpu_drift: float = 0.0
+    """The same of the GPU, on its own."""
+    shared_drift: float = 0.0
+    """The same of both alike, round by round."""
+    drift_rho: float = 0.0
+    """Correlation of a drift between successive half-rounds of a device, 0 to 1."""
+    gpu_tile: int = 0
+    """The GPU works in whole tiles of this many n: its times are a staircase."""
+    cpu_ripple: float = 0.0
+    """The CPU takes up to this share longer for what is left over by whole periods of n."""
+    ripple_period: int = 16
+    """Period of that ripple."""
+    throttle_share: float = 0.0
+    """Share of the GPU's half-rounds that are throttled, and marked so."""
+    throttle_factor: float = 1.5
+    """How much longer kernels take in these."""
+    sm_clock_mhz: float = 0.0
+    """The GPU's clock at its usual speed; 0 where it cannot be read."""
+    transient_calls: int = 0
+    """Slow calls on a device after it ran another operation."""
+    transient_factor: float = 4.0
+    """How much longer a CPU call or a launch takes then."""
     pace: float = 0.0
     """Real seconds slept per virtual second; 0 runs as fast as the machine can."""
     gpus: int = 1

@@ -111,6 +111,12 @@ def find_preset(name: str) -> Preset:
     return Preset(name, (Part(name, known[name].sizes),), known[name].summary, "")
 
 
+def scale_text(plan: Plan) -> str:
+    """Return what the small scale of a plan's presets left out."""
+    said = [PRESETS[name].small for name in plan.name.split("+") if name in PRESETS]
+    return "; ".join(small.says for small in said if small is not None) or "nothing was left out"
+
+
 def _cases(preset: Preset, sizes: tuple[int, ...] | None, threads: tuple[int, ...], request: PlanRequest) -> list[Case]:
     """Return the cases of a preset; several parts of it share what the person asked for."""
     small = preset.small if request.scale == "small" else None

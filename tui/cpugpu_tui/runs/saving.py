@@ -45,8 +45,9 @@ class Saver:
         self._save(write)
 
     def devices(self, found: DevicesFound) -> None:
-        """Save which devices the run uses."""
-        self._save(lambda store: store.add_devices(self._run_id, found))
+        """Save which devices the run uses, if it ever began (a calibration does not)."""
+        if self.number is not None:
+            self._save(lambda store: store.add_devices(self._run_id, found))
 
     def note(self, event: CaseStarted | Calibrated | HalfRoundTimed) -> None:
         """Keep an event until its case is over."""

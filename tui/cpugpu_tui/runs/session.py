@@ -297,7 +297,7 @@ class Session:
 
     def _timed_out(self, silent_s: float) -> bool:
         limit_s, blame = self._case_timeout_s, self._blame
-        if limit_s is None or blame is None or silent_s < limit_s:
+        if limit_s is None or blame is None or not blame.case or silent_s < limit_s:
             return False
         self._fail(blame.case, "timeout", f"No answer for {limit_s:g} s ({blame.phase} on {blame.device}).",
                    "Raise --case-timeout, or leave this case out.", blame.device)  # fmt: skip
@@ -360,7 +360,7 @@ class Session:
     def _settle_crash(self, gone: Gone) -> None:
         """Blame the case that the agent was at when it died, unless its failure is told already."""
         blame = self._blame
-        if blame is None or blame.case in self._settled:
+        if blame is None or not blame.case or blame.case in self._settled:
             return
         self._fail(
             blame.case,

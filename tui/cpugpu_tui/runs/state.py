@@ -12,6 +12,8 @@ from cpugpu_tui.analysis.verdict import Comparison, compare
 from cpugpu_tui.model import (
     AS_WRITTEN,
     LATENCY,
+    PAGEABLE,
+    PINNED,
     SYNCED,
     Calibrated,
     Case,
@@ -21,8 +23,10 @@ from cpugpu_tui.model import (
     Check,
     Device,
     DevicesFound,
+    EpochFinished,
     Event,
     HalfRoundTimed,
+    KernelsProfiled,
     Progressed,
     RunFinished,
     RunStarted,
@@ -43,7 +47,22 @@ class DeviceTimes:
     """Round index → median latency of that round's blocks, ns."""
     samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Metric → all raw samples so far, ns."""
+    moved_round_ns: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    """End-to-end metric → round index → median of that round, ns."""
+    clean_ns: tuple[float, ...] = ()
+    """Latency of the blocks of half-rounds without a mark, ns."""
     marks: tuple[str, ...] = ()
+    clocks_mhz: tuple[float, ...] = ()
+    """SM clock at each half-round."""
+    epochs: tuple[EpochFinished, ...] = ()
+    """Of a training inside `as_written`."""
+    kernels: KernelsProfiled | None = None
+    """What one profiled call ran."""
+
+    @property
+    def kernels_ns(self) -> float | None:
+        """Summed time of the kernels of one call."""
+        return self.kernels.elapsed_ns if self.kernels is not None else None
 
     @cached_property
     def latency_ns(self) -> float | None:
@@ -72,6 +91,8 @@ class Row:
     """Device name → times."""
     check: Check | None = None
     failure: CaseFailed | None = None
+    started: CaseStarted | None = None
+    """Its FLOPs and bytes."""
 
     @property
     def sweep(self) -> tuple[str, ...]:
@@ -183,7 +204,10 @@ class RunState:
                 return replace(self, current=event)
             case RunFinished():
                 return replace(self, finished=event, current=None)
-            case CaseStarted() | Calibrated() | HalfRoundTimed() | CaseFinished() | CaseFailed():
+            case (
+                CaseStarted() | Calibrated() | HalfRoundTimed() | EpochFinished() | KernelsProfiled()
+                | CaseFinished() | CaseFailed()
+            ):  # fmt: skip
                 row = self.rows.get(event.case)
                 return self if row is None else self._with_row(row, _apply_to_row(row, event))
             case _:
@@ -216,13 +240,18 @@ def _is_failed(row: Row) -> bool:
 def _apply_to_row(row: Row, event: Event) -> Row:
     match event:
         case CaseStarted():
-            return Row(row.case, status="active")
+            return Row(row.case, status="active", started=event)
         case CaseFinished():
             return replace(row, status="ok", check=event.check)
         case CaseFailed():
             return replace(row, status=event.kind, failure=event)
         case Calibrated():
             return _with_times(row, replace(_times(row, event.device), calibrated=event))
+        case EpochFinished():
+            times = _times(row, event.device)
+            return _with_times(row, replace(times, epochs=(*times.epochs, event)))
+        case KernelsProfiled():
+            return _with_times(row, replace(_times(row, event.device), kernels=event))
         case HalfRoundTimed():
             return _with_times(row, _add_half_round(_times(row, event.device), event))
         case _:
@@ -245,8 +274,19 @@ def _add_half_round(times: DeviceTimes, event: HalfRoundTimed) -> DeviceTimes:
     latency = event.samples.get(LATENCY)
     if latency and event.round_index > 0:
         rounds[event.round_index] = median(latency)
-    marks = tuple(dict.fromkeys((*times.marks, *event.marks)))
-    return replace(times, samples=samples, round_ns=rounds, marks=marks)
+    moved = {name: dict(times.moved_round_ns.get(name, {})) for name in (PAGEABLE, PINNED)}
+    for name, by_round in moved.items():
+        if event.samples.get(name):
+            by_round[event.round_index] = median(event.samples[name])
+    return replace(
+        times,
+        samples=samples,
+        round_ns=rounds,
+        moved_round_ns={name: by_round for name, by_round in moved.items() if by_round},
+        clean_ns=times.clean_ns if event.marks else times.clean_ns + tuple(latency or ()),
+        marks=tuple(dict.fromkeys((*times.marks, *event.marks))),
+        clocks_mhz=times.clocks_mhz if event.sm_clock_mhz is None else (*times.clocks_mhz, event.sm_clock_mhz),
+    )
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from textual.driver import Driver
 from textual.screen import Screen
 
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import Plan
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.ui import commands, themes
 from cpugpu_tui.ui.backend import Backend
@@ -172,6 +173,34 @@ class CpuGpuApp(Leaving):
         """Zoom the pane with the focus, or back."""
         if isinstance(self.screen, MainScreen):
             self.screen.zoom()
+
+    def action_machine(self) -> None:
+        """Show the machine card; pressed again, go back."""
+        from cpugpu_tui.ui.screens.machine import MachineScreen
+
+        if isinstance(self.screen, MachineScreen):
+            self.pop_screen()
+        else:
+            self.push_screen(MachineScreen(self.picture, self._glyphs))
+
+    def action_measure(self) -> None:
+        """Measure the machine for its card."""
+        request = self.picture.request
+        plan = Plan(
+            "machine", (), devices=request.devices, calibrate=True, gaps=True, simulation=request.simulation
+        )  # fmt: skip
+        self.bridge.expect_series()
+        self.run_worker(
+            lambda: self.bridge.calibrate(plan), thread=True, exclusive=True, exit_on_error=False, group="run"
+        )
+        self.begin_series(
+            problem=None, calibrating="starting",
+            situation=Situation(live=True, ran=self.picture.situation.ran),
+        )  # fmt: skip
+        from cpugpu_tui.ui.screens.machine import MachineScreen
+
+        if not isinstance(self.screen, MachineScreen):
+            self.action_machine()
 
     def action_help(self) -> None:
         """Explain the pane with the focus; pressed again, go back."""

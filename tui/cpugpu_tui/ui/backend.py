@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
-from cpugpu_tui.model import Event, Hello, Plan, RunFinished, TelemetryRead
+from cpugpu_tui.model import Ceilings, Event, Hello, Plan, RunFinished, TelemetryRead
 from cpugpu_tui.ui.options import AppOptions
 
 if TYPE_CHECKING:
@@ -102,6 +102,21 @@ class Backend:
         return Session(
             plan, self._agents, self._store, series_id, case_timeout_s, facts={"argv": sys.argv[1:], "face": "app"}
         )
+
+    def ceilings(self) -> tuple[Ceilings, ...]:
+        """Return what this machine's devices reached when they were last measured."""
+        import platform
+
+        from cpugpu_tui.analysis.card import newest
+
+        if self._store is None:
+            return ()
+        simulated = self._options.request.simulation is not None
+        try:
+            known = self._store.ceilings(platform.node())
+        except StoreError:
+            return ()
+        return newest([found for found in known if found.simulated == simulated])
 
     @property
     def store_notice(self) -> str | None:

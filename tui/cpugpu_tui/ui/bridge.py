@@ -8,9 +8,28 @@ from collections.abc import Callable
 from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import Event, Gap, Hello, Plan, RunFinished, RunStarted, TelemetryRead
+from cpugpu_tui.model import (
+    Ceilings,
+    CeilingsMeasured,
+    Event,
+    Gap,
+    Hello,
+    Plan,
+    Progressed,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+)
 from cpugpu_tui.ui.backend import Backend, RunningSession
-from cpugpu_tui.ui.messages import AgentReported, NoticeGiven, RunAdvanced, SeriesEnded, TelemetryArrived
+from cpugpu_tui.ui.messages import (
+    AgentReported,
+    CalibrationAdvanced,
+    CeilingsKnown,
+    NoticeGiven,
+    RunAdvanced,
+    SeriesEnded,
+    TelemetryArrived,
+)
 
 
 class Bridge:
@@ -38,6 +57,32 @@ class Bridge:
             self._post(AgentReported(error))
         if notice := self._backend.store_notice:
             self._notice(notice)
+        self._post(CeilingsKnown(self._backend.ceilings()))
+
+    def calibrate(self, plan: Plan) -> None:
+        """Measure the machine; the run on the screen stays. Body of the worker thread `run`."""
+        session = self._backend.session(plan, None, None)
+        measured: list[Ceilings] = []
+        with self._lock:
+            self._session = session
+
+        def deliver(event: Event) -> None:
+            if isinstance(event, Progressed) and event.phase == "calibration":
+                self._post(CalibrationAdvanced(f"{event.device}, {event.note}"))
+            elif isinstance(event, CeilingsMeasured):
+                measured.append(event.ceilings)
+
+        try:
+            finished = session.run(deliver)
+            if session.notice or finished.message:
+                self._notice(session.notice or finished.message)
+            self._prepare()
+        finally:
+            with self._lock:
+                self._session = None
+            others = [kept for kept in self._backend.ceilings() if kept.device not in {m.device for m in measured}]
+            self._post(CeilingsKnown((*measured, *others)))
+            self._post(SeriesEnded())
 
     def run_series(self, plan: Plan, repeats: int, case_timeout_s: float | None) -> None:
         """Run a plan so many times in one series. Body of the worker thread `run`."""

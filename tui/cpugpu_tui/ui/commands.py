@@ -61,6 +61,11 @@ COMMANDS: tuple[Command, ...] = (
         "filter", ("/",), "Filter", "Show only the rows whose name or verdict holds what you type.", "filter",
         lambda s: s.ran,
     ),
+    Command("machine", ("m",), "Machine", "Show what CPU, GPU and the cable between reach at most.", "machine"),
+    Command(
+        "measure", ("M",), "Measure", "Measure the machine for its card: all cores and the GPU, about 20 s.", "measure",
+        lambda s: not s.live,
+    ),
     Command("next-pane", ("tab",), "Next pane", "Go to the next pane; shift+tab goes back.", None),
     Command("zoom", ("z",), "Zoom", "Give the pane with the focus the whole screen, and take it back.", "zoom"),
     Command("next-theme", ("t",), "Theme", "Change to the next theme.", "next_theme"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import Event, Hello, TelemetryRead
+from cpugpu_tui.model import Ceilings, Event, Hello, TelemetryRead
 
 
 class RunAdvanced(Message):
@@ -19,6 +19,24 @@ class RunAdvanced(Message):
 
 class SeriesEnded(Message):
     """The worker thread has run all runs of a series, or was stopped; a new one may start."""
+
+
+class CeilingsKnown(Message):
+    """What is kept of this machine was read from the store, or measured."""
+
+    def __init__(self, ceilings: tuple[Ceilings, ...]) -> None:
+        """Carry the newest of each device."""
+        super().__init__()
+        self.ceilings = ceilings
+
+
+class CalibrationAdvanced(Message):
+    """The agent is about to measure something; nothing is timed until the screen has said so."""
+
+    def __init__(self, note: str) -> None:
+        """Carry what."""
+        super().__init__()
+        self.note = note
 
 
 class TelemetryArrived(Message):

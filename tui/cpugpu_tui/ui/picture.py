@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model import Ceilings
 from cpugpu_tui.runs.planning import PlanRequest
 from cpugpu_tui.runs.state import RunState, TelemetryState
 from cpugpu_tui.ui.commands import Situation
@@ -36,6 +37,10 @@ class Picture:
     """Runs of the series."""
     step_s: float = 0.0
     """How long the current operation has been going on, as far as the app knows."""
+    ceilings: tuple[Ceilings, ...] = ()
+    """What the devices of this machine reached when they were last measured."""
+    calibrating: str = ""
+    """What is being measured right now, for the machine card; empty while nothing is."""
     quitting: bool = False
 
     @property

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from cpugpu_tui.analysis.quantities import US, Unit, percent, significant, size_text, unit_for
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED
-from cpugpu_tui.model import COLD_START, DEVICE, Case
+from cpugpu_tui.model import DEVICE, PAGEABLE, Case
+from cpugpu_tui.runs.insight import end_to_end, row_limit, written
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.roles import Spans
 
-CASE, CPU, GPU, SPEEDUP, PLUS_MINUS, VERDICT, KERNEL, COLD, WRITTEN, ROUNDS = (
-    "case", "cpu", "gpu", "speedup", "plus_minus", "verdict", "kernel", "cold", "written", "rounds"
+CASE, CPU, GPU, SPEEDUP, PLUS_MINUS, VERDICT, KERNEL, MOVED, LIMIT, WRITTEN, ROUNDS = (
+    "case", "cpu", "gpu", "speedup", "plus_minus", "verdict", "kernel", "moved", "limit", "written", "rounds"
 )  # fmt: skip
 """Keys of the columns."""
 
@@ -77,8 +78,8 @@ def case_text(case: Case, varying: frozenset[str]) -> str:
     return " ".join(parts)
 
 
-def cells(row: Row, look: Look) -> dict[str, Spans]:
-    """Return all cells of a row by column key, as text with roles."""
+def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
+    """Return all cells of a row of a run by column key, as text with roles."""
     glyphs = look.glyphs
     comparison = row.comparison
     known = comparison is not None
@@ -93,8 +94,9 @@ def cells(row: Row, look: Look) -> dict[str, Spans]:
         PLUS_MINUS: ((_half_width(half) if half is not None else glyphs.none, "muted"),),
         VERDICT: verdict(row, look),
         KERNEL: _single(row.gpu, DEVICE, look.unit, glyphs),
-        COLD: _single(row.gpu or row.cpu, COLD_START, Unit("ms", 1e6), glyphs),
-        WRITTEN: _written(row, glyphs),
+        MOVED: _moved(row, glyphs),
+        LIMIT: _limit(run, row, glyphs),
+        WRITTEN: _written(run, row, glyphs),
         ROUNDS: rounds(row, look),
     }
 
@@ -127,8 +129,10 @@ def verdict(row: Row, look: Look) -> Spans:
 def _progress(row: Row) -> Spans:
     """Return `3 of 8`: rounds that every device has had."""
     calibrated = [times.calibrated for times in row.times.values() if times.calibrated is not None]
-    wanted = max((c.rounds for c in calibrated), default=0)
     had = min((len(times.round_ns) for times in row.times.values()), default=0)
+    wanted = max((c.rounds for c in calibrated), default=0)
+    if had >= wanted:  # the interval decides from here on
+        wanted = max((c.max_rounds or c.rounds for c in calibrated), default=0)
     return ((f"{had} of {wanted}" if wanted else "warm-up", "muted"),)
 
 
@@ -169,13 +173,31 @@ def _single(times: DeviceTimes | None, metric: str, unit: Unit, glyphs: Glyphs) 
     return ((significant(value / unit.ns), "text") if value is not None else (glyphs.none, "muted"),)
 
 
-def _written(row: Row, glyphs: Glyphs) -> Spans:
-    """Return how far the publication's clock is off: `×53` too short."""
-    factor = row.naive_factor
-    if factor is None:
+def _moved(row: Row, glyphs: Glyphs) -> Spans:
+    """Return the speed-up with data that starts and ends in the host's ordinary memory."""
+    found = end_to_end(row, PAGEABLE)
+    return ((glyphs.times + significant(found.speedup), "text"),) if found is not None else ((glyphs.none, "muted"),)
+
+
+def _limit(run: RunState, row: Row, glyphs: Glyphs) -> Spans:
+    """Return what limits the row, with the share of that ceiling."""
+    found = row_limit(run, row)
+    if found is None:
         return ((glyphs.none, "muted"),)
-    wrong = factor > 1.5 or factor < 1 / 1.5
-    return ((glyphs.times + significant(factor), "warn" if wrong else "text"),)
+    share = "" if found.share is None else f" {percent(found.share)}%"
+    return ((f"{found.kind}{share}", "text"),)
+
+
+def _written(run: RunState, row: Row, glyphs: Glyphs) -> Spans:
+    """Return how far the publication's clock is off: `×53` too short, `!` where what it shows is impossible."""
+    times = row.gpu or row.cpu
+    judged = written(run, row, times) if times is not None else None
+    if judged is None:
+        return ((glyphs.none, "muted"),)
+    factor = judged.clock_factor
+    wrong = factor > 1.5 or judged.impossible_factor is not None
+    mark = "!" if judged.impossible_factor is not None else ""
+    return ((mark + glyphs.times + significant(factor), "warn" if wrong else "text"),)
 
 
 def _half_width(share: float) -> str:

@@ -21,7 +21,15 @@ from cpugpu_tui.runs.state import RunState, TelemetryState
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.bridge import Bridge
 from cpugpu_tui.ui.gate import PaintGate
-from cpugpu_tui.ui.messages import AgentReported, NoticeGiven, RunAdvanced, SeriesEnded, TelemetryArrived
+from cpugpu_tui.ui.messages import (
+    AgentReported,
+    CalibrationAdvanced,
+    CeilingsKnown,
+    NoticeGiven,
+    RunAdvanced,
+    SeriesEnded,
+    TelemetryArrived,
+)
 from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.panes.status import LONG_STEP_S
 from cpugpu_tui.ui.picture import Picture
@@ -118,6 +126,16 @@ class Running(App[AppResult]):
         if time.monotonic() - self._started_s > BELL_S:
             self.bell()
         self.set_terminal_title(f"cpugpu-tui: {self.picture.run.status}")
+
+    @on(CeilingsKnown)
+    def _know(self, message: CeilingsKnown) -> None:
+        self.change(ceilings=message.ceilings, calibrating="")
+
+    @on(CalibrationAdvanced)
+    def _measure_next(self, message: CalibrationAdvanced) -> None:
+        self.gate.hold()
+        self.change(calibrating=message.note)
+        self.gate.let_one_through("gap")
 
     @on(TelemetryArrived)
     def _read(self, message: TelemetryArrived) -> None:

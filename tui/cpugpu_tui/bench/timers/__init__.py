@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from cpugpu_tui.bench.gauges import Gauge
 from cpugpu_tui.model import Case, Check, Device
 from cpugpu_tui.workloads import Costs, Report
 
@@ -131,6 +132,9 @@ class Machine(Protocol):
     def timer(self, device: str) -> Timer:
         """Return the timer of a device of `devices`."""
 
+    def gauge(self, device: str) -> Gauge:
+        """Return what a calibration asks of a device."""
+
     def costs(self, case: Case) -> Costs:
         """Return what one call of a case needs."""
 
@@ -182,6 +186,10 @@ class Instant:
 def now() -> Instant:
     """Read both clocks."""
     return Instant(time.time_ns(), time.monotonic_ns())
+
+
+GAP_MS = 50.0
+"""Length of a gap: a full repaint of a large terminal takes 30 ms."""
 
 
 def leave_gap(duration_ms: float) -> None:

@@ -17,7 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
+from cpugpu_tui.bench.gauges.simulated import SimulatedGauge, transfer_ns
 from cpugpu_tui.bench.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
+from cpugpu_tui.bench.timers.cuda import SPIN_CAP_NS
+from cpugpu_tui.bench.timers.planted import Drift, cpu_work_ns, gpu_work_ns, tiled
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import (
     AS_WRITTEN,
@@ -52,10 +55,12 @@ class VirtualClock:
 
 @dataclass(frozen=True)
 class SimulatedOperation:
-    """A case with its planted cost."""
+    """A case with its planted cost on one device."""
 
     case: Case
-    flops: float
+    work_ns: float
+    """What the device needs for one call at its usual speed, without noise."""
+    bytes_moved: float
 
 
 class SimulatedTimer:
@@ -69,6 +74,12 @@ class SimulatedTimer:
         self._device_free_ns = 0.0
         self._process_is_cold = True
         self._threads = 2
+        deviation = self._laws.cpu_drift if device.is_cpu else self._laws.gpu_drift
+        self._drift = Drift(deviation, self._laws.drift_rho, f"{self._laws.seed}/drift/{device.name}")
+        self._throttling = random.Random(f"{self._laws.seed}/throttling/{device.name}")
+        self._is_throttled = False
+        self._last_case: Case | None = None
+        self._slow_calls = 0
 
     def threads(self) -> int:
         """Return the threads that the simulated processor uses."""
@@ -80,7 +91,11 @@ class SimulatedTimer:
         self._threads = case.threads or 2
         if case.size == self._laws.oom_size and not self.device.is_cpu:
             raise CaseError("oom", f"Needs 18.4 GB on {self.device.name}, 12.1 GB free.", "Choose smaller sizes.")
-        return SimulatedOperation(case, self._machine.costs(case).flops)
+        costs = self._machine.costs(case)
+        if self.device.is_cpu:
+            return SimulatedOperation(case, cpu_work_ns(self._laws, case, costs), costs.bytes_moved)
+        tiled_costs = self._machine.costs(tiled(self._laws, case))
+        return SimulatedOperation(case, gpu_work_ns(self._laws, case, tiled_costs), costs.bytes_moved)
 
     def first_call(self, op: SimulatedOperation) -> FirstCall:
         """Run once, cold; the publication's clock stops when the launch returns."""
@@ -104,9 +119,20 @@ class SimulatedTimer:
         return self._clock.now_ns
 
     def ready(self, op: SimulatedOperation, calls: int) -> Readiness:
-        """Nothing has to be set or waited for."""
+        """Let speeds wander on: a half-round begins."""
         del op, calls
-        return Readiness()
+        self._drift.step()
+        self._machine.begin_half(self.device.name)
+        if self.device.is_cpu:
+            return Readiness()
+        self._is_throttled = self._throttling.random() < self._laws.throttle_share
+        clock_mhz = self._laws.sm_clock_mhz / self._slowdown() or None
+        return Readiness(clock_mhz, ("throttled",) if self._is_throttled else ())
+
+    def _slowdown(self) -> float:
+        """Return how much longer everything takes on this device in this half-round."""
+        throttled = self._laws.throttle_factor if self._is_throttled else 1.0
+        return self._drift.slowdown * self._machine.shared_drift.slowdown * throttled
 
     def latency_block(self, op: SimulatedOperation, calls: int) -> float:
         """Return the mean virtual time of calls that are each waited for."""
@@ -134,35 +160,50 @@ class SimulatedTimer:
         return (self._clock.now_ns - started) / calls
 
     def end_to_end(self, op: SimulatedOperation, *, pinned: bool) -> float | None:
-        """Return None: the simulated data lies where it is needed."""
-        del op, pinned
-        return None
+        """Return copy, call and copy back, one after the other; two thirds of the bytes go there, one third comes back.
+
+        None on the CPU, and where moving is the work itself.
+        """
+        if self.device.is_cpu or not catalogue.find(op.case.workload).has_end_to_end:
+            return None
+        started = self._clock.now_ns
+        for share in (2 / 3, 1 / 3):
+            self._clock.advance(transfer_ns(self._laws, op.bytes_moved * share, pinned=pinned))
+        self._launch(op)
+        self._synchronize()
+        return self._clock.now_ns - started
 
     def kernels(self, op: SimulatedOperation) -> Kernels | None:
         """Return one kernel with its planted cost; None on the CPU."""
         return None if self.device.is_cpu else Kernels(1, self._work_ns(op))
 
     def device_samples(self, op: SimulatedOperation, count: int) -> DeviceSamples:
-        """Return what single calls cost the device, launches hidden."""
+        """Return what single calls cost the device, launches hidden, as far as a backlog can hide them."""
+        if not self.device.is_cpu and self._laws.launch_ns > SPIN_CAP_NS:
+            return DeviceSamples((), ("launch-bound",))
         samples = tuple(self._work_ns(op) for _ in range(count))
         self._clock.advance(sum(samples))
         return DeviceSamples(samples)
 
     def _work_ns(self, op: SimulatedOperation) -> float:
-        laws = self._laws
-        law_ns = (
-            laws.cpu_overhead_ns + op.flops * laws.cpu_ns_per_flop
-            if self.device.is_cpu
-            else laws.kernel_overhead_ns + op.flops * laws.gpu_ns_per_flop
-        )
-        return law_ns * math.exp(self._machine.random.gauss(0.0, laws.noise))
+        return op.work_ns * self._slowdown() * math.exp(self._machine.random.gauss(0.0, self._laws.noise))
 
     def _launch(self, op: SimulatedOperation) -> None:
+        transient = self._transient(op)
         if self.device.is_cpu:
-            self._clock.advance(self._work_ns(op))
+            self._clock.advance(self._work_ns(op) * transient)
             return
-        self._clock.advance(self._laws.launch_ns)
+        self._clock.advance(self._laws.launch_ns * transient)
         self._device_free_ns = max(self._device_free_ns, self._clock.now_ns) + self._work_ns(op)
+
+    def _transient(self, op: SimulatedOperation) -> float:
+        """Return the factor of this call: the first ones after another operation are slow, if that was planted."""
+        if op.case != self._last_case:
+            self._last_case, self._slow_calls = op.case, self._laws.transient_calls
+        if self._slow_calls <= 0:
+            return 1.0
+        self._slow_calls -= 1
+        return self._laws.transient_factor
 
     def _synchronize(self) -> None:
         if not self.device.is_cpu:
@@ -187,6 +228,9 @@ class SimulatedMachine:
         self.simulation = plan.simulation or Simulation()
         self.clock = VirtualClock(self.simulation.pace)
         self.random = random.Random(self.simulation.seed)
+        laws = self.simulation
+        self.shared_drift = Drift(laws.shared_drift, laws.drift_rho, f"{laws.seed}/drift")
+        self._had_half: set[str] = set()
         self.watch: Watch = NothingToWatch()
         cpu = Device("cpu", "simulated CPU", simulated=True)
         gpus = tuple(
@@ -219,6 +263,13 @@ class SimulatedMachine:
         """Return the timer of a device."""
         return self._timers[device]
 
+    def begin_half(self, device: str) -> None:
+        """A half-round begins: what drifts on both devices alike goes on once a round."""
+        if not self._had_half or device in self._had_half:
+            self.shared_drift.step()
+            self._had_half.clear()
+        self._had_half.add(device)
+
     def make_inputs(self, case: Case) -> None:
         """There is nothing to make."""
         del case
@@ -233,6 +284,10 @@ class SimulatedMachine:
                 "Do not trust a time of this case; report the mismatch.",
             )  # fmt: skip
         return Check(against, 0.0, 1e-3)
+
+    def gauge(self, device: str) -> SimulatedGauge:
+        """Return the gauge of a device."""
+        return SimulatedGauge(self._timers[device].device, self.simulation)
 
     def costs(self, case: Case) -> Costs:
         """Return what the workload says that a call needs."""

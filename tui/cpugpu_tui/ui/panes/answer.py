@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from textual.geometry import Size
 
+from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import PicturePane, spelled, wrapped
@@ -42,6 +43,8 @@ def _sentences(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
         sentences.append((run.answer, "strong"))
         if off := clock_sentence(run, glyphs):
             sentences.append((off, "muted"))
+        if run.run is not None and run.run.plan.scale == "small":
+            sentences.append((f"Small scale: {scale_text(run.run.plan)}.", "muted"))
     elif situation.live:
         sentences.append(("The answer comes with the first row that both devices have run.", "muted"))
     elif not situation.ran:

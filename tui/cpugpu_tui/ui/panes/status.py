@@ -52,6 +52,8 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
     total = len(run.rows)
     if picture.quitting:
         return (("quitting: the run is being stopped", "strong"),)
+    if picture.calibrating:
+        return (("measuring the machine ", "title"), (f"{glyphs.dot} {picture.calibrating}", "text"))
     if situation.live and (run.run is None or run.finished is not None):
         return ((f"{name} ", "title"), ("starting" if picture.agent_ready else "starting the agent", "text"))
     if situation.live:
@@ -90,11 +92,12 @@ def _step(picture: Picture, glyphs: Glyphs) -> Spans:
     current = picture.run.current
     if current is None or not picture.situation.live or picture.situation.paused or picture.situation.stopping:
         return ()
-    clock = ""
-    if picture.step_s >= LONG_STEP_S or (current.estimate_s or 0) >= LONG_STEP_S:
+    clock, elapsed_s = "", picture.step_s + (current.elapsed_s or 0.0)
+    if elapsed_s >= LONG_STEP_S or (current.estimate_s or 0) >= LONG_STEP_S:
         of = f" of about {duration(current.estimate_s)}" if current.estimate_s else ""
-        clock = f" {duration(picture.step_s)}{of}"
-    return ((f"{glyphs.dot} {step_text(picture, current)}{clock}", "muted"),)
+        clock = f" {duration(elapsed_s)}{of}"
+    note = f" {glyphs.dot} {current.note}" if current.note else ""
+    return ((f"{glyphs.dot} {step_text(picture, current)}{clock}{note}", "muted"),)
 
 
 def step_text(picture: Picture, current: Progressed) -> str:

@@ -23,16 +23,21 @@ LEAST_ROUNDS, MOST_ROUNDS = 9, 25
 
 TIERS: tuple[dict[str, int], ...] = (
     {
-        rows.CASE: 16, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.PLUS_MINUS: 5, rows.VERDICT: 12,
-        rows.KERNEL: 9, rows.COLD: 8, rows.WRITTEN: 10,
+        rows.CASE: 16, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.PLUS_MINUS: 5, rows.VERDICT: 11,
+        rows.KERNEL: 9, rows.MOVED: 8, rows.LIMIT: 13, rows.WRITTEN: 10,
     },
+    {
+        rows.CASE: 15, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.PLUS_MINUS: 5, rows.VERDICT: 11,
+        rows.MOVED: 7, rows.LIMIT: 13, rows.WRITTEN: 9,
+    },
+    {rows.CASE: 15, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.VERDICT: 11, rows.LIMIT: 13},
     {rows.CASE: 15, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.PLUS_MINUS: 5, rows.VERDICT: 11},
     {rows.CASE: 15, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.VERDICT: 11},
     {rows.CASE: 11, rows.CPU: 7, rows.GPU: 7, rows.SPEEDUP: 8, rows.VERDICT: 6},
 )  # fmt: skip
-"""Columns beside the sparkline and their widths, richest set first: for 113, 78, 71 and 60 cells."""
+"""Columns beside the sparkline and their widths, richest set first: for 127, 112, 86, 78, 71 and 60 cells."""
 
-LEFT = {rows.CASE, rows.VERDICT, rows.ROUNDS}
+LEFT = {rows.CASE, rows.VERDICT, rows.LIMIT, rows.ROUNDS}
 """Columns of words; numbers are right aligned."""
 
 
@@ -50,7 +55,7 @@ def columns(width: int, unit: Unit, glyphs: Glyphs) -> list[Column]:
     labels = {
         rows.CASE: "case", rows.CPU: f"CPU {name}", rows.GPU: f"GPU {name}", rows.SPEEDUP: "speed-up",
         rows.PLUS_MINUS: f"{glyphs.plus_minus}%", rows.VERDICT: "faster", rows.KERNEL: f"kernel {name}",
-        rows.COLD: "cold ms", rows.WRITTEN: "as written",
+        rows.MOVED: "moved", rows.LIMIT: "limit", rows.WRITTEN: "clock off",
         rows.ROUNDS: "rounds CPU, GPU" if sparkline >= 15 else "rounds",
     }  # fmt: skip
     return [Column(key, labels[key], cells, "left" if key in LEFT else "right") for key, cells in widths.items()]
@@ -123,7 +128,7 @@ class TimingsPane(Vertical):
         for key in shown:
             # Rows are immutable: the very same object has the very same cells.
             if key not in known or before.get(key) is not run.rows[key]:
-                texts = {name: rich_text(self, spans) for name, spans in rows.cells(run.rows[key], look).items()}
+                texts = {name: rich_text(self, spans) for name, spans in rows.cells(run.rows[key], look, run).items()}
                 table.upsert(key, texts)
         table.order(shown)
 

@@ -7,18 +7,33 @@ from collections.abc import Sequence
 from cpugpu_tui.analysis.quantities import US, percent, significant, time_text
 from cpugpu_tui.analysis.stats import median, percentile
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED
-from cpugpu_tui.model import AS_WRITTEN, COLD_START, DEVICE, LATENCY, SYNCED, Device
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    COLD_START,
+    DEVICE,
+    LATENCY,
+    PAGEABLE,
+    PINNED,
+    SINGLE,
+    SYNCED,
+    THROUGHPUT,
+    Device,
+)
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.panes.lines import wrapped
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.screens.meaning import hardware_lines, moved_lines, training_lines, written_lines
 from cpugpu_tui.ui.screens.page import Page
 
 METRIC_WORDS = {
     LATENCY: "latency",
     DEVICE: "device",
+    THROUGHPUT: "throughput",
+    PAGEABLE: "end to end",
+    PINNED: "same, pinned",
     AS_WRITTEN: "as written",
     SYNCED: "same, waited for",
     COLD_START: "first call",
@@ -26,6 +41,9 @@ METRIC_WORDS = {
 METRIC_HELP = {
     LATENCY: "what a caller waits for one call",
     DEVICE: "what the hardware needs, caches cold",
+    THROUGHPUT: "many calls queued, one wait",
+    PAGEABLE: "data starts and ends on the host",
+    PINNED: "in memory the GPU can read by itself",
     AS_WRITTEN: "by the publication's clock",
     SYNCED: "the same calls until the device had finished",
     COLD_START: "the first call of the process, libraries loading",
@@ -50,6 +68,10 @@ MARK_WORDS = {
     "power-capped": "the GPU was at its power limit, which is normal under load",
     "shared-gpu": "another process was on the GPU",
     "foreign-load": "other processes kept the CPU busy",
+    "one-thread": "one CPU thread where the machine has more cores",
+    "denormals": "denormal numbers, which a CPU takes up to 187 times as long for, were not flushed to zero",
+    "tf32-on": "TF32 was switched on from outside: these are not float32 products",
+    "not-converged": "the interval was still wide when the budget or the rounds ended",
 }
 """Marks in words; an unknown mark stands for itself."""
 
@@ -86,10 +108,16 @@ def detail_lines(row: Row, run: RunState, width: int, glyphs: Glyphs) -> list[Sp
         role = "muted" if row.failure.kind == "skipped" else "bad"
         lines += [*wrapped(row.failure.message, width, role), *wrapped(row.failure.remedy, width), ()]
     lines += _compared(row, width, glyphs)
+    moved = moved_lines(row, width, glyphs)
+    lines += [*moved, ()] if moved else []
     for device in run.devices:
         times = row.times.get(device.name)
         if times is not None:
-            lines += [*_times(times, device, row, width, glyphs), ()]
+            lines += [*_times(times, device, row, width, glyphs)]
+            if row.status != "mismatch":
+                lines += hardware_lines(run, row, times, width)
+                lines += [*written_lines(run, row, times, width, glyphs), *training_lines(times, width)]
+            lines.append(())
     lines += _checked(row, width)
     return lines + _environment(run, width)
 
@@ -118,7 +146,7 @@ def _times(times: DeviceTimes, device: Device, row: Row, width: int, glyphs: Gly
         how = (
             "timed once: a call takes longer than the budget"
             if once
-            else f"{_count(calibrated.rounds, 'round')} of {_count(calibrated.blocks, 'block')}"
+            else f"{_count(max(len(times.round_ns), 1), 'round')} of {_count(calibrated.blocks, 'block')}"
             f" of {_count(calibrated.calls_per_block, 'call')}"
         )
         threads = f", {_count(calibrated.threads, 'thread')}" if device.is_cpu else ""
@@ -146,8 +174,10 @@ def _table(times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
     header = f"  {'':<17}{'n':>6}{'median':>11}{'p90':>11}{'p99':>11}{'least':>11}"
     lines: list[Spans] = [((header, "muted"),)]
     for name, values in samples.items():
+        # The tails of latency come from calls timed one by one; a block's mean hides them.
+        singles = times.samples.get(SINGLE, values) if name == LATENCY else values
         tails = [
-            _time(percentile(values, p), glyphs) if len(values) >= ENOUGH_FOR_TAILS else glyphs.none for p in (90, 99)
+            _time(percentile(singles, p), glyphs) if len(singles) >= ENOUGH_FOR_TAILS else glyphs.none for p in (90, 99)
         ]
         numbers = [_time(median(values), glyphs), *tails, _time(min(values), glyphs)]
         text = f"{len(values):>6}" + "".join(f"{number:>11}" for number in numbers)

@@ -23,12 +23,13 @@ LABEL_WIDTH = 13
 
 FIELDS: dict[str, tuple[str, str]] = {
     "sizes": ("sizes", "like 16,32,64 or 1:10000:50 (start:stop:step)"),
-    "dtype": ("dtype", "float32, float64, bfloat16 or float16"),
+    "dtype": ("dtype", "float32, tf32, float64, bfloat16 or float16"),
     "threads": ("CPU threads", "all, or numbers separated by commas"),
     "devices": ("devices", "auto, cpu, cuda, cuda:1, separated by commas"),
     "repeat": ("repeats", "runs of one series"),
-    "rounds": ("rounds", "per case"),
+    "rounds": ("rounds", "per case; empty: 8 to 40, until the interval is narrow"),
     "max_seconds": ("at most", "seconds for the whole run"),
+    "scale": ("scale", "full, or small: seconds instead of minutes"),
 }
 """Field of `PlanRequest` → label and hint."""
 
@@ -44,8 +45,9 @@ def placeholders(request: PlanRequest) -> dict[str, str]:
         "threads": "all",
         "devices": "auto",
         "repeat": "1",
-        "rounds": str(plan.rounds),
+        "rounds": f"{plan.rounds} to {plan.max_rounds}",
         "max_seconds": "no limit",
+        "scale": "full",
     }
 
 
@@ -59,6 +61,7 @@ def texts_of(request: PlanRequest) -> dict[str, str]:
         "repeat": str(request.repeat),
         "rounds": str(request.rounds or ""),
         "max_seconds": f"{request.max_seconds:g}" if request.max_seconds else "",
+        "scale": request.scale,
     }
 
 
@@ -78,6 +81,7 @@ def request_from(texts: dict[str, str], base: PlanRequest) -> PlanRequest:
         repeat=_whole("repeat", typed["repeat"]) or 1,
         rounds=_whole("rounds", typed["rounds"]),
         max_seconds=_seconds("max_seconds", typed["max_seconds"]),
+        scale=typed["scale"] or "full",
     )
     build_plan(request)
     return request

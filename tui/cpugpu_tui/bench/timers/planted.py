@@ -1,0 +1,61 @@
+"""What a call costs on the simulated machine: laws of work, and a speed that wanders. No clock is read here."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+from cpugpu_tui.analysis.roofline import link_of
+from cpugpu_tui.bench.gauges.simulated import transfer_ns
+from cpugpu_tui.model import Case, Simulation
+from cpugpu_tui.workloads import Costs
+
+
+def tiled(laws: Simulation, case: Case) -> Case:
+    """Return the case that the GPU really works at: it fills whole tiles of `gpu_tile` n."""
+    tile = laws.gpu_tile or 1
+    return replace(case, size=math.ceil(case.size / tile) * tile)
+
+
+def cpu_work_ns(laws: Simulation, case: Case, costs: Costs) -> float:
+    """Return what one call takes on the CPU: the roofline's law over a fixed cost, with a ripple in n."""
+    busy_ns = max(costs.flops * laws.cpu_ns_per_flop, moving_ns(costs.bytes_moved, laws.cpu_bytes_per_ns))
+    period = laws.ripple_period or 1
+    return laws.cpu_overhead_ns + busy_ns * (1 + laws.cpu_ripple * (case.size % period) / period)
+
+
+def gpu_work_ns(laws: Simulation, case: Case, costs: Costs) -> float:
+    """Return what one call takes on the GPU alone; `costs` are those of the `tiled` case.
+
+    A copy over the cable (workload `transfer`) takes what the cable takes.
+    """
+    link = link_of(case.variant)
+    if link is not None:
+        return transfer_ns(laws, costs.bytes_moved, pinned=link.endswith("pinned"))
+    busy_ns = max(costs.flops * laws.gpu_ns_per_flop, moving_ns(costs.bytes_moved, laws.gpu_bytes_per_ns))
+    return laws.kernel_overhead_ns + busy_ns
+
+
+def moving_ns(size_bytes: float, bytes_per_ns: float) -> float:
+    """Return the time that a device's memory needs for so many bytes; a rate of 0 stands for no limit."""
+    return size_bytes / bytes_per_ns if bytes_per_ns else 0.0
+
+
+class Drift:
+    """How slow something is just now: ln(slowdown) is an AR(1) series, one step for each of its half-rounds."""
+
+    def __init__(self, deviation: float, rho: float, seed: str) -> None:
+        """`deviation` is that of ln(slowdown); `rho` in 0…1 the correlation between neighbours."""
+        self._deviation = deviation
+        self._rho = min(rho, 1.0)
+        self._random = random.Random(seed)
+        self._log = self._random.gauss(0.0, deviation)
+        self.slowdown = 1.0
+        """Factor of all times; 1 before the first step."""
+
+    def step(self) -> None:
+        """Go on to the next half-round."""
+        fresh = self._random.gauss(0.0, self._deviation)
+        self._log = self._rho * self._log + math.sqrt(1 - self._rho**2) * fresh
+        self.slowdown = math.exp(self._log)

@@ -1,0 +1,68 @@
+"""What the numbers of a row mean on this machine: derived from a run's state, never stored."""
+
+from __future__ import annotations
+
+from cpugpu_tui.analysis.roofline import Limit, limit, link_of
+from cpugpu_tui.analysis.verdict import Comparison, compare
+from cpugpu_tui.analysis.written import Written, judge
+from cpugpu_tui.model import AS_WRITTEN, DEVICE, SYNCED, Ceilings
+from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.workloads.contract import REGISTRY
+
+
+def ceilings_of(run: RunState, device_name: str) -> Ceilings | None:
+    """Return what a device of the run reached in its calibration, None if it never had one.
+
+    A GPU is known by its UUID, a CPU by its name and the threads in force.
+    """
+    device = next((found for found in run.devices if found.name == device_name), None)
+    if run.run is None or device is None:
+        return None
+    kept = run.run.plan.ceilings
+    if device.uuid:
+        return next((found for found in kept if found.uuid == device.uuid), None)
+    same = [found for found in kept if found.device == device.name and found.label == device.label]
+    return next((found for found in same if found.threads == run.threads), same[0] if same else None)
+
+
+def row_limit(run: RunState, row: Row) -> Limit | None:
+    """Return what limits a row: on the GPU where it has one, on the CPU otherwise."""
+    times = row.gpu or row.cpu
+    return None if times is None else device_limit(run, row, times)
+
+
+def device_limit(run: RunState, row: Row, times: DeviceTimes) -> Limit | None:
+    """Return what limits a row on one device."""
+    ceilings, started = ceilings_of(run, times.device), row.started
+    if ceilings is None or started is None or times.latency_ns is None or row.status == "mismatch":
+        return None
+    hardware_ns = times.median_ns(DEVICE) or times.kernels_ns or times.latency_ns
+    link = link_of(row.case.variant) if times.device != "cpu" and row.case.workload == "transfer" else None
+    return limit(
+        started.flops, started.bytes_moved, row.case.dtype, link, hardware_ns, times.latency_ns, ceilings
+    )  # fmt: skip
+
+
+def written(run: RunState, row: Row, times: DeviceTimes) -> Written | None:
+    """Return the publication's time on one device, judged; None where nobody published this."""
+    printed, synced = times.median_ns(AS_WRITTEN), times.median_ns(SYNCED)
+    if not printed or synced is None or row.started is None:
+        return None
+    return judge(
+        printed, synced, row.started.operations, times.latency_ns,
+        row.started.flops, row.started.bytes_moved, row.case.dtype, ceilings_of(run, times.device),
+    )  # fmt: skip
+
+
+def clock_words(row: Row) -> tuple[str, str]:
+    """Return the classes of the publication's clock and its scope, in words; empty for what nobody published."""
+    workload = REGISTRY.get(row.case.workload)
+    facts = workload.as_written if workload is not None else None
+    return (", ".join(facts.classes), facts.scope) if facts is not None else ("", "")
+
+
+def end_to_end(row: Row, metric: str) -> Comparison | None:
+    """Return the GPU's speed-up when data starts and ends on the host (`PAGEABLE` or `PINNED`), None without it."""
+    if row.cpu is None or row.gpu is None or row.status == "mismatch":
+        return None
+    return compare(row.cpu.round_ns, row.gpu.moved_round_ns.get(metric, {}))

@@ -1,0 +1,125 @@
+"""What a row's numbers mean, in lines: limit, rates, kernels, the publication's clock, a training's epochs."""
+
+from __future__ import annotations
+
+from cpugpu_tui.analysis.quantities import duration, percent, significant, time_text
+from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.model import AS_WRITTEN, DEVICE, MOVING, PAGEABLE, PINNED, SYSTEM, USER
+from cpugpu_tui.runs.insight import ceilings_of, clock_words, device_limit, end_to_end, written
+from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import wrapped
+from cpugpu_tui.ui.roles import Spans
+
+CLASS_WORDS = {
+    "clock wrong": "it does not wait for the device",
+    "scope": "more than the operation is inside",
+    "clock fair": "as a wall time it is fair",
+}
+"""What the classes of a publication's clock mean."""
+
+
+def moved_lines(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return the speed-up when data starts and ends on the host."""
+    parts = []
+    for metric, memory in ((PAGEABLE, "ordinary"), (PINNED, "pinned")):
+        found = end_to_end(row, metric)
+        if found is not None:
+            spread = "" if found.plus_minus is None else f" {glyphs.plus_minus}{percent(found.plus_minus)} %"
+            parts.append(f"{glyphs.times}{significant(found.speedup)}{spread} from and to {memory} memory")
+    return wrapped(f"end to end: {'; '.join(parts)}", width, "text") if parts else []
+
+
+def hardware_lines(run: RunState, row: Row, times: DeviceTimes, width: int) -> list[Spans]:
+    """Return rate, share of the ceiling, kernels, clock and what marked half-rounds changed."""
+    texts = [_rate(row, times), _limited(run, row, times), _kernels(times), _clock(times), _marked(times)]
+    return [line for text in texts if text for line in wrapped(f"  {text}", width, "text")]
+
+
+def _rate(row: Row, times: DeviceTimes) -> str:
+    elapsed_ns, facts = times.median_ns(DEVICE) or times.latency_ns, row.started
+    if facts is None or not elapsed_ns:
+        return ""
+    parts = []
+    if facts.flops:
+        parts.append(f"{significant(facts.flops / elapsed_ns)} GFLOP/s")
+    if facts.bytes_moved:
+        parts.append(f"{significant(facts.bytes_moved / elapsed_ns)} GB/s")
+    return f"reaches {' and '.join(parts)}" if parts else ""
+
+
+def _limited(run: RunState, row: Row, times: DeviceTimes) -> str:
+    if ceilings_of(run, times.device) is None:
+        return "limit unknown: this device has no machine card yet (press m)" if times.latency_ns else ""
+    found = device_limit(run, row, times)
+    if found is None:
+        return ""
+    if found.share is None:
+        return "limited by launching and waiting: the hardware works for less than half of the time"
+    return f"limited by {found.kind}: {percent(found.share)} % of what this machine reached in its calibration"
+
+
+def _kernels(times: DeviceTimes) -> str:
+    found = times.kernels
+    if found is None:
+        return ""
+    busy = f", busy for {percent(found.elapsed_ns / times.latency_ns)} % of the wait" if times.latency_ns else ""
+    return f"one call runs {found.count:,} kernel{'s' if found.count != 1 else ''}, {time_text(found.elapsed_ns)}{busy}"
+
+
+def _clock(times: DeviceTimes) -> str:
+    low, high = min(times.clocks_mhz, default=0.0), max(times.clocks_mhz, default=0.0)
+    if not high:
+        return ""
+    return f"SM clock {high:,.0f} MHz" if low == high else f"SM clock {low:,.0f} to {high:,.0f} MHz"
+
+
+def _marked(times: DeviceTimes) -> str:
+    """Return the median without marked half-rounds, where that is another one."""
+    if not times.clean_ns or not times.marks or times.latency_ns is None:
+        return ""
+    clean_ns = median(times.clean_ns)
+    if abs(clean_ns / times.latency_ns - 1) < 0.005:
+        return ""
+    return f"without the marked half-rounds the latency is {time_text(clean_ns)}"
+
+
+def written_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return what the publication's clock shows, what is inside, and what that is worth."""
+    judged = written(run, row, times)
+    classes, scope = clock_words(row)
+    if judged is None or not classes:
+        return []
+    worth = "; ".join(CLASS_WORDS.get(word, word) for word in classes.split(", "))
+    text = f"the publication's clock shows {time_text(judged.printed_ns)}: {scope}; {worth}"
+    if judged.clock_factor > 1.05:
+        text += f"; waited for, it is {glyphs.times}{significant(judged.clock_factor)}"
+    if judged.scope_factor is not None and judged.scope_factor > 1.05:
+        text += f"; the operations alone are 1/{significant(judged.scope_factor)} of that"
+    lines = wrapped(f"  {text}", width, "text")
+    more = [(USER, "user"), (SYSTEM, "system"), (MOVING, "moving again, which does nothing")]
+    also = [f"{word} {time_text(ns)}" for name, word in more if (ns := times.median_ns(name)) is not None]
+    lines += wrapped(f"  it also prints: {', '.join(also)}", width, "text") if also else []
+    if judged.impossible_factor is not None:
+        factor = f"{glyphs.times}{significant(judged.impossible_factor)}"
+        lines += wrapped(
+            f"  {glyphs.no} impossible: that would be {judged.implied}, {factor} what this device can do", width, "bad"
+        )
+    return lines
+
+
+def training_lines(times: DeviceTimes, width: int) -> list[Spans]:
+    """Return a training's epochs: time per step, per epoch and in total, loss and accuracy."""
+    if not times.epochs:
+        return []
+    total_ns = times.median_ns(AS_WRITTEN) or sum(epoch.elapsed_ns for epoch in times.epochs)
+    per_epoch_ns = median([epoch.elapsed_ns for epoch in times.epochs])
+    last = times.epochs[-1]
+    text = (
+        f"training: {time_text(per_epoch_ns / last.steps)} a step, {time_text(per_epoch_ns)} an epoch, "
+        f"{duration(total_ns / 1e9)} in total ({time_text(total_ns)}); loss "
+        f"{', '.join(f'{epoch.loss:.3f}' for epoch in times.epochs)}"
+    )
+    if last.accuracy is not None:
+        text += f"; accuracy on the test images {last.accuracy:.1%}"
+    return wrapped(f"  {text}", width, "text")
