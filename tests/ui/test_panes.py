@@ -49,7 +49,7 @@ def cells_of(run: RunState, index: int = 0) -> dict[str, str]:
     """The cells of a row as text."""
     row = list(run.rows.values())[index]
     look = rows.look_of(run, rows.unit_of(run.rows.values()), UNICODE, 11)
-    return {key: plain(spans) for key, spans in rows.cells(row, look).items()}
+    return {key: plain(spans) for key, spans in rows.cells(row, look, RunState()).items()}
 
 
 def text_of(lines: list[Spans]) -> str:

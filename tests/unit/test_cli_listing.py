@@ -8,6 +8,7 @@ from command_line import FAST, CommandLine
 from cpugpu_tui import __version__
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import CaseFinished, RunFinished, RunStarted
+from cpugpu_tui.workloads import PRESETS, catalogue
 
 
 def test_the_version_is_said(cpugpu: CommandLine) -> None:
@@ -34,10 +35,12 @@ def test_list_names_presets_and_workloads(cpugpu: CommandLine) -> None:
 def test_list_as_json_has_every_fact(cpugpu: CommandLine) -> None:
     objects = cpugpu.here("list", "--json").objects
     assert [(item["kind"], item["name"]) for item in objects] == [
-        ("preset", "quick"), ("preset", "matmul-sweep"), ("preset", "vector-dot"),
-        ("workload", "matmul"), ("workload", "vector-dot"),
+        *(("preset", name) for name in PRESETS), *(("workload", info.name) for info in catalogue()),
     ]  # fmt: skip
-    assert objects[-1]["variants"] == ["matmul", "dot"]
+    (dot,) = [item for item in objects if (item["kind"], item["name"]) == ("workload", "vector-dot")]
+    assert dot["variants"] == ["matmul", "dot"]
+    (sweep,) = [item for item in objects if item["name"] == "matmul-sweep"]
+    assert sweep["small"]["says"] == "n = 1, 101 … 501 instead of 1, 51 … 9951"
 
 
 # ------------------------------------------------------------------ devices

@@ -214,7 +214,7 @@ def run_on_a_terminal(cpugpu: CommandLine, *arguments: Any) -> tuple[str, str]:
 
 
 def test_progress_is_one_line_on_a_terminal_and_is_removed(cpugpu: CommandLine) -> None:
-    out, painted = run_on_a_terminal(cpugpu, *RUN, "--size", "64,128,256", "--json")
+    out, painted = run_on_a_terminal(cpugpu, *RUN, "--size", "64,128,256", "--rounds", "3", "--json")
     assert painted.endswith("\r\x1b[K")
     assert "3/3" in painted
     assert "matmul" in painted

@@ -132,7 +132,9 @@ def test_a_call_beyond_the_budget_is_timed_once_and_says_so() -> None:
     assert (cpu.calls_per_block, cpu.blocks, cpu.rounds) == (1, 1, 1)
     assert gpu.rounds == 8
     calls = [entry for entry in recorder.log if isinstance(entry, Call) and entry.device == "cpu"]
-    assert [call.what for call in calls] == ["first call", "block"], "a first call may be cold, the second is the sample"
+    assert [call.what for call in calls] == ["first call", "block"], (
+        "a first call may be cold, the second is the sample"
+    )
     row = next(iter(state_of(plan, recorder).rows.values()))
     assert row.cpu is not None
     assert row.cpu.timed_once

@@ -23,15 +23,20 @@ from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
     CaseStarted,
+    Ceilings,
+    CeilingsMeasured,
     Check,
     Device,
     DevicesFound,
+    EpochFinished,
     Event,
     Gap,
     GpuProcess,
     GpuTelemetry,
     HalfRoundTimed,
     Hello,
+    KernelsProfiled,
+    Line,
     Plan,
     Progressed,
     Reading,
@@ -65,6 +70,16 @@ EXAMPLES: tuple[Event, ...] = (
     HalfRoundTimed(
         case=CASE, device="cuda:1", round_index=2, calls_per_block=7, samples={"latency": (1.5, 0.1), "device": ()},
         started_wall_ns=1, ended_wall_ns=2, started_mono_ns=3, ended_mono_ns=4, marks=("starved",),
+    ),
+    EpochFinished(
+        case=CASE, device="cuda:1", epoch=3, epochs=10, loss=0.25, accuracy=0.98, elapsed_ns=2e9, steps=1875
+    ),
+    KernelsProfiled(case=CASE, device="cuda:1", count=14_400, elapsed_ns=7.5e7),
+    CeilingsMeasured(
+        ceilings=Ceilings(
+            "cuda:1", "H200", "GPU-1", "node1", "2.11", 2**60, 16, {"float32": 5e13}, {"float32": 8192}, 4.3e12, 2**30,
+            1e4, 8e3, 2.1e4, {"h2d_pinned": Line(7e3, 5.5e10)},
+        )
     ),
     Gap(duration_ms=50.0),
     Progressed(case=CASE, device="cpu", phase="warm-up", estimate_s=0.5, seconds_left=None),

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 from cpugpu_tui.model import Ceilings
 
-COMPUTE, MEMORY, LAUNCH, TRANSFER = "compute", "memory", "launch", "transfer"
+COMPUTE, MEMORY, LAUNCH, CALL, TRANSFER = "compute", "memory", "launch", "call", "transfer"
+
+TOO_SMALL = 0.05
+"""Below this share of either ceiling an operation is too small to be limited by it: starting it is what it costs."""
 
 LAUNCH_SHARE = 0.5
 """Where the hardware works for less than half of what a caller waits, launching and waiting are most of the time."""
@@ -21,9 +24,9 @@ class Limit:
     """What an operation would need more of, to be faster."""
 
     kind: str
-    """`compute`, `memory`, `launch` or `transfer`."""
+    """`compute`, `memory`, `transfer`, or what starting the work costs: `launch` on a GPU, `call` on a CPU."""
     share: float | None
-    """Share of that ceiling that was reached; None for launches, which have none."""
+    """Share of that ceiling that was reached; None for launches and calls, which have none."""
 
 
 def link_of(variant: str) -> str | None:
@@ -61,4 +64,9 @@ def limit(
     if ceilings.synchronize_ns is not None and hardware_ns < LAUNCH_SHARE * latency_ns:
         return Limit(LAUNCH, None)
     bound = least_ns(flops, bytes_moved, dtype, ceilings)
-    return None if bound is None else Limit(bound[0], bound[1] / hardware_ns)
+    if bound is None:
+        return None
+    share = bound[1] / hardware_ns
+    if share < TOO_SMALL:
+        return Limit(CALL if ceilings.synchronize_ns is None else LAUNCH, None)
+    return Limit(bound[0], share)

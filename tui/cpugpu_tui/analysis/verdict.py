@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cpugpu_tui.analysis.stats import mean_interval, median
+from cpugpu_tui.analysis.stats import median, series_interval
 
 EQUIVALENCE = 0.02
 """Differences inside ±2 % are a tie (METHOD.md, step 8)."""
@@ -47,7 +47,7 @@ def compare(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float]) -> Compari
     if not common:
         return None
     logs = [math.log(cpu_ns[r]) - math.log(gpu_ns[r]) for r in sorted(common)]
-    interval = mean_interval(logs)
+    interval = series_interval(logs)
     if interval is None:
         return Comparison(_ratio(median(logs)), None, None, len(logs), TOO_FEW)
     return Comparison(
@@ -75,7 +75,7 @@ def is_converged(round_ns: Sequence[Mapping[int, float]]) -> bool:
     first, *others = round_ns
     pairs = [[math.log(first[r] / other[r]) for r in first if other.get(r)] for other in others]
     for logs in pairs or [[math.log(value) for value in first.values() if value > 0]]:
-        interval = mean_interval(logs)
+        interval = series_interval(logs)
         if interval is None:
             return False
         enough = max(NARROW, NARROW_SHARE * abs(interval.mean)) if others else EQUIVALENCE

@@ -11,6 +11,8 @@ from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.emitter import Emit
 from cpugpu_tui.bench.gauges import Gauge
 from cpugpu_tui.bench.timers import GAP_MS, leave_gap
+from cpugpu_tui.bench.torch_devices import first_line
+from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import ITEMSIZE_BYTES, Ceilings, CeilingsMeasured, Line, Progressed
 
 FIRST_N = 512
@@ -20,14 +22,21 @@ LARGEST_N = 8192
 GROWTH = 1.03
 """Doubling n goes on while the rate still grows by more than this."""
 
+SURELY_LARGE_N = 4096
+"""Below this n a step without growth ends nothing: on a GPU it is a tile that does not fit, or the launch."""
+
 PRODUCT_NS = 0.6e9
 """A product that would take longer is not tried: a CPU's calibration stays near 15 s."""
 
-HOPELESS_NS = 0.3e9
-"""A first product slower than this (float16 on most CPUs) ends its dtype there."""
-
 MEMORY_SHARE = 1 / 8
 """Most of the free memory that one measurement takes."""
+
+AGAIN = 2
+"""The fastest product and the copy are timed so often again, and the best stands: beside other programs on two cores
+one measurement in four read half of the rate."""
+
+AGAIN_NS = 0.15e9
+"""Products slower than this are not timed again: types that a CPU only emulates would take seconds."""
 
 LARGEST_COPY = 1 << 30
 SMALLEST_COPY = 1 << 24
@@ -35,25 +44,65 @@ SMALLEST_COPY = 1 << 24
 TRANSFER_SIZES = tuple(4**k for k in range(1, 15))
 """4 B to 256 MiB."""
 
+Tell = Callable[[str], None]
+"""Announces the next step, in words; raises `_Over` instead if a stop was asked for."""
+
+WAYS = {
+    "h2d_pageable": "copies to the GPU, pageable memory",
+    "h2d_pinned": "copies to the GPU, pinned memory",
+    "d2h_pageable": "copies back, pageable memory",
+    "d2h_pinned": "copies back, pinned memory",
+}
+"""Keys of `Ceilings.transfers` in words."""
+
+
+class _Over(Exception):
+    """A stop was asked for between two steps."""
+
 
 def calibrate(
     gauge: Gauge, environment: dict[str, Any], emit: Emit, control: Control, *, gaps: bool = False
 ) -> Ceilings | None:
-    """Measure one device's ceilings and costs; None if a stop was asked for on the way."""
-    products: dict[str, tuple[int, float]] = {}
-    for dtype in gauge.dtypes:
-        found = largest_product(
-            gauge, dtype, _teller(gauge, emit, f"{dtype} product", gaps=gaps), lambda: control.stopping
-        )
-        if found is not None:
-            products[dtype] = found
-    tell = _teller(gauge, emit, "copy", gaps=gaps)
+    """Measure one device's ceilings and costs; None if a stop was asked for on the way. Its memory is given back.
+
+    Raises:
+        UnfitError: the device failed on the way, most likely for want of memory.
+    """
+
+    def tell(what: str) -> None:
+        control.wait_while_paused()
+        if control.stopping:
+            raise _Over
+        emit(Progressed(case="", device=gauge.device.name, phase="calibration", note=what))
+        emit.flush()
+        if gaps:
+            leave_gap(GAP_MS)
+
+    try:
+        ceilings = _measured(gauge, environment, tell)
+    except _Over:
+        return None
+    except RuntimeError as error:
+        raise UnfitError(
+            f"{gauge.device.name} failed while it was measured: {first_line(error).rstrip('.')}.",
+            "Free some of its memory, then measure again.",
+        ) from error
+    finally:
+        gauge.release()
+    emit(CeilingsMeasured(ceilings=ceilings))
+    emit.flush()
+    return ceilings
+
+
+def _measured(gauge: Gauge, environment: dict[str, Any], tell: Tell) -> Ceilings:
+    products = {dtype: found for dtype in gauge.dtypes if (found := largest_product(gauge, dtype, tell)) is not None}
     copy_bytes = copy_size(gauge.free_bytes())
-    tell(copy_bytes)
-    copy_ns = gauge.copy_ns(copy_bytes)
-    transfers = {direction: _transfer(gauge, direction, emit, control, gaps=gaps) for direction in gauge.directions}
-    tell(0)
-    ceilings = Ceilings(
+    tell(f"copy of {copy_bytes >> 20:,} MiB")
+    copy_ns = min(gauge.copy_ns(copy_bytes) for _ in range(1 + AGAIN))
+    tell("launch and wait")
+    launch_ns, synchronize_ns, round_trip_ns = gauge.launch_ns(), gauge.synchronize_ns(), gauge.round_trip_ns()
+    transfers = {name: line for name in gauge.directions if (line := cable(gauge, name, tell)) is not None}
+    return Ceilings(
         device=gauge.device.name,
         label=gauge.device.label,
         uuid=gauge.device.uuid,
@@ -65,41 +114,43 @@ def calibrate(
         matmul_sizes={dtype: n for dtype, (n, _) in products.items()},
         copy_bytes_per_s=2e9 * copy_bytes / copy_ns,
         copy_bytes=copy_bytes,
-        launch_ns=gauge.launch_ns(),
-        synchronize_ns=gauge.synchronize_ns(),
-        round_trip_ns=gauge.round_trip_ns(),
-        transfers={name: line for name, line in transfers.items() if line is not None},
+        launch_ns=launch_ns,
+        synchronize_ns=synchronize_ns,
+        round_trip_ns=round_trip_ns,
+        transfers=transfers,
         simulated=gauge.device.simulated,
     )
-    gauge.release()
-    if control.stopping:
-        return None
-    emit(CeilingsMeasured(ceilings=ceilings))
-    emit.flush()
-    return ceilings
 
 
-def largest_product(
-    gauge: Gauge, dtype: str, tell: Callable[[int], None], over: Callable[[], bool]
-) -> tuple[int, float] | None:
-    """Return (n, FLOP/s) of the fastest product, doubling n while that helps; None where the dtype does not run."""
-    best: tuple[int, float] | None = None
-    n = FIRST_N
-    while n <= LARGEST_N and 3 * n * n * ITEMSIZE_BYTES[dtype] <= MEMORY_SHARE * gauge.free_bytes() and not over():
-        tell(n)
+def largest_product(gauge: Gauge, dtype: str, tell: Tell) -> tuple[int, float] | None:
+    """Return (n, FLOP/s) of the fastest product, doubling n while that helps; None where the dtype does not run.
+
+    A dtype that the device only emulates keeps the rate of its first product.
+    """
+    times_ns: dict[int, float] = {}
+    best_n, n = 0, FIRST_N
+    while n <= LARGEST_N and 3 * n * n * ITEMSIZE_BYTES[dtype] <= MEMORY_SHARE * gauge.free_bytes():
+        tell(f"{dtype} matmul {n}")
         try:
-            elapsed_ns = gauge.matmul_ns(dtype, n)
+            times_ns[n] = gauge.matmul_ns(dtype, n)
         except RuntimeError:  # not implemented for this dtype, or no memory after all
             break
-        rate = 2e9 * n**3 / elapsed_ns
-        grew = best is None or rate > GROWTH * best[1]
-        if best is None or rate > best[1]:
-            best = n, rate
-        # A GPU's largest products come last; a step without growth there is a tile that does not fit.
-        if (not grew and n >= 4096) or elapsed_ns > HOPELESS_NS or 8 * elapsed_ns > PRODUCT_NS:
+        has_grown = best_n == 0 or _rate(n, times_ns) > GROWTH * _rate(best_n, times_ns)
+        best_n = max(times_ns, key=lambda tried: _rate(tried, times_ns))
+        if (not has_grown and n >= SURELY_LARGE_N) or 8 * times_ns[n] > PRODUCT_NS:
             break
         n *= 2
-    return best
+    if best_n == 0:
+        return None
+    if times_ns[best_n] < AGAIN_NS:
+        tell(f"{dtype} matmul {best_n}, again")
+        times_ns[best_n] = min(times_ns[best_n], *(gauge.matmul_ns(dtype, best_n) for _ in range(AGAIN)))
+    return best_n, _rate(best_n, times_ns)
+
+
+def _rate(n: int, times_ns: dict[int, float]) -> float:
+    """Return FLOP/s of the product of two n×n matrices."""
+    return 2e9 * n**3 / times_ns[n]
 
 
 def copy_size(free_bytes: float) -> int:
@@ -110,25 +161,11 @@ def copy_size(free_bytes: float) -> int:
     return size
 
 
-def _transfer(gauge: Gauge, direction: str, emit: Emit, control: Control, *, gaps: bool) -> Line | None:
-    points = []
-    tell = _teller(gauge, emit, direction.replace("_", " "), gaps=gaps)
-    for size in TRANSFER_SIZES:
-        if control.stopping or size > MEMORY_SHARE * gauge.free_bytes():
-            break
-        tell(size)
-        points.append((float(size), gauge.transfer_ns(direction, size)))
-    return fit_line(points) if len(points) > 1 else None
-
-
-def _teller(gauge: Gauge, emit: Emit, what: str, *, gaps: bool) -> Callable[[int], None]:
-    """Return what announces each step of a measurement, and leaves a user interface the time to say so."""
-
-    def tell(size: int) -> None:
-        note = f"{what} {size:,}" if size else "launch and wait"
-        emit(Progressed(case="", device=gauge.device.name, phase="calibration", note=note))
-        emit.flush()
-        if gaps:
-            leave_gap(GAP_MS)
-
-    return tell
+def cable(gauge: Gauge, direction: str, tell: Tell) -> Line | None:
+    """Return start-up and rate of copies in one direction; None where too little memory is free to tell them apart."""
+    tell(WAYS[direction])
+    sizes = [size for size in TRANSFER_SIZES if size <= MEMORY_SHARE * gauge.free_bytes()]
+    try:
+        return fit_line([(float(size), gauge.transfer_ns(direction, size)) for size in sizes])
+    except ValueError:
+        return None

@@ -170,10 +170,13 @@ class TorchMachine:
         return out_of_memory("the host", need_bytes, procfs.available_memory_bytes() or 0)
 
     def release(self) -> None:
-        """Return the blocks that torch caches to the driver."""
+        """Return the blocks that torch caches to the driver, and put back what cases changed."""
         import torch
 
-        if any(not device.is_cpu and device.name in self._timers for device in self.devices):
+        gpus = [timer for timer in self._timers.values() if isinstance(timer, CudaTimer)]
+        for timer in gpus:
+            timer.close()
+        if gpus:
             torch.cuda.empty_cache()
 
 

@@ -34,6 +34,7 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) 
                 for device in machine.devices:
                     calibrate(machine.gauge(device.name), environment, emit, control, gaps=plan.gaps)
             status = "stopped" if control.stopping else Sweep(plan, machine, emit, control).run()
+            machine.release()
     except CaseError:
         # Its row is out already; whoever started this process starts another for the cases that remain.
         emit.flush()

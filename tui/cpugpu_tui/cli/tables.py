@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from cpugpu_tui.analysis.roofline import Limit
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DEVICE, PAGEABLE, Plan, RunStarted, Simulation
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.runs.insight import end_to_end, row_limit, written
+from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit, written
 from cpugpu_tui.runs.planning import PlanRequest, build_plan, scale_text
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 
@@ -91,7 +92,20 @@ def _cells(state: RunState, row: Row, cores: int | None, *, several: bool, has_g
     cells.append(limit_text(row_limit(state, row)))
     if has_gpu:
         cells.append(_clock_off(state, row))
-    return [*cells, _remark(row, cores)]
+    return [*cells, _remark(row, cores, common_marks(state))]
+
+
+def common_marks(state: RunState) -> dict[str, int]:
+    """Return the marks that more than half of the finished rows have: they are said once, below the table."""
+    finished = [row for row in state.rows.values() if row.status == "ok"]
+    counts = Counter(mark for row in finished for mark in row_marks(row))
+    return {mark: count for mark, count in counts.items() if len(finished) > 2 and count > len(finished) / 2}
+
+
+def row_marks(row: Row) -> list[str]:
+    """Return the marks of a row's half-rounds, and whether its warm-up had not settled."""
+    unstable = any(t.calibrated is not None and not t.calibrated.stable for t in row.times.values())
+    return [*row.marks, "unsettled start"] if unstable else list(row.marks)
 
 
 def limit_text(limit: Limit | None) -> str:
@@ -125,18 +139,15 @@ def _comparison(row: Row) -> tuple[str, str]:
     return f"×{significant(comparison.speedup)}{spread}", comparison.verdict
 
 
-def _remark(row: Row, cores: int | None) -> str:
-    """Return why there is no time, or what was odd about it."""
+def _remark(row: Row, cores: int | None, common: Collection[str]) -> str:
+    """Return why there is no time, or what was odd about it and not about most rows."""
     if row.failure is not None:
         return f"{row.failure.kind}: {row.failure.message}"
-    remarks = list(row.marks)
+    remarks = [mark for mark in row_marks(row) if mark not in common]
     if cores is not None and row.case.threads > cores:
         remarks.append(f"{row.case.threads} threads on {cores} cores")
     if any(times.timed_once for times in row.times.values()):
         remarks.append("1 sample")
-    unstable = [t.device for t in row.times.values() if t.calibrated is not None and not t.calibrated.stable]
-    if unstable:
-        remarks.append(f"warm-up not stable on {', '.join(unstable)}")
     return ", ".join(remarks)
 
 
@@ -163,6 +174,9 @@ def heading(state: RunState) -> str:
 def summary(state: RunState, notice: str | None) -> list[str]:
     """Return the lines under the table: answer, failures, where the run is kept, and how to repeat it."""
     lines = list(state.answers)
+    finished_rows = sum(row.status == "ok" for row in state.rows.values())
+    for mark, count in common_marks(state).items():
+        lines.append(f"{mark} in {count} of {finished_rows} rows: {MARK_WORDS.get(mark, 'odd')}.")
     if state.run is not None and state.run.plan.scale == "small":
         lines.append(f"Small scale: {scale_text(state.run.plan)}.")
     finished = state.finished

@@ -9,6 +9,23 @@ from cpugpu_tui.model import AS_WRITTEN, DEVICE, SYNCED, Ceilings
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 from cpugpu_tui.workloads.contract import REGISTRY
 
+MARK_WORDS = {
+    "starved": "the queue ran dry before a sample, which was taken again with a longer backlog",
+    "launch-bound": "the GPU finished before the next launch came: its own time could not be told from the launches",
+    "clock-unsettled": "the GPU's clock had not settled before the round",
+    "page-faults": "memory was mapped while timing",
+    "throttled": "the GPU lowered its clocks while timing",
+    "power-capped": "the GPU was at its power limit, which is normal under load",
+    "shared-gpu": "another process was on the GPU",
+    "foreign-load": "other processes kept the CPU busy",
+    "one-thread": "one CPU thread where the machine has more cores",
+    "denormals": "denormal numbers, which a CPU takes up to 187 times as long for, were not flushed to zero",
+    "tf32-on": "TF32 was switched on from outside: these are not float32 products",
+    "unsettled start": "the first calls had not settled to 1 % when their time was over",
+    "not-converged": "the interval was still wide when the budget or the rounds ended",
+}
+"""Marks in words; an unknown mark stands for itself."""
+
 
 def ceilings_of(run: RunState, device_name: str) -> Ceilings | None:
     """Return what a device of the run reached in its calibration, None if it never had one.

@@ -114,7 +114,7 @@ PRESETS: dict[str, Preset] = {
                 (
                     Part(
                         "transfer",
-                        tuple(4 * 16**k for k in range(6)),
+                        tuple(sorted((400, *(4 * 16**k for k in range(6))))),
                         ("h2d-pageable", "h2d-pinned", "d2h-pageable", "d2h-pinned", "d2d"),
                     ),
                     Part("transfer-model", (1,), ("h2d", "d2h")),

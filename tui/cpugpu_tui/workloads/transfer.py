@@ -13,15 +13,17 @@ if TYPE_CHECKING:
 FEATURES = (100, 30)
 """P4's model is one Linear from 100 to 30."""
 
-
-def copied(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Copy `source` into `target` and return it; pinned memory is copied without waiting, as on any stream."""
-    return target.copy_(source, non_blocking=True)
+NUMBER_BYTES = 4
+"""Copies are made of float32 numbers, as P4's are."""
 
 
 @workload
 class Transfer(Workload):
-    """Copy of n bytes: host to GPU, GPU to host, within the GPU. In the CPU's column: within the host's memory."""
+    """Copy of n bytes: host to GPU (h2d), GPU to host (d2h), within the GPU (d2d); on the CPU within host memory.
+
+    So the CPU's column is the same for all variants: what a copy costs that crosses nothing. n is rounded up to
+    whole float32 numbers.
+    """
 
     name = "transfer"
     axis = "bytes"
@@ -30,20 +32,28 @@ class Transfer(Workload):
     has_end_to_end = False
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        """Return n random bytes, whatever the dtype."""
-        del dtype
+        """Return n bytes of float32 numbers, uniform in (0, 1]: a copy of zeros could not be told from none."""
         import torch
 
-        return (torch.randint(1, 256, (n,), dtype=torch.uint8, generator=generator),)
+        return (1 - torch.rand(numbers(n), generator=generator, dtype=dtype),)
 
     def step(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Copy."""
-        return copied(source, target)
+        """Copy; return when the host's memory is free again, which from and to pageable memory cannot be otherwise."""
+        return target.copy_(source)
+
+    def queued(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Queue the copy; who needs it waits for the GPU."""
+        return target.copy_(source, non_blocking=True)
 
     def steps(self) -> Mapping[str, Step]:
-        """All variants are one call; they differ in where source and target lie."""
-        names = ("h2d-pageable", "h2d-pinned", "d2h-pageable", "d2h-pinned", "d2d")
-        return dict.fromkeys(names, self.step)
+        """All variants copy the same bytes; they differ in where source and target lie."""
+        return {
+            "h2d-pageable": self.step,
+            "h2d-pinned": self.queued,
+            "d2h-pageable": self.step,
+            "d2h-pinned": self.queued,
+            "d2d": self.step,
+        }
 
     def place(self, variant: str, inputs: tuple[torch.Tensor, ...], device: str) -> tuple[Any, ...]:
         """Return source and target where the variant says; for the CPU both are ordinary host memory."""
@@ -52,13 +62,24 @@ class Transfer(Workload):
         (host,) = inputs
         if device == "cpu":
             return host, torch.zeros_like(host)
-        pinned = variant.endswith("pinned")
-        source = host.pin_memory() if pinned and variant.startswith("h2d") else host
-        if not variant.startswith("h2d"):
-            source = source.to(device)
+        is_pinned = variant.endswith("pinned")
         if variant.startswith("d2h"):
-            return source, torch.zeros(host.shape, dtype=host.dtype, pin_memory=pinned)
-        return source, torch.zeros_like(host, device=device)
+            # Filled with zeros, so that its pages exist before the first copy.
+            return host.to(device), torch.zeros(host.shape, dtype=host.dtype, pin_memory=is_pinned)
+        target = torch.zeros_like(host, device=device)
+        if variant == "d2d":
+            return host.to(device), target
+        return host.pin_memory() if is_pinned else host, target
+
+    def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
+        """Return what is copied."""
+        del variant
+        return doubles[0]
+
+    def tolerance(self, dtype: str) -> float:
+        """Return 0: a copy has the same bytes, or it is wrong."""
+        del dtype
+        return 0.0
 
     def flops(self, n: int) -> float:
         """Nothing is computed."""
@@ -66,19 +87,22 @@ class Transfer(Workload):
         return 0.0
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
-        """Bytes read plus bytes written within one memory."""
+        """Bytes that cross the cable between host and GPU, once each: what its GB/s are said of."""
         del itemsize_bytes
-        return 2.0 * n
+        return float(NUMBER_BYTES * numbers(n))
 
     def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
-        """Return the bytes that cross the cable, once; within one memory each is read and written."""
-        del itemsize_bytes
-        return Costs(0.0, 2.0 * n if variant in ("d2d", "default") else float(n), 2.0 * n)
+        """Return the bytes that cross the cable; within the GPU's memory each is read and written.
+
+        Memory holds source and target; on the CPU both are on one device.
+        """
+        copied_bytes = self.bytes_moved(n, itemsize_bytes)
+        return Costs(0.0, 2 * copied_bytes if variant == "d2d" else copied_bytes, 2 * copied_bytes)
 
 
 @workload
 class TransferModel(Workload):
-    """Move n models of one Linear 100→30, parameter by parameter, to the GPU and back; on the CPU a copy."""
+    """Move n models of one Linear 100→30 to the GPU (h2d) or to the host (d2h); on the CPU a copy in host memory."""
 
     name = "transfer-model"
     axis = "models"
@@ -87,27 +111,41 @@ class TransferModel(Workload):
     has_end_to_end = False
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        """Return weight and bias of each model, standard normals."""
+        """Return weight [30, 100] and bias [30] of each model, standard normals."""
         import torch
 
         wide, narrow = FEATURES
         shapes = [(narrow, wide), (narrow,)] * n
         return tuple(torch.randn(*shape, generator=generator, dtype=dtype) for shape in shapes)
 
-    def step(self, parameters: tuple[torch.Tensor, ...], target: str) -> Any:
-        """Return all parameters on `target`, each copied on its own, as `model.to(device)` does."""
-        # copy=True, so that the CPU's column is work too: a move to where a tensor lies does nothing.
-        return [parameter.to(target, copy=True) for parameter in parameters][-1]
+    def step(self, target: str, *parameters: torch.Tensor) -> list[torch.Tensor]:
+        """Return the parameters on `target`, moved one by one as `model.to(target)` does."""
+        # copy=True: on the CPU they are there already, and a move would do nothing.
+        return [parameter.to(target, copy=True) for parameter in parameters]
 
     def steps(self) -> Mapping[str, Step]:
-        """To the GPU and back."""
+        """There and back."""
         return {"h2d": self.step, "d2h": self.step}
 
     def place(self, variant: str, inputs: tuple[torch.Tensor, ...], device: str) -> tuple[Any, ...]:
-        """Return the parameters where the copy starts, and the name of where it ends."""
+        """Return where the parameters go, and the parameters where they start."""
         if variant == "d2h":
-            return tuple(parameter.to(device) for parameter in inputs), "cpu"
-        return inputs, device
+            return ("cpu", *(parameter.to(device) for parameter in inputs))
+        return (device, *inputs)
+
+    def checked(self, variant: str, placed: tuple[Any, ...]) -> Any:
+        """Return all moved parameters in one flat tensor."""
+        return flat(self.variant(variant)(*placed))
+
+    def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
+        """Return the parameters in one flat tensor."""
+        del variant
+        return flat(list(doubles))
+
+    def tolerance(self, dtype: str) -> float:
+        """Return 0, as for any copy."""
+        del dtype
+        return 0.0
 
     def flops(self, n: int) -> float:
         """Nothing is computed."""
@@ -120,5 +158,17 @@ class TransferModel(Workload):
         return float(n) * (wide + 1) * narrow * itemsize_bytes
 
     def memory_bytes(self, n: int, itemsize_bytes: int) -> float:
-        """Parameters and their copy."""
+        """Parameters and their copies."""
         return 2 * self.bytes_moved(n, itemsize_bytes)
+
+
+def numbers(size_bytes: int) -> int:
+    """Return how many float32 numbers so many bytes are, rounded up."""
+    return -(-size_bytes // NUMBER_BYTES)
+
+
+def flat(tensors: list[torch.Tensor]) -> torch.Tensor:
+    """Return all elements in one row."""
+    import torch
+
+    return torch.cat([tensor.flatten() for tensor in tensors])

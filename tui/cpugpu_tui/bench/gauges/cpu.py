@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import repeat
-from time import perf_counter_ns
-from typing import Any
-
-from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.bench.gauges.clock import block_ns, timed_ns
 from cpugpu_tui.model import Device, torch_dtype
 from cpugpu_tui.telemetry import procfs
 
-TRIES = 5
-"""Runs of each operation; their median stands."""
-
-CALLS = 20_000
-"""Calls of the smallest operation: 20 ms."""
+CALLS = 5_000
+"""Calls of the smallest operation in a block: 5 ms."""
 
 
 class CpuGauge:
@@ -37,11 +30,11 @@ class CpuGauge:
         return float(procfs.available_memory_bytes() or (1 << 30))
 
     def matmul_ns(self, dtype: str, n: int) -> float:
-        """Time a product of uniform matrices into a preallocated result."""
+        """Time a product of normals into a preallocated result."""
         import torch
 
         kind = getattr(torch, torch_dtype(dtype))
-        a, b = (torch.rand(n, n).to(kind) for _ in range(2))
+        a, b = (torch.randn(n, n).to(kind) for _ in range(2))
         out = torch.empty(n, n, dtype=kind)
         return timed_ns(lambda: torch.matmul(a, b, out=out))
 
@@ -57,12 +50,7 @@ class CpuGauge:
         import torch
 
         a, b, out = torch.ones(1), torch.ones(1), torch.ones(1)
-        add = torch.add
-        add(a, b, out=out)
-        started = perf_counter_ns()
-        for _ in repeat(None, CALLS):
-            add(a, b, out=out)
-        return (perf_counter_ns() - started) / CALLS
+        return block_ns(lambda: torch.add(a, b, out=out), CALLS)
 
     def synchronize_ns(self) -> float | None:
         """Return None: a call on a CPU returns when it is done."""
@@ -78,14 +66,3 @@ class CpuGauge:
 
     def release(self) -> None:
         """Python has freed it all."""
-
-
-def timed_ns(call: Any) -> float:
-    """Return the median wall time of a call, once warm."""
-    call()
-    samples = []
-    for _ in range(TRIES):
-        started = perf_counter_ns()
-        call()
-        samples.append(float(perf_counter_ns() - started))
-    return median(samples)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import repeat
 from time import perf_counter_ns
 from typing import Any
 
 from cpugpu_tui.analysis.stats import median
-from cpugpu_tui.bench.gauges.cpu import TRIES, timed_ns
+from cpugpu_tui.bench.gauges.clock import TRIES, block_ns, timed_ns
 from cpugpu_tui.bench.timers.cuda import spin, timing_event
 from cpugpu_tui.model import Device, torch_dtype
 
@@ -17,8 +18,11 @@ LAUNCHES = 500
 HOLD_CYCLES = 60_000_000
 """Length of the hold, 30 ms at 1980 MHz: longer than 500 launches of 10 µs take."""
 
-WAITS = 2_000
-"""Synchronisations and round trips timed together."""
+WAITS = 500
+"""Synchronisations and round trips in a block: 10 ms."""
+
+SMALL_COPY_BYTES, SMALL_COPY_TRIES = 1 << 20, 25
+"""Copies below this size take some 10 us, of which three runs would be too few."""
 
 WARM_UP_NS = 300e6
 """Work before the first product: an idle H200 runs at 345 MHz instead of 1980."""
@@ -56,13 +60,13 @@ class CudaGauge:
         return float(torch.cuda.mem_get_info(self.device.name)[0])
 
     def matmul_ns(self, dtype: str, n: int) -> float:
-        """Time a product of uniform matrices; TF32 is switched on for `tf32` alone, and put back."""
+        """Time a product of normals; TF32 is switched on for `tf32` alone, and put back. Zeros would read 13 % more."""
         import torch
 
         backend = torch.backends.cuda.matmul
         inherited = backend.allow_tf32
         kind = getattr(torch, torch_dtype(dtype))
-        a, b = (torch.rand(n, n, device=self.device.name).to(kind) for _ in range(2))
+        a, b = (torch.randn(n, n, device=self.device.name).to(kind) for _ in range(2))
         out = torch.empty(n, n, dtype=kind, device=self.device.name)
         backend.allow_tf32 = dtype == "tf32"
         try:
@@ -74,7 +78,7 @@ class CudaGauge:
         """Time a copy within the GPU's memory."""
         import torch
 
-        source = torch.rand(size_bytes // 4, device=self.device.name)
+        source = torch.randn(size_bytes // 4, device=self.device.name)
         target = torch.empty_like(source)
         return self._hardware_ns(lambda: target.copy_(source))
 
@@ -92,51 +96,42 @@ class CudaGauge:
         return median([start.elapsed_time(end) * 1e6 for start, end in pairs])
 
     def launch_ns(self) -> float:
-        """Queue many small kernels behind a held stream: the host's time alone."""
-        a, b, out = self._numbers()
-        for _ in range(100):
-            a.add_(b)
-        import torch
+        """Queue small kernels behind a held stream, so that the host never waits for the GPU: the host's time alone."""
+        call = self._smallest()
 
-        add = torch.add
+        def held_block() -> float:
+            self._stream.synchronize()
+            spin(HOLD_CYCLES)
+            started = perf_counter_ns()
+            for _ in repeat(None, LAUNCHES):
+                call()
+            return (perf_counter_ns() - started) / LAUNCHES
+
+        held_block()
+        launch_ns = median([held_block() for _ in range(TRIES)])
         self._stream.synchronize()
-        spin(HOLD_CYCLES)
-        started = perf_counter_ns()
-        for _ in repeat(None, LAUNCHES):
-            add(a, b, out=out)
-        elapsed = perf_counter_ns() - started
-        self._stream.synchronize()
-        return elapsed / LAUNCHES
+        return launch_ns
 
     def synchronize_ns(self) -> float | None:
         """Wait for a stream on which nothing is left to do."""
-        wait = self._stream.synchronize
-        wait()
-        started = perf_counter_ns()
-        for _ in repeat(None, WAITS):
-            wait()
-        return (perf_counter_ns() - started) / WAITS
+        return block_ns(self._stream.synchronize, WAITS)
 
     def round_trip_ns(self) -> float | None:
         """Queue the smallest operation and wait for it, again and again."""
+        call, wait = self._smallest(), self._stream.synchronize
+
+        def there_and_back() -> None:
+            call()
+            wait()
+
+        return block_ns(there_and_back, WAITS)
+
+    def _smallest(self) -> Callable[[], object]:
+        """Return an addition of two numbers on the GPU, into a third one."""
         import torch
 
-        a, b, out = self._numbers()
-        add, wait = torch.add, self._stream.synchronize
-        for _ in range(100):
-            add(a, b, out=out)
-            wait()
-        started = perf_counter_ns()
-        for _ in repeat(None, WAITS):
-            add(a, b, out=out)
-            wait()
-        return (perf_counter_ns() - started) / WAITS
-
-    def _numbers(self) -> tuple[Any, Any, Any]:
-        import torch
-
-        one, two, out = (torch.ones(1, device=self.device.name) for _ in range(3))
-        return one, two, out
+        a, b, out = (torch.ones(1, device=self.device.name) for _ in range(3))
+        return lambda: torch.add(a, b, out=out)
 
     def transfer_ns(self, direction: str, size_bytes: int) -> float:
         """Time a copy between the host and the GPU with the wait at its end."""
@@ -152,7 +147,7 @@ class CudaGauge:
             target.copy_(source, non_blocking=True)
             self._stream.synchronize()
 
-        return timed_ns(copy)
+        return timed_ns(copy, SMALL_COPY_TRIES if size_bytes < SMALL_COPY_BYTES else TRIES)
 
     def release(self) -> None:
         """Return torch's cached blocks."""

@@ -157,7 +157,7 @@ class Machine(Protocol):
         """Return the failure row for an exception that a workload or torch raised."""
 
     def release(self) -> None:
-        """Give back the memory that a case used."""
+        """Give back the memory that cases used, and put back what they changed in this process."""
 
 
 class Stopwatch:

@@ -78,6 +78,12 @@ class CudaTimer:
 
         torch.backends.cuda.matmul.allow_tf32 = case.dtype == "tf32" or self._inherited_tf32
 
+    def close(self) -> None:
+        """Put back what cases changed in this process."""
+        import torch
+
+        torch.backends.cuda.matmul.allow_tf32 = self._inherited_tf32
+
     def first_call(self, op: Operation) -> FirstCall:
         """Time the first call twice over: when the host was free again, and when the GPU was done."""
         self._use_precision(op.case)
@@ -253,8 +259,10 @@ def require_memory(device: Device, need_bytes: float) -> None:
     import torch
 
     free_bytes, _ = torch.cuda.mem_get_info(device.name)
-    # Blocks that torch caches are free to us too.
-    free_bytes += torch.cuda.memory_reserved(device.name) - torch.cuda.memory_allocated(device.name)
+    if need_bytes > free_bytes:
+        # Blocks that torch caches are free to us too, once they are given back: in pieces they hold nothing large.
+        torch.cuda.empty_cache()
+        free_bytes, _ = torch.cuda.mem_get_info(device.name)
     if need_bytes > free_bytes:
         raise out_of_memory(device.name, need_bytes, free_bytes)
 

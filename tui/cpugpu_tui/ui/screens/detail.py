@@ -19,6 +19,7 @@ from cpugpu_tui.model import (
     THROUGHPUT,
     Device,
 )
+from cpugpu_tui.runs.insight import MARK_WORDS
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
@@ -58,22 +59,6 @@ VERDICT_SENTENCES = {
     UNDECIDED: "undecided",
     TOO_FEW: "too few for an interval",
 }
-
-MARK_WORDS = {
-    "starved": "the queue ran dry before a sample, which was taken again with a longer backlog",
-    "launch-bound": "the GPU finished before the next launch came: its own time could not be told from the launches",
-    "clock-unsettled": "the GPU's clock had not settled before the round",
-    "page-faults": "memory was mapped while timing",
-    "throttled": "the GPU lowered its clocks while timing",
-    "power-capped": "the GPU was at its power limit, which is normal under load",
-    "shared-gpu": "another process was on the GPU",
-    "foreign-load": "other processes kept the CPU busy",
-    "one-thread": "one CPU thread where the machine has more cores",
-    "denormals": "denormal numbers, which a CPU takes up to 187 times as long for, were not flushed to zero",
-    "tf32-on": "TF32 was switched on from outside: these are not float32 products",
-    "not-converged": "the interval was still wide when the budget or the rounds ended",
-}
-"""Marks in words; an unknown mark stands for itself."""
 
 
 class DetailScreen(Page):

@@ -19,6 +19,13 @@ CLASS_WORDS = {
 """What the classes of a publication's clock mean."""
 
 
+START_WORDS = {
+    "launch": "limited by launching and waiting: the GPU has too little to do",
+    "call": "limited by what a call costs: the CPU has too little to do",
+}
+"""What starting the work costs more than."""
+
+
 def moved_lines(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return the speed-up when data starts and ends on the host."""
     parts = []
@@ -55,7 +62,7 @@ def _limited(run: RunState, row: Row, times: DeviceTimes) -> str:
     if found is None:
         return ""
     if found.share is None:
-        return "limited by launching and waiting: the hardware works for less than half of the time"
+        return START_WORDS[found.kind]
     return f"limited by {found.kind}: {percent(found.share)} % of what this machine reached in its calibration"
 
 
