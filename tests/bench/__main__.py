@@ -1,12 +1,21 @@
-"""`make bench`: every noisy figure, as ratios alternated in one run. `make bench ONLY=agreement` runs one part."""
+"""`make bench`: every noisy figure, as ratios alternated in one run. `make bench ONLY=agreement` runs one part.
+
+BENCH_SECONDS caps the duration of each part, BENCH_TRIALS the trials of `aa`.
+"""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from importlib import import_module
 
+from tests.bench.surroundings import surroundings
+
 PARTS = {
-    "agreement": "our times against torch.utils.benchmark, do_bench, NVBench",
+    "agreement": "our times against torch.utils.benchmark, do_bench, NVBench, the profiler",
+    "cost": "what the tool itself costs: a call that does nothing, its own CPU time, its bytes",
+    "aa": "equal lanes must not be called different, 5 % must be found",
+    "repeat": "medians of fresh agents and how far they lie apart",
     "disturbance": "what a user interface does to the times: in a process, in a gated thread, in a thread",
     "startup": "first frame and --help against bare Textual and typer apps",
     "interface": "the app during a run: CPU share, key to paint, bytes a second",
@@ -19,9 +28,12 @@ def main() -> None:
     unknown = [name for name in wanted if name not in PARTS]
     if unknown:
         sys.exit(f"There is no part {unknown[0]!r}. There are: {', '.join(PARTS)}.")
-    for name in wanted:
-        print(f"\n## {name}: {PARTS[name]}")
-        import_module(f"tests.bench.{name}").main()
+    if len(wanted) > 1:
+        # A process for each: the profiler of one part would slow every launch of the next by 30 %.
+        sys.exit(max(subprocess.call([sys.executable, "-m", "tests.bench", name]) for name in wanted))
+    (name,) = wanted
+    print(f"\n## {name}: {PARTS[name]}\n\nOn {surroundings()}", flush=True)
+    import_module(f"tests.bench.{name}").main()
 
 
 if __name__ == "__main__":

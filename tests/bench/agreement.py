@@ -1,116 +1,228 @@
 """Do our numbers agree with those of tools that people trust, in the same process and run?
 
 CPU: `torch.utils.benchmark.Timer` with the same thread count (its default is one thread).
-GPU: `triton.testing.do_bench`, and NVBench's cold column as it was measured on an H200 (METHOD.md).
+GPU: the same Timer, `triton.testing.do_bench` and `do_bench_cudagraph`, NVBench's cold time (or what it read on an
+H200, METHOD.md), and torch's profiler, which comes last: it slows every later launch of the process by 30 %.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.bench.environment import facts
-from cpugpu_tui.bench.point import block_calls
-from cpugpu_tui.bench.torch_machine import TorchMachine
+from cpugpu_tui.bench.timers import Machine, Timer
+from cpugpu_tui.bench.timers.operation import Operation
+from cpugpu_tui.bench.warm_up import block_calls
 from cpugpu_tui.bench.worker import make_machine
 from cpugpu_tui.model import Case, Plan
-from tests.bench.ratios import alternate, table
+from tests.bench import nvbench
+from tests.bench.ratios import SideBySide, cap_seconds, side_by_side, table
 
-CPU_SIZES = (64, 128, 256, 512, 1024)
-GPU_SIZES = (16, 64, 256, 512, 1024, 2048, 4096)
+CPU_CASES = (
+    *(Case("matmul", n) for n in (64, 128, 256, 512, 1024)),
+    *(Case("elementwise", n, variant="out") for n in (10**4, 10**6)),
+)
+GPU_CASES = (
+    *(Case("matmul", n) for n in (16, 64, 256, 512, 1024, 2048, 4096)),
+    *(Case("elementwise", n, variant="out") for n in (10**4, 10**6, 10**8)),
+)
+STATEMENTS = {"matmul": "torch.matmul(a, b)", "elementwise": "torch.addcmul(a, b, c, out=d)"}
+"""What a person would give to the Timer."""
+
 NVBENCH_COLD_US = {16: 4.99, 64: 6.99, 256: 11.7, 512: 17.3, 1024: 64.0, 2048: 345.4, 4096: 2688.0}
 """H200, float32 matmul, `cuda-bench` cold; METHOD.md."""
 
+PROMISED_FROM_US = 50.0
+"""Agreement of hardware times is promised from here on: an event pair alone costs 1.25 us (measurement.md §7.4, A4)."""
+
+KNOWN_PCT = 1.0
+HEADER = ("case", "ours", "us", "theirs", "us", "ours / theirs", "promised", "holds")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A case that is loaded and warm on one device."""
+
+    case: Case
+    timer: Timer
+    operation: Operation
+    calls: int
+    """Calls of a block of 2 ms."""
+
+    @property
+    def label(self) -> str:
+        """`matmul 64`."""
+        return f"{self.case.workload} {self.case.size:,}"
+
+    def step(self) -> Any:
+        """Call the operation as our timers do."""
+        return self.operation.step(*self.operation.inputs)
+
+    def latency_us(self) -> float:
+        """Median of 20 blocks after one that is thrown away."""
+        blocks = [self.timer.latency_block(self.operation, self.calls) for _ in range(21)]
+        return median(blocks[1:]) / 1e3
+
+    def throughput_us(self) -> float:
+        """Median of five blocks of queued calls after one that is thrown away."""
+        blocks = [self.timer.throughput_block(self.operation, self.calls) or 0.0 for _ in range(6)]
+        return median(blocks[1:]) / 1e3
+
+    def device_us(self) -> float:
+        """Median of 20 hardware times."""
+        self.timer.latency_block(self.operation, 5)
+        return median(self.timer.device_samples(self.operation, 20).elapsed_ns) / 1e3
+
+
+def loaded(machine: Machine, device: str, case: Case) -> Subject:
+    """Return the case on a device of a machine, after 50 calls."""
+    timer = machine.timer(device)
+    operation = timer.load(case, machine.make_inputs(case))
+    timer.first_call(operation)
+    timer.ready(operation, 1)
+    estimate_ns = [timer.latency_block(operation, 1) for _ in range(50)][-1]
+    return Subject(case, timer, operation, block_calls(estimate_ns))
+
 
 def main() -> None:
-    """Print both tables."""
-    import torch
-
+    """Print both tables, and the profiler's at the end."""
     environment = facts(simulated=False)
     plan = Plan("agreement", (), ("auto",))
     machine = make_machine(plan, environment)
-    assert isinstance(machine, TorchMachine)
+    cap_s = cap_seconds(240.0) / (2 if len(machine.devices) > 1 else 1)
+    with_cap = partial(side_by_side, half_width_pct=KNOWN_PCT, cap_s=cap_s / len(CPU_CASES))
+    table("CPU, against torch.utils.benchmark.Timer", HEADER, (cpu_row(machine, case, with_cap) for case in CPU_CASES))
+    if len(machine.devices) == 1:
+        print(f"\nNo GPU part: {machine.no_gpu}")
+        return
+    device = machine.devices[1]
+    warm = make_machine(replace(plan, devices=(device.name,), cache="warm"), environment)
+    with_cap = partial(side_by_side, half_width_pct=KNOWN_PCT, cap_s=cap_s / (5 * len(GPU_CASES)))
     table(
-        f"CPU latency against torch.utils.benchmark, {torch.get_num_threads()} threads, torch {torch.__version__}",
-        ("n", "ours, us", "Timer, us", "ours / Timer", "known to 1 %"),
-        (cpu_row(machine, n) for n in CPU_SIZES),
+        f"{device.label}, against others",
+        HEADER,
+        (row for case in GPU_CASES for row in gpu_rows(machine, warm, device.name, case, with_cap)),
     )
-    if len(machine.devices) > 1:
-        table(
-            f"GPU device time (cold) on {machine.devices[1].label}",
-            ("n", "ours, us", "do_bench, us", "ours / do_bench", "NVBench on an H200, us", "ours / NVBench"),
-            (gpu_row(machine, n) for n in GPU_SIZES),
+    subjects = [loaded(machine, device.name, case) for case in GPU_CASES]
+    table("NVBench, cold", HEADER, nvbench_rows(subjects, cap_s / (5 * len(GPU_CASES))))
+    table("Kernels of one call, from the profiler", HEADER, (row for each in subjects for row in kernel_rows(each)))
+
+
+def cpu_row(machine: Machine, case: Case, compared: Callable[..., SideBySide]) -> tuple[str, ...]:
+    """Alternate our block median with the Timer's."""
+    subject = loaded(machine, "cpu", case)
+    theirs = torch_timer(subject, subject.timer.threads())
+    found = compared(subject.latency_us, lambda: theirs.blocked_autorange(min_run_time=0.05).median * 1e6)
+    return row(subject, "latency", "Timer.blocked_autorange", found, 5.0)
+
+
+def torch_timer(subject: Subject, threads: int) -> Any:
+    """Return torch's own Timer of the same operation on the same tensors."""
+    import torch
+    from torch.utils.benchmark import Timer as TorchTimer
+
+    # The workload's own arguments may have torch's function among them, so that the step needs no import.
+    tensors = (each for each in subject.operation.inputs if isinstance(each, torch.Tensor))
+    names = dict(zip("abcd", tensors, strict=False))
+    return TorchTimer(
+        STATEMENTS[subject.case.workload], globals={"torch": torch, **names}, num_threads=threads
+    )  # fmt: skip
+
+
+def gpu_rows(
+    machine: Machine, warm_machine: Machine, device: str, case: Case, compared: Callable[..., SideBySide]
+) -> Iterator[tuple[str, ...]]:
+    """Alternate each of our times with that of whoever measures the same."""
+    subject, warm = loaded(machine, device, case), loaded(warm_machine, device, case)
+    timer = torch_timer(subject, subject.timer.threads())
+
+    def single_us() -> float:
+        return median([timer.timeit(1).mean for _ in range(50)]) * 1e6
+
+    yield row(subject, "latency", "Timer.timeit(1)", compared(subject.latency_us, single_us), 10.0)
+    queued = compared(subject.throughput_us, lambda: timer.blocked_autorange(min_run_time=0.05).median * 1e6)
+    yield row(subject, "throughput", "Timer.blocked_autorange", queued, 10.0)
+    try:
+        from triton.testing import do_bench, do_bench_cudagraph
+    except ImportError:
+        return
+    cold = compared(subject.device_us, lambda: float(do_bench(subject.step, return_mode="median")) * 1e3)
+    yield row(subject, "device, cold", "triton do_bench", cold, promise(cold, 5.0))
+    graph = compared(warm.device_us, lambda: float(do_bench_cudagraph(warm.step, return_mode="median")) * 1e3)
+    yield row(subject, "device, warm", "do_bench_cudagraph", graph, promise(graph, 10.0))
+
+
+def nvbench_rows(subjects: list[Subject], seconds_each: float) -> Iterator[tuple[str, ...]]:
+    """Compare our cold time with NVBench's: measured here, or as it read on an H200."""
+    ours_us = {subject.label: [subject.device_us() for _ in range(5)] for subject in subjects}
+    if nvbench.is_installed():
+        who, theirs_us = (
+            "NVBench",
+            nvbench.cold_us({each.label: without_allocation(each) for each in subjects}, seconds_each),
         )
     else:
-        print(f"\nNo GPU part: {machine.no_gpu}")
+        who, theirs_us = "NVBench on an H200", {f"matmul {n:,}": us for n, us in NVBENCH_COLD_US.items()}
+    for subject in subjects:
+        if subject.label in theirs_us:
+            # After NVBench once more, so that ours surround it in time.
+            mine = iter([*ours_us[subject.label], *(subject.device_us() for _ in range(5))])
+            found = once(lambda mine=mine: next(mine), lambda us=theirs_us[subject.label]: us)
+            yield row(subject, "device, cold", who, found, promise(found, 5.0))
 
 
-def cpu_row(machine: TorchMachine, n: int) -> tuple[str, ...]:
-    """Alternate our block median with the Timer's."""
+def once(ours: Callable[[], float], theirs: Callable[[], float]) -> SideBySide:
+    """Return the ratio over as few pairs as have an interval."""
+    return side_by_side(ours, theirs, half_width_pct=math.inf, cap_s=0.0)
+
+
+def without_allocation(subject: Subject) -> Callable[[], Any]:
+    """Return a call that writes into given memory."""
+    operation = subject.operation
+    keywords = {"out": operation.step(*operation.inputs)} if operation.takes_out else {}
+    return lambda: operation.step(*operation.inputs, **keywords)
+
+
+def kernel_rows(subject: Subject) -> Iterator[tuple[str, ...]]:
+    """Compare our one profiled call with twenty of which the profiler gives the mean."""
+
+    def ours_us() -> float:
+        kernels = subject.timer.kernels(subject.operation)
+        return kernels.elapsed_ns / 1e3 if kernels is not None else float("nan")
+
+    found = once(ours_us, lambda: profiled_us(subject, 20))
+    yield row(subject, "kernels", "torch.profiler, 20 calls", found, 10.0)
+
+
+def profiled_us(subject: Subject, calls: int) -> float:
+    """Return the GPU time per call that the profiler's own table adds up to."""
     import torch
-    from torch.utils.benchmark import Timer
+    from torch.profiler import ProfilerActivity, profile
 
-    case = Case("matmul", n)
-    inputs = machine.make_inputs(case)
-    timer = machine.timer("cpu")
-    operation = timer.load(case, inputs)
-    timer.first_call(operation)
-    for _ in range(50):
-        estimate_ns = timer.latency_block(operation, 1)
-    calls = block_calls(estimate_ns)
-    theirs = Timer(
-        "torch.matmul(a, b)", globals={"torch": torch, "a": inputs[0], "b": inputs[1]},
-        num_threads=torch.get_num_threads(),
-    )  # fmt: skip
-    seen: dict[str, list[float]] = {"ours": [], "theirs": []}
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(calls):
+            subject.step()
+        torch.cuda.synchronize()
+    return sum(float(entry.self_device_time_total) for entry in seen.key_averages()) / calls
 
-    def ours_ns() -> float:
-        timer.latency_block(operation, calls)
-        value = median([timer.latency_block(operation, calls) for _ in range(40)])
-        seen["ours"].append(value)
-        return value
 
-    def theirs_ns() -> float:
-        value = theirs.blocked_autorange(min_run_time=0.1).median * 1e9
-        seen["theirs"].append(value)
-        return value
+def promise(found: SideBySide, allowed_pct: float) -> float | None:
+    """Return what is promised of a hardware time: nothing for short kernels."""
+    return allowed_pct if found.theirs >= PROMISED_FROM_US else None
 
-    ratio, known = alternate(ours_ns, theirs_ns, half_width_pct=1.0, cap_s=20)
+
+def row(subject: Subject, ours: str, theirs: str, found: SideBySide, allowed_pct: float | None) -> tuple[str, ...]:
+    """Return a line of the table."""
+    promised = "–" if allowed_pct is None else f"±{allowed_pct:g} %"
     return (
-        str(n), f"{median(seen['ours']) / 1e3:.2f}", f"{median(seen['theirs']) / 1e3:.2f}", ratio.text(),
-        "yes" if known else "no (cap)",
+        subject.label, ours, f"{found.ours:.2f}", theirs, f"{found.theirs:.2f}", found.ratio.text(),
+        promised, found.holds(allowed_pct),
     )  # fmt: skip
 
 
-def gpu_row(machine: TorchMachine, n: int) -> tuple[str, ...]:
-    """Compare our cold device time with do_bench in this process, and with NVBench's recorded figure."""
-    case = Case("matmul", n)
-    timer = machine.timer("cuda:0")
-    operation = timer.load(case, machine.make_inputs(case))
-    timer.first_call(operation)
-    for _ in range(200):
-        timer.latency_block(operation, 1)
-    bench = do_bench()
-    pairs = []
-    for _ in range(10):
-        timer.latency_block(operation, 5)
-        ours_us = median(timer.device_samples(operation, 20).elapsed_ns) / 1e3
-        theirs_us = bench(lambda: operation.step(*operation.inputs)) if bench else float("nan")
-        pairs.append((ours_us, theirs_us))
-    ours_us = median([a for a, _ in pairs])
-    theirs_us = median([b for _, b in pairs])
-    reference_us = NVBENCH_COLD_US[n]
-    return (
-        str(n), f"{ours_us:.2f}", f"{theirs_us:.2f}", f"{ours_us / theirs_us:.3f}",
-        f"{reference_us:.2f}", f"{ours_us / reference_us:.3f}",
-    )  # fmt: skip
-
-
-def do_bench() -> Callable[[Callable[[], Any]], float] | None:
-    """Return triton's do_bench in microseconds, or None where triton is not installed."""
-    try:
-        from triton.testing import do_bench as triton_bench
-    except ImportError:
-        return None
-    return lambda call: float(triton_bench(call, return_mode="median")) * 1e3
+if __name__ == "__main__":
+    main()

@@ -21,10 +21,10 @@ from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.model import LATENCY, HalfRoundTimed
 from cpugpu_tui.runs.store import Store
 from tests.bench.driver import WINDOW_S, is_live
-from tests.bench.ratios import Ratio, ratio_of, table
+from tests.bench.ratios import Ratio, cap_seconds, ratio_of, table
 from tests.ui.pty_app import PtyApp
 
-SECONDS = float(os.environ.get("BENCH_SECONDS", "75"))
+SECONDS = cap_seconds(75.0)
 """Cap of each arrangement's run."""
 
 SETTLE_S = 0.15

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 
 from cpugpu_tui.analysis.stats import median
 
@@ -63,6 +65,71 @@ def alternate(
                 return ratio, True
             if time.monotonic() - started > cap_s:
                 return ratio, False
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Two ways to measure the same thing."""
+
+    ours: float
+    """Median over the pairs, in the unit of the two callables; so is `theirs`."""
+    theirs: float
+    ratio: Ratio
+    known: bool
+    """Whether the ratio is known as narrowly as was asked for."""
+
+    def holds(self, allowed_pct: float | None) -> str:
+        """`yes` or `no` if the whole interval is inside or outside the promise, `open` if it is on both sides."""
+        if allowed_pct is None:
+            return "–"
+        low, high = -math.log1p(allowed_pct / 100), math.log1p(allowed_pct / 100)
+        least, most = math.log(self.ratio.low), math.log(self.ratio.high)
+        if low <= least and most <= high:
+            return "yes"
+        return "no" if most < low or least > high else "open"
+
+
+def side_by_side(
+    ours: Callable[[], float], theirs: Callable[[], float], *, half_width_pct: float, cap_s: float
+) -> SideBySide:
+    """Measure both in turn as `alternate` does, and keep what was measured."""
+    seen: tuple[list[float], list[float]] = ([], [])
+
+    def kept(measure: Callable[[], float], values: list[float]) -> Callable[[], float]:
+        def call() -> float:
+            values.append(measure())
+            return values[-1]
+
+        return call
+
+    ratio, known = alternate(
+        kept(ours, seen[0]), kept(theirs, seen[1]), half_width_pct=half_width_pct, cap_s=cap_s
+    )  # fmt: skip
+    return SideBySide(median(seen[0]), median(seen[1]), ratio, known)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far repeated measurements of one thing lie apart."""
+
+    middle: float
+    deviation_pct: float
+    """Sample standard deviation in percent of the mean."""
+    range_pct: float
+    """Largest against smallest."""
+    count: int
+
+
+def spread_of(values: Sequence[float]) -> Spread:
+    """Return the spread of at least two values."""
+    return Spread(
+        median(values), 100 * stdev(values) / fmean(values), 100 * (max(values) / min(values) - 1), len(values)
+    )  # fmt: skip
+
+
+def cap_seconds(usual: float) -> float:
+    """Return how long a part may take: BENCH_SECONDS, or what is usual for it."""
+    return float(os.environ.get("BENCH_SECONDS", usual))
 
 
 def table(title: str, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:

@@ -42,7 +42,8 @@ PLANTED = Simulation(
     kernel_overhead_ns=3_000.0, gpu_ns_per_flop=0.0001, gpu_bytes_per_ns=900.0, transfer_alpha_ns=9_000.0,
     pageable_bytes_per_ns=6.0, pinned_bytes_per_ns=45.0, first_call_ns=40e6, noise=0.02,
 )  # fmt: skip
-WANDERING = replace(PLANTED, cpu_drift=0.02, gpu_drift=0.02, shared_drift=0.02, drift_rho=0.5)
+WANDERING = replace(PLANTED, cpu_drift=0.01, gpu_drift=0.01, shared_drift=0.01, drift_rho=0.5)
+"""A mean of eight such rounds is within 1 % (one standard deviation): a faithful protocol finds it there too."""
 
 
 # ------------------------------------------------------------------ constants
@@ -91,8 +92,8 @@ def test_one_profiled_call_has_the_kernels_time() -> None:
 
 @pytest.mark.parametrize(("size", "factor"), [(16, 2.0), (256, 2.3), (1024, 21.5)])
 def test_a_clock_that_does_not_wait_is_off_by_the_planted_factor(size: int, factor: float) -> None:
-    """(launch + kernel + wait) / launch: 22 / 11, 25.4 / 11 and 236.7 / 11 microseconds."""
-    plan = plan_of(size, simulation=PLANTED)
+    """(launch + kernel + wait) / launch: 22 / 11, 25.4 / 11 and 236.7 / 11 microseconds; one call, so 1 % of noise."""
+    plan = plan_of(size, simulation=replace(PLANTED, noise=0.01))
     (row,) = state_of(plan, swept(plan)[1]).rows.values()
     cpu, gpu = times_of(row)
     assert row.naive_factor == pytest.approx(factor, rel=WITHIN)

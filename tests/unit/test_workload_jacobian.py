@@ -103,7 +103,7 @@ def test_per_sample_is_the_block_diagonal_and_the_rest_of_the_full_tensor_is_zer
 
 
 def test_the_network_is_publication_3s() -> None:
-    model = nn.Sequential(nn.Linear(1, 20), nn.Tanh(), nn.Linear(20, 20), nn.Tanh(), nn.Linear(20, 400))
+    model = nn.Sequential(nn.Linear(1, 20), nn.Tanh(), nn.Linear(20, 20), nn.Tanh(), nn.Linear(20, 400), nn.Tanh())
     x, *parameters = inputs(7)
     assert [p.shape for p in parameters] == [p.shape for p in model.parameters()]
     with torch.no_grad():

@@ -2,53 +2,53 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.quantities import duration, significant, time_text
+from cpugpu_tui.analysis.quantities import significant, time_text
 from cpugpu_tui.model import Ceilings
 
 Part = tuple[str, str]
 """(text, role); roles are `title`, `text`, `muted`, `cpu`, `gpu`, `strong`."""
 
-LABEL, VALUE = 19, 34
+LABEL, VALUE = 22, 32
 """Cells left and right of the bars; the bars take what is left of the width."""
 
-MOST_BAR, LEAST_BAR = 40, 8
+MOST_BAR, LEAST_BAR = 40, 4
 
 MEGABYTE = 1e6
+
+MEMORIES = (
+    "Pageable is ordinary host memory; pinned memory stays where it is, so that the GPU can fetch from it by itself."
+)
+"""What the names of the cable's lines mean."""
 
 
 def card(known: Sequence[Ceilings], width: int, now_wall_ns: int, *, unicode: bool = True) -> list[list[Part]]:
     """Return the card of one machine: its CPU and its first GPU, if they were measured.
 
-    `width` is the room in cells, `now_wall_ns` the time against which the age is told.
+    What it all means comes first, and everything but the footnotes fits in 22 lines of 77 cells. `width` is the room
+    in cells, `now_wall_ns` the time against which the age is told.
     """
     cpu = next((found for found in known if found.device == "cpu"), None)
     gpu = next((found for found in known if found.device != "cpu"), None)
-    bar = _bars(width, unicode=unicode)
+    bar = _Bars(width)
+    both = [found for found in (cpu, gpu) if found is not None]
     lines: list[list[Part]] = []
-    for found in (cpu, gpu):
-        if found is not None:
-            lines += [*_device(found, cpu, gpu, bar), []]
+    for index, sentence in enumerate(sentences(cpu, gpu)):
+        lines += _wrapped(sentence, width, "text" if index else "strong")
+    lines.append([])
+    for found in both:
+        lines += _device(found, cpu, gpu, bar, width)
     if gpu is not None:
-        lines += [*_cable(gpu, cpu, bar), [], *_costs(gpu, cpu, bar), []]
-    lines += [[(sentence, "strong" if index == 0 else "text")] for index, sentence in enumerate(sentences(cpu, gpu))]
-    for found in (cpu, gpu):
-        if found is not None:
-            lines.append([(_age(found, now_wall_ns), "muted")])
-    return lines
-
-
-class _bars:
-    """Draws bars of a common length."""
-
-    def __init__(self, width: int, *, unicode: bool) -> None:
-        self.room = max(LEAST_BAR, min(MOST_BAR, width - LABEL - VALUE))
-        self.sign = "█" if unicode else "#"
-
-    def __call__(self, label: str, value: float, most: float, text: str, role: str) -> list[Part]:
-        cells = max(1, round(self.room * value / most)) if most > 0 else 1
-        return [(f"  {label:<{LABEL - 2}}", "text"), (f"{self.sign * cells:<{self.room}}", role), (f" {text}", "text")]
+        lines += [*_costs(gpu, cpu, bar), *_cable(gpu, cpu, bar)]
+    lines.append([])
+    for found in both:
+        lines += _wrapped(_footnote(found, now_wall_ns), width, "muted")
+    if gpu is not None and gpu.transfers:
+        lines += _wrapped(MEMORIES, width, "muted")
+    return lines if not unicode else [[(_spelled(text), role) for text, role in line] for line in lines]
 
 
 def newest(known: Sequence[Ceilings]) -> tuple[Ceilings, ...]:
@@ -57,97 +57,124 @@ def newest(known: Sequence[Ceilings]) -> tuple[Ceilings, ...]:
     return tuple({found.device: found for found in by_age if found.torch == by_age[-1].torch}.values())
 
 
-def _role(found: Ceilings) -> str:
-    return "cpu" if found.device == "cpu" else "gpu"
+class _Bars:
+    """Draws bars of a common length, in the one sign that every terminal has; `_spelled` makes blocks of them."""
+
+    def __init__(self, width: int) -> None:
+        self.room = max(LEAST_BAR, min(MOST_BAR, width - LABEL - VALUE))
+
+    def __call__(self, label: str, value: float, most: float, text: str, role: str) -> list[Part]:
+        cells = max(1, round(self.room * value / most)) if most > 0 else 1
+        return [(f"  {label:<{LABEL - 2}}", "text"), (f"{'#' * cells:<{self.room}}", role), (f" {text}", "text")]
 
 
-def _device(found: Ceilings, cpu: Ceilings | None, gpu: Ceilings | None, bar: _bars) -> list[list[Part]]:
-    """Return a device's heading, its float32 rate, its memory, and its other dtypes."""
+def _spelled(text: str) -> str:
+    """Return text of the card with the signs of UTF-8."""
+    if text.startswith("#"):
+        return text.replace("#", "█")
+    return re.sub(r"(?<=\d) us\b", " µs", text).replace(" x ", " × ")
+
+
+def _wrapped(sentence: str, width: int, role: str) -> list[list[Part]]:
+    """Return a sentence as lines; a number and its unit stay together."""
+    glued = re.sub(r"(?<=\d) (?=(?:[num]?s|[GT](?:FLOP|B)/s|x \d)\b)", "\xa0", sentence)
+    return [[(piece.replace("\xa0", " "), role)] for piece in textwrap.wrap(glued, width)]
+
+
+def _device(found: Ceilings, cpu: Ceilings | None, gpu: Ceilings | None, bar: _Bars, width: int) -> list[list[Part]]:
+    """Return a device's heading, its float32 rate and its memory, on scales that it shares with the other device."""
     both = [each for each in (cpu, gpu) if each is not None]
-    most_flops = max(each.flops.get("float32", 0.0) for each in both)
-    most_bytes = max(each.copy_bytes_per_s for each in both)
-    role, is_cpu = _role(found), found.device == "cpu"
-    threads = f"  {found.threads} thread{'s' if found.threads != 1 else ''}" if is_cpu else ""
-    rate = found.flops.get("float32", 0.0)
-    times = "" if is_cpu or cpu is None else "  x{} the CPU"
-
-    def ratio(mine: float, other: float) -> str:
-        return times.format(significant(mine / other)) if times and other else ""
-
-    cpu_rate = cpu.flops.get("float32", 0.0) if cpu is not None else 0.0
-    cpu_copy = cpu.copy_bytes_per_s if cpu is not None else 0.0
-    lines: list[list[Part]] = [
-        [("CPU " if is_cpu else "GPU ", role), (found.label, "strong"), (threads, "muted")],
-        bar("computes", rate, most_flops, f"{_flops(rate)}{ratio(rate, cpu_rate)}", role),
-        bar("its memory", found.copy_bytes_per_s, most_bytes,
-            f"{_bytes(found.copy_bytes_per_s)}{ratio(found.copy_bytes_per_s, cpu_copy)}", role),
-    ]  # fmt: skip
-    others = [f"{dtype} {_flops(value)}" for dtype, value in found.flops.items() if dtype != "float32"]
-    if others:
-        lines.append([(f"  {'':<{LABEL - 2}}", "text"), (", ".join(others), "muted")])
+    role = "cpu" if found is cpu else "gpu"
+    threads = f", {found.threads} thread{'s' if found.threads != 1 else ''}" if found is cpu else ""
+    label = found.label[: max(width - len("CPU ") - len(threads), 0)]
+    lines: list[list[Part]] = [[(f"{role.upper()} ", role), (label, "strong"), (threads, "text")]]
+    for label, rates, text in (
+        ("computes", [each.flops.get("float32", 0.0) for each in both], _flops),
+        ("its memory", [each.copy_bytes_per_s for each in both], _bytes),
+    ):
+        rate = rates[both.index(found)]
+        ratio = f", {significant(rate / rates[0])} x the CPU's" if found is gpu and cpu is not None and rates[0] else ""
+        lines.append(bar(label, rate, max(rates), f"{text(rate)}{ratio}", role))
     return lines
 
 
-def _cable(gpu: Ceilings, cpu: Ceilings | None, bar: _bars) -> list[list[Part]]:
-    """Return the cable's bars, on the scale of the slower memory that it joins."""
+def _costs(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Part]]:
+    """Return what it costs to ask, whatever is asked."""
+    costs = [
+        ("one CPU call", cpu.launch_ns if cpu is not None else None, "cpu"),
+        ("one launch", gpu.launch_ns, "gpu"),
+        ("one synchronise", gpu.synchronize_ns, "gpu"),
+        ("one round trip", gpu.round_trip_ns, "gpu"),
+    ]
+    most = max(value for _, value, _ in costs if value is not None)
+    lines: list[list[Part]] = [[("What asking costs, however small the work", "title")]]
+    lines += [bar(label, value, most, time_text(value), role) for label, value, role in costs if value is not None]
+    return lines
+
+
+def _cable(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Part]]:
+    """Return the cable's bars, on the scale of the faster of itself and the CPU's memory."""
     if not gpu.transfers:
         return []
     most = max([line.bytes_per_s for line in gpu.transfers.values()] + ([cpu.copy_bytes_per_s] if cpu else []))
-    words = {"h2d": "to the GPU", "d2h": "back"}
+    ways = {"h2d": "to the GPU", "d2h": "back"}
     lines: list[list[Part]] = [[("The cable between them", "title")]]
     for name, line in gpu.transfers.items():
         way, _, memory = name.partition("_")
-        text = f"{_bytes(line.bytes_per_s)}, {memory}, +{time_text(line.alpha_ns)}"
-        lines.append(bar(words.get(way, way), line.bytes_per_s, most, text, "text"))
-    return lines
-
-
-def _costs(gpu: Ceilings, cpu: Ceilings | None, bar: _bars) -> list[list[Part]]:
-    """Return what it costs to ask, whatever is asked."""
-    costs = [
-        ("one launch", gpu.launch_ns),
-        ("one synchronise", gpu.synchronize_ns),
-        ("one round trip", gpu.round_trip_ns),
-    ]
-    if cpu is not None:
-        costs.append(("one CPU call", cpu.launch_ns))
-    known = [(label, value) for label, value in costs if value is not None]
-    most = max(value for _, value in known)
-    lines: list[list[Part]] = [[("What asking costs, however small the work", "title")]]
-    for label, value in known:
-        lines.append(bar(label, value, most, time_text(value), "cpu" if label == "one CPU call" else "gpu"))
+        text = f"{_bytes(line.bytes_per_s)} after {time_text(line.alpha_ns)}"
+        lines.append(bar(f"{memory} {ways.get(way, way)}", line.bytes_per_s, most, text, "text"))
     return lines
 
 
 def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
     """Return in words why small work loses on the GPU, from the numbers."""
-    if cpu is None or gpu is None or gpu.round_trip_ns is None or not cpu.flops.get("float32"):
-        return ["Without a measured GPU there is nothing to compare."] if gpu is None else []
+    if gpu is None:
+        return ["Only the CPU has been measured here: with a GPU beside it, this card says why small work loses there."]
+    if cpu is None or gpu.round_trip_ns is None or not cpu.flops.get("float32"):
+        return ["Only the GPU has been measured here: with the CPU beside it, this card says why small work loses."]
     operations = gpu.round_trip_ns * cpu.flops["float32"] / 1e9
     side = (operations / 2) ** (1 / 3)
     said = [
-        f"Asking the GPU costs {time_text(gpu.round_trip_ns)} before it has done anything. In that time this CPU does "
-        f"{_count(operations)} float32 operations, at best a product of {side:,.0f}×{side:,.0f}: smaller work loses."
+        f"One round trip to the GPU costs {time_text(gpu.round_trip_ns)}. In that time this CPU does at best "
+        f"{_count(operations)} float32 operations, a product of {side:,.0f} x {side:,.0f}: smaller work loses."
     ]
     line = gpu.transfers.get("h2d_pageable")
-    if line is not None:
-        copy_ns = line.elapsed_ns(MEGABYTE)
-        in_cpu_memory_ns = 2 * MEGABYTE / cpu.copy_bytes_per_s * 1e9
-        said.append(
-            f"Bringing 1 MB there from ordinary memory takes {time_text(copy_ns)}; the CPU copies it within its own "
-            f"memory in {time_text(in_cpu_memory_ns)}. So data that is used once should stay where it is."
-        )
+    if line is not None and cpu.copy_bytes_per_s and gpu.copy_bytes_per_s:
+        said.append(_moving(line.elapsed_ns(MEGABYTE), cpu, gpu))
     return said
 
 
-def _age(found: Ceilings, now_wall_ns: int) -> str:
-    age_s = max(0.0, (now_wall_ns - found.measured_wall_ns) / 1e9)
-    days = f"{age_s / 86400:.0f} days ago" if age_s >= 2 * 86400 else f"{duration(age_s)} ago"
-    days = "just now" if age_s < 60 else days
-    sizes = ", ".join(f"{dtype} n = {n:,}" for dtype, n in found.matmul_sizes.items())
-    made_up = "SIMULATED; " if found.simulated else ""
-    torch = f" under torch {found.torch}" if found.torch else ""
-    return f"{made_up}{found.device} measured {days}{torch}; largest products {sizes}."
+def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
+    """Return what 1 MB costs that is brought to the GPU and gone through once, which reads and writes it."""
+    gpu_ns, cpu_ns = (2 * MEGABYTE / each.copy_bytes_per_s * 1e9 for each in (gpu, cpu))
+    advice = "had better stay" if copy_ns + gpu_ns > cpu_ns else "may move all the same"
+    return (
+        f"Moving 1 MB there takes {time_text(copy_ns)}. Reading and writing it once takes the GPU {time_text(gpu_ns)}, "
+        f"the CPU {time_text(cpu_ns)}: data that is used once {advice}."
+    )
+
+
+def _footnote(found: Ceilings, now_wall_ns: int) -> str:
+    """Return when this was measured, and the other dtypes' rates."""
+    made_up = "SIMULATED: " if found.simulated else ""
+    build = f" under torch {found.torch}" if found.torch else ""
+    size = found.matmul_sizes.get("float32")
+    largest = f" (matmul of n = {size:,})" if size else ""
+    others = "".join(f", {dtype} {_flops(rate)}" for dtype, rate in found.flops.items() if dtype != "float32")
+    return (
+        f"{made_up}{found.device} was measured {age(found.measured_wall_ns, now_wall_ns)}{build}: float32 "
+        f"{_flops(found.flops.get('float32', 0.0))}{largest}{others}."
+    )
+
+
+def age(measured_wall_ns: int, now_wall_ns: int) -> str:
+    """Return how long ago this was, in words: `just now`, `3 days ago`."""
+    age_s = max(0.0, (now_wall_ns - measured_wall_ns) / 1e9)
+    for unit_s, unit in ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute")):
+        count = int(age_s // unit_s)
+        if count:
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
 
 
 def _flops(rate: float) -> str:

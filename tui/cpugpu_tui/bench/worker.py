@@ -30,8 +30,8 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) 
             machine = make_machine(plan, environment)
             emit(DevicesFound(devices=machine.devices, no_gpu=machine.no_gpu))
             emit.flush()
-            if plan.calibrate:
-                for device in machine.devices:
+            for device in machine.devices if plan.calibrate else ():
+                if not control.stopping:  # a gauge of a GPU takes its context
                     calibrate(machine.gauge(device.name), environment, emit, control, gaps=plan.gaps)
             status = "stopped" if control.stopping else Sweep(plan, machine, emit, control).run()
             machine.release()

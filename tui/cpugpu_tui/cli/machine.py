@@ -5,8 +5,9 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
-import textwrap
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -15,16 +16,29 @@ from cpugpu_tui.analysis.card import card, newest
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.progress import Progress
-from cpugpu_tui.cli.run import signals_stop, writable_store
-from cpugpu_tui.cli.tables import plain, unicode
+from cpugpu_tui.cli.run import facts, signals_stop, writable_store
+from cpugpu_tui.cli.tables import unicode
 from cpugpu_tui.errors import EXIT_OK, StoreError
-from cpugpu_tui.model import Ceilings, CeilingsMeasured, Event, Plan, Simulation
+from cpugpu_tui.model import Ceilings, CeilingsMeasured, DevicesFound, Event, Plan, Simulation
 from cpugpu_tui.runs.launch import Agents
+from cpugpu_tui.runs.planning import check_device
 from cpugpu_tui.runs.session import Session
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.runs.store import open_store
 
-HOW = "Measure the GPU too with: cpugpu-tui machine --measure"
+HOW = "No GPU is measured unless you ask for it: cpugpu-tui machine --measure"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a calibration left behind."""
+
+    ceilings: tuple[Ceilings, ...]
+    """One for each device that was measured to its end."""
+    no_gpu: str | None
+    """Why there is no GPU among them, if one was looked for."""
+    code: int
+    """What the command exits with."""
 
 
 def print_machine(
@@ -33,59 +47,68 @@ def print_machine(
     """Print the card of this machine; measure first if asked to, or the CPU alone if nothing is kept.
 
     Raises:
-        CpuGpuError: no agent can be started, or a device cannot be used.
+        CpuGpuError: a device has no such name, no agent can be started, or a device cannot be used.
     """
-    known = () if measure else kept(options.database, simulated=simulation is not None)
-    code = EXIT_OK
-    if not known:
-        wanted = devices if measure else ("cpu",)
-        known, code = measured(options, wanted, simulation)
-        known += tuple(k for k in kept(options.database, simulated=simulation is not None) if not _has(known, k))
+    for device in devices:
+        check_device(device)
+    known = kept(options.database, simulated=simulation is not None)
+    code, remark = EXIT_OK, None
+    if measure or not known:
+        done = measured(options, devices if measure else ("cpu",), simulation)
+        if not done.ceilings:
+            return done.code  # what is kept is not what was asked for
+        known, code, remark = (*done.ceilings, *known), done.code, done.no_gpu
+    shown = newest(known)
+    if all(found.device == "cpu" for found in shown) and not measure:
+        remark = HOW
     if as_json:
-        for found in known:
+        for found in shown:
             print_json(msgspec.to_builtins(found))
-        return code
-    width = shutil.get_terminal_size((80, 24)).columns
-    for line in card(newest(known), width, time.time_ns(), unicode=unicode()):
-        text = plain("".join(text for text, _ in line)).rstrip()
-        print("\n".join(textwrap.wrap(text, width)) if len(line) == 1 else text)
-    if all(found.device == "cpu" for found in known) and not measure:
-        print(HOW)
+    else:
+        print_card(shown)
+        if remark:
+            print(remark)
     return code
 
 
-def _has(known: tuple[Ceilings, ...], other: Ceilings) -> bool:
-    return any((found.device, found.uuid) == (other.device, other.uuid) for found in known)
+def print_card(known: Sequence[Ceilings]) -> None:
+    """Print the card as wide as the terminal."""
+    width = shutil.get_terminal_size((80, 24)).columns
+    for line in card(known, width, time.time_ns(), unicode=unicode()):
+        print("".join(text for text, _ in line).rstrip())
 
 
 def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
-    """Return what is kept of this machine; nothing where there is no database to read."""
+    """Return what is kept of this machine, newest first; nothing where there is no database to read."""
     try:
         store = open_store(database)
     except StoreError:
         return ()
     try:
         return tuple(found for found in store.ceilings(platform.node()) if found.simulated == simulated)
+    except StoreError:
+        return ()
     finally:
         store.close()
 
 
-def measured(
-    options: RunOptions, devices: tuple[str, ...], simulation: Simulation | None
-) -> tuple[tuple[Ceilings, ...], int]:
-    """Calibrate devices in an agent and keep what they reached; return it with the exit code."""
+def measured(options: RunOptions, devices: tuple[str, ...], simulation: Simulation | None) -> Measured:
+    """Calibrate devices in an agent and keep what they reached."""
     store, notice = writable_store(options)
     agents = Agents(options.python, options.worker, simulated=simulation is not None)
     plan = Plan("machine", (), devices=devices, calibrate=True, simulation=simulation)
-    session = Session(plan, agents, store)
+    session = Session(plan, agents, store, facts=facts())
     found: list[Ceilings] = []
+    no_gpu: str | None = None
     state, progress = RunState(), Progress()
 
     def deliver(event: Event) -> None:
-        nonlocal state
+        nonlocal state, no_gpu
         state = state.apply(event)
         if isinstance(event, CeilingsMeasured):
             found.append(event.ceilings)
+        elif isinstance(event, DevicesFound):
+            no_gpu = event.no_gpu
         progress.show(state, event)
 
     try:
@@ -100,4 +123,4 @@ def measured(
         print(f"cpugpu-tui: {finished.message} {finished.remedy}".strip(), file=sys.stderr)
     if notice or session.notice:
         print(session.notice or notice, file=sys.stderr)
-    return tuple(found), session.signal_exit or finished.exit_code
+    return Measured(tuple(found), no_gpu, session.signal_exit or finished.exit_code)

@@ -11,6 +11,7 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import (
     Ceilings,
     CeilingsMeasured,
+    DevicesFound,
     Event,
     Gap,
     Hello,
@@ -63,25 +64,33 @@ class Bridge:
         """Measure the machine; the run on the screen stays. Body of the worker thread `run`."""
         session = self._backend.session(plan, None, None)
         measured: list[Ceilings] = []
+        remark = ""
         with self._lock:
-            self._session = session
+            self._session, stopped = session, self._stop
+        if stopped:
+            session.stop()
 
         def deliver(event: Event) -> None:
+            nonlocal remark
             if isinstance(event, Progressed) and event.phase == "calibration":
                 self._post(CalibrationAdvanced(f"{event.device}, {event.note}"))
             elif isinstance(event, CeilingsMeasured):
                 measured.append(event.ceilings)
+            elif isinstance(event, DevicesFound):
+                remark = event.no_gpu or ""
+            elif isinstance(event, RunFinished) and event.message:
+                remark = f"{event.message} {event.remedy}".strip()
 
         try:
-            finished = session.run(deliver)
-            if session.notice or finished.message:
-                self._notice(session.notice or finished.message)
+            session.run(deliver)
+            if session.notice:
+                self._notice(session.notice)
             self._prepare()
         finally:
             with self._lock:
                 self._session = None
             others = [kept for kept in self._backend.ceilings() if kept.device not in {m.device for m in measured}]
-            self._post(CeilingsKnown((*measured, *others)))
+            self._post(CeilingsKnown((*measured, *others), remark))
             self._post(SeriesEnded())
 
     def run_series(self, plan: Plan, repeats: int, case_timeout_s: float | None) -> None:

@@ -24,10 +24,11 @@ class SeriesEnded(Message):
 class CeilingsKnown(Message):
     """What is kept of this machine was read from the store, or measured."""
 
-    def __init__(self, ceilings: tuple[Ceilings, ...]) -> None:
-        """Carry the newest of each device."""
+    def __init__(self, ceilings: tuple[Ceilings, ...], remark: str = "") -> None:
+        """Carry the newest of each device, and what else the card should say: why a device is not among them."""
         super().__init__()
         self.ceilings = ceilings
+        self.remark = remark
 
 
 class CalibrationAdvanced(Message):

@@ -41,6 +41,8 @@ class Picture:
     """What the devices of this machine reached when they were last measured."""
     calibrating: str = ""
     """What is being measured right now, for the machine card; empty while nothing is."""
+    calibration_remark: str = ""
+    """Why the last calibration did not measure a device, cause and remedy; empty if it did."""
     quitting: bool = False
 
     @property

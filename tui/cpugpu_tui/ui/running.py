@@ -129,7 +129,7 @@ class Running(App[AppResult]):
 
     @on(CeilingsKnown)
     def _know(self, message: CeilingsKnown) -> None:
-        self.change(ceilings=message.ceilings, calibrating="")
+        self.change(ceilings=message.ceilings, calibration_remark=message.remark, calibrating="")
 
     @on(CalibrationAdvanced)
     def _measure_next(self, message: CalibrationAdvanced) -> None:

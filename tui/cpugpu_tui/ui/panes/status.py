@@ -53,7 +53,9 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
     if picture.quitting:
         return (("quitting: the run is being stopped", "strong"),)
     if picture.calibrating:
-        return (("measuring the machine ", "title"), (f"{glyphs.dot} {picture.calibrating}", "text"))
+        return (
+            ("measuring the machine ", "title"), (f"{glyphs.dot} ", "muted"), calibration_step(picture)
+        )  # fmt: skip
     if situation.live and (run.run is None or run.finished is not None):
         return ((f"{name} ", "title"), ("starting" if picture.agent_ready else "starting the agent", "text"))
     if situation.live:
@@ -78,6 +80,14 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
     if picture.problem is not None and not picture.agent_ready:
         return (("cpugpu-tui ", "title"), ("cannot run", "bad"))
     return (("cpugpu-tui ", "title"), ("ready" if picture.agent_ready else "starting the agent", "muted"))
+
+
+def calibration_step(picture: Picture) -> tuple[str, str]:
+    """Return what is being measured for the machine card, or that it waits."""
+    situation = picture.situation
+    if situation.stopping or situation.paused:
+        return ("stopping" if situation.stopping else "paused", "warn")
+    return (picture.calibrating, "text")
 
 
 def _time_left(picture: Picture) -> str:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.card import card
+from cpugpu_tui.analysis.card import age, card
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.panes.status import calibration_step, tags
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
+
+EMPTY = (
+    "Nothing has been measured on this machine yet. The card shows what its CPU and GPU reach at most and what one "
+    "launch and one copy cost; with it every row says what limits it."
+)
 
 
 class MachineScreen(Page):
@@ -22,31 +28,25 @@ class MachineScreen(Page):
         self._glyphs = glyphs
 
     def page_title(self) -> Spans:
-        """Return what this is, and what the key for measuring would do."""
-        return (("Machine card  ", "title"), *self._state())
+        """Return what this is, how old, and what the key for measuring would do."""
+        return (*tags(self.picture), ("Machine card  ", "title"), *self._state())
 
     def _state(self) -> Spans:
         picture = self.picture
         if picture.calibrating:
-            return ((f"measuring: {picture.calibrating}", "strong"),)
+            return (("measuring: ", "strong"), calibration_step(picture))
         if picture.situation.live:
-            return (("a run is going on: measuring has to wait for it", "muted"),)
-        again = "again" if picture.ceilings else "this machine, CPU and GPU, about 20 seconds"
-        return (("M", "key"), (f" measures {again}", "text"))
+            return (("a run is going on: measuring has to wait for it", "warn"),)
+        if not picture.ceilings:
+            return (("M", "key"), (" measures this machine, CPU and GPU (about 20 s)", "text"))
+        measured = age(min(found.measured_wall_ns for found in picture.ceilings), time.time_ns())
+        return ((f"measured {measured}  ", "text"), ("M", "key"), (" measures again (20 s)", "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
-        """Return the card, or what to press for one."""
-        known = self.picture.ceilings
+        """Return why a device is missing, and the card, or what it would show."""
+        known, remark = self.picture.ceilings, self.picture.calibration_remark
+        lines = wrapped(spelled(remark, self._glyphs), width, "warn") if remark else []
         if not known:
-            text = (
-                "Nothing has been measured on this machine yet. A card shows what its CPU and GPU reach at most, what "
-            )
-            text += "one launch and one copy cost, and lets every row say what limits it."
-            return wrapped(text, width, "text")
+            return [*lines, *wrapped(EMPTY, width, "text")]
         unicode = self._glyphs.times == "×"
-        lines: list[Spans] = []
-        for parts in card(known, width, time.time_ns(), unicode=unicode):
-            line = tuple((spelled(text, self._glyphs), role) for text, role in parts)
-            whole = "".join(text for text, _ in line)
-            lines += wrapped(whole, width, line[0][1]) if len(line) == 1 and len(whole) > width else [line]
-        return lines
+        return [*lines, *(tuple(line) for line in card(known, width, time.time_ns(), unicode=unicode))]

@@ -1,0 +1,131 @@
+"""Equal lanes must not be called different, and 5 % must be found: one real operation in two lanes of one case.
+
+Both lanes are this CPU; everything else is the protocol as it times CPU and GPU: rounds of flipped order, 8 to 40 of
+them, until the interval is narrow. Promised (measurement.md §7.4, A3): at most 5 % of the trials say that one lane is
+faster, and a lane that reads 5 % slower is found in at least 80 %.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, UNDECIDED, Comparison, compare
+from cpugpu_tui.bench.control import Control
+from cpugpu_tui.bench.emitter import CallEmitter
+from cpugpu_tui.bench.environment import facts
+from cpugpu_tui.bench.point import Point
+from cpugpu_tui.bench.timers import Machine, Stopwatch
+from cpugpu_tui.bench.timers.cpu import CpuTimer
+from cpugpu_tui.bench.timers.operation import Operation
+from cpugpu_tui.bench.worker import make_machine, quiet_interpreter
+from cpugpu_tui.model import LATENCY, Case, Device, Plan
+from tests.bench.ratios import cap_seconds, table
+
+TRIALS = int(os.environ.get("BENCH_TRIALS", "200"))
+CASE = Case("matmul", 256, threads=1)
+SLOWER = 1.05
+MOST_WRONG, LEAST_FOUND = 0.05, 0.8
+
+
+class SlowedTimer(CpuTimer):
+    """A CPU whose blocks read longer than they took."""
+
+    factor = 1.0
+
+    def latency_block(self, op: Operation, calls: int) -> float:
+        """Return the mean wall time of calls, ns, times the factor."""
+        return self.factor * super().latency_block(op, calls)
+
+
+class TwoLanes:
+    """A machine with this CPU twice; the second lane reads `factor` × slow. Everything else is the real machine's."""
+
+    def __init__(self, machine: Machine, threads: int, factor: float) -> None:
+        self._machine = machine
+        (cpu,) = machine.devices
+        self.devices = (cpu, Device("again", cpu.label))
+        self._timers = {
+            each.name: SlowedTimer(each, 0, threads, threads, cold=False, fresh=False) for each in self.devices
+        }
+        self._timers["again"].factor = factor
+
+    def timer(self, device: str) -> CpuTimer:
+        """Return one of the two."""
+        return self._timers[device]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._machine, name)
+
+
+@dataclass
+class Tally:
+    """What the trials said."""
+
+    words: Counter[str]
+    rounds: list[int]
+
+    @property
+    def count(self) -> int:
+        """Trials."""
+        return len(self.rounds)
+
+    def share(self, *words: str) -> float:
+        """Return the share of trials that said one of these."""
+        return sum(self.words[word] for word in words) / self.count
+
+
+def main() -> None:
+    """Print one row for equal lanes and one for a planted difference."""
+    environment = facts(simulated=False)
+    plan = Plan("aa", (CASE,), ("cpu",), (LATENCY,))
+    machine = make_machine(plan, environment)
+    cap_s = cap_seconds(600.0)
+    with quiet_interpreter():
+        equal = tally(plan, TwoLanes(machine, environment["threads"], 1.0), 0.7 * cap_s)
+        slower = tally(plan, TwoLanes(machine, environment["threads"], SLOWER), 0.3 * cap_s)
+    wrong, found = equal.share(GPU_WINS, CPU_WINS), slower.share(CPU_WINS)
+    table(
+        f"{CASE.workload} {CASE.size}, {CASE.threads} thread, against itself",
+        ("lanes", "trials", "one is faster", "tie", "undecided", "rounds, median", "promised", "holds"),
+        (
+            line("equal", equal, f"{100 * wrong:.1f} %", f"≤ {100 * MOST_WRONG:g} %", wrong <= MOST_WRONG),
+            line("second 5 % slower", slower, f"{100 * found:.0f} %", f"≥ {100 * LEAST_FOUND:g} %", found >= LEAST_FOUND),
+        ),
+    )  # fmt: skip
+
+
+def tally(plan: Plan, machine: Any, cap_s: float) -> Tally:
+    """Compare the two lanes again and again, `TRIALS` times or until the time is over."""
+    result, watch = Tally(Counter(), []), Stopwatch()
+    while result.count < TRIALS and (watch.elapsed_s() < cap_s or not result.count):
+        comparison = trial(plan, machine)
+        result.words[comparison.verdict] += 1
+        result.rounds.append(comparison.rounds)
+    return result
+
+
+def trial(plan: Plan, machine: Any) -> Comparison:
+    """Take one case through its rounds, with new inputs."""
+    control = Control()
+    point = Point(plan.cases[0], replace(plan), machine, CallEmitter(lambda event: None), control)
+    point.begin(check=False, exact=False, warmed={device.name for device in machine.devices})
+    while not point.done:
+        for _ in point.half_rounds():
+            pass
+    first, second = point.lanes
+    comparison = compare(first.round_ns, second.round_ns)
+    assert comparison is not None
+    point.finish()
+    return comparison
+
+
+def line(lanes: str, tally: Tally, faster: str, promised: str, kept: bool) -> tuple[str, ...]:
+    """Return a line of the table."""
+    return (
+        lanes, str(tally.count), faster, f"{100 * tally.share(TIE):.0f} %", f"{100 * tally.share(UNDECIDED):.0f} %",
+        f"{median(tally.rounds):g}", promised, "yes" if kept else "no",
+    )  # fmt: skip

@@ -1,0 +1,157 @@
+"""What the tool itself costs: around a call that does nothing, in CPU time of its own, in bytes of events."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Any
+
+from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.bench.control import Control
+from cpugpu_tui.bench.emitter import LineEmitter
+from cpugpu_tui.bench.environment import facts
+from cpugpu_tui.bench.sweep import Sweep
+from cpugpu_tui.bench.timers import Stopwatch
+from cpugpu_tui.bench.warm_up import block_calls
+from cpugpu_tui.bench.worker import make_machine, quiet_interpreter
+from cpugpu_tui.model import KERNELS, METRICS, Case, Plan
+from cpugpu_tui.workloads import Workload, workload
+from tests.bench.ratios import cap_seconds, table
+
+NOTHING_NS = 100.0
+OWN_SHARE = 0.05
+ROUND_BYTES = 4096
+"""Budgets (measurement.md §7.4, A5)."""
+
+SIZES = (16, 64, 256, 512, 1024)
+
+
+@workload
+class Nothing(Workload):
+    """A step that returns its input: what is measured is the measuring."""
+
+    name = "bench-nothing"
+
+    def inputs(self, n: int, dtype: Any, generator: Any) -> tuple[Any, ...]:
+        """Return one tensor."""
+        import torch
+
+        return (torch.ones(n, dtype=dtype),)
+
+    def step(self, tensor: Any) -> Any:
+        """Return it."""
+        return tensor
+
+    def flops(self, n: int) -> float:
+        """None."""
+        return 0.0
+
+    def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
+        """None."""
+        return 0.0
+
+
+@dataclass
+class Work:
+    """CPU time of this thread inside what is the run's purpose: inputs, check, warm-up, timed blocks."""
+
+    inside_ns: int = 0
+    _depth: int = 0
+
+    def counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `call`, its CPU time counted; calls within calls count once."""
+
+        def counting(*arguments: Any, **keywords: Any) -> Any:
+            self._depth += 1
+            started_ns = time.thread_time_ns()
+            try:
+                return call(*arguments, **keywords)
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self.inside_ns += time.thread_time_ns() - started_ns
+
+        return counting
+
+
+class CountedTimer:
+    """A timer all of whose calls are counted."""
+
+    def __init__(self, timer: Any, work: Work) -> None:
+        self._timer = timer
+        self._work = work
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._timer, name)
+        return self._work.counted(found) if callable(found) else found
+
+
+def main() -> None:
+    """Print one row per cost."""
+    rows = [nothing_row(), *run_rows(cap_seconds(60.0))]
+    table("Costs of the tool", ("what", "reads", "budget", "holds"), rows)
+
+
+def nothing_row() -> tuple[str, ...]:
+    """Time a step that does nothing, as the protocol would."""
+    machine = make_machine(Plan("cost", (), ("cpu",)), facts(simulated=False))
+    timer, case = machine.timer("cpu"), Case(Nothing.name, 1)
+    operation = timer.load(case, machine.make_inputs(case))
+    timer.first_call(operation)
+    with quiet_interpreter():
+        calls = block_calls(min(timer.latency_block(operation, 1000) for _ in range(20)))
+        elapsed_ns = median([timer.latency_block(operation, calls) for _ in range(50)])
+        few_ns = median([timer.latency_block(operation, 30) for _ in range(500)])
+    return (
+        f"a call that does nothing, in blocks of {calls:,} / of 30", f"{elapsed_ns:.0f} / {few_ns:.0f} ns",
+        f"≤ {NOTHING_NS:.0f} ns", holds(max(elapsed_ns, few_ns) <= NOTHING_NS),
+    )  # fmt: skip
+
+
+def run_rows(cap_s: float) -> list[tuple[str, ...]]:
+    """Run a sweep as the agent does; return its own CPU share and the bytes of a round."""
+    metrics = tuple(metric for metric in METRICS if metric != KERNELS)
+    plan = Plan("cost", tuple(Case("matmul", size) for size in SIZES), metrics=metrics, max_seconds=cap_s)
+    machine: Any = make_machine(plan, facts(simulated=False))
+    work = Work()
+    timers = {device.name: CountedTimer(machine.timer(device.name), work) for device in machine.devices}
+    machine.timer = timers.__getitem__
+    machine.make_inputs, machine.check = work.counted(machine.make_inputs), work.counted(machine.check)
+    with tempfile.TemporaryFile() as stream, quiet_interpreter():
+        watch, started_ns = Stopwatch(), time.thread_time_ns()
+        Sweep(plan, machine, LineEmitter(stream.fileno()), Control()).run()
+        own_s = (time.thread_time_ns() - started_ns - work.inside_ns) / 1e9
+        run_s = watch.elapsed_s()
+        rounds = bytes_of_rounds(stream)
+    devices = " and ".join(device.label for device in machine.devices)
+    most = max(rounds)
+    return [
+        (
+            f"CPU time of its own in a run of {run_s:.0f} s on {devices}", f"{100 * own_s / run_s:.2f} %",
+            f"≤ {100 * OWN_SHARE:g} %", holds(own_s <= OWN_SHARE * run_s),
+        ),
+        (
+            f"events of a round, median / most of {len(rounds)}", f"{median(rounds):.0f} / {most} bytes",
+            f"≤ {ROUND_BYTES} bytes", holds(most <= ROUND_BYTES),
+        ),
+    ]  # fmt: skip
+
+
+def bytes_of_rounds(stream: IO[bytes]) -> list[int]:
+    """Return the bytes of each case's rounds: announcements and samples of all devices."""
+    stream.seek(0)
+    found: dict[tuple[str, int], int] = {}
+    for line in stream:
+        event = json.loads(line)
+        if event["event"] == "HalfRoundTimed" or event.get("phase") == "round":
+            place = (event["case"], event["round_index"])
+            found[place] = found.get(place, 0) + len(line)
+    return [size for (_, index), size in found.items() if index > 0]
+
+
+def holds(kept: bool) -> str:
+    """Return `yes` or `no`."""
+    return "yes" if kept else "no"

@@ -1,0 +1,55 @@
+"""How well ten fresh agents agree: what a single run cannot know of itself.
+
+A process has its own addresses, thread placement and clocks, so medians of processes differ by more than the
+interval within one says (measured: 6 to 20 % on a shared host, measurement.md §3.2).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import defaultdict
+
+from cpugpu_tui.bench.timers import Stopwatch
+from cpugpu_tui.model import LATENCY
+from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.runs.wire import decode
+from tests.bench.ratios import cap_seconds, spread_of, table
+
+RUNS = 10
+SIZES = "64,256,1024"
+COMMAND = [sys.executable, "-m", "cpugpu_tui", "run", "matmul", "--size", SIZES, "--json", "--no-save"]
+
+
+def main() -> None:
+    """Print one row per case and device."""
+    medians: dict[tuple[str, str], list[float]] = defaultdict(list)
+    watch, cap_s = Stopwatch(), cap_seconds(300.0)
+    for run in range(RUNS):
+        if run >= 2 and watch.elapsed_s() > cap_s * run / (run + 1):
+            print(f"\nStopped after {run} of {RUNS} runs: {cap_s:g} s are over.")
+            break
+        for place, us in medians_us().items():
+            medians[place].append(us)
+    table(
+        f"`cpugpu-tui {' '.join(COMMAND[3:])}`, again and again",
+        ("size", "device", "median, us", "deviation", "largest / smallest", "runs"),
+        (
+            (*place, f"{spread.middle:.2f}", f"{spread.deviation_pct:.1f} %", f"+{spread.range_pct:.1f} %", str(spread.count))
+            for place, spread in ((place, spread_of(values)) for place, values in medians.items() if len(values) > 1)
+        ),
+    )  # fmt: skip
+
+
+def medians_us() -> dict[tuple[str, str], float]:
+    """Run the command once; return (size, device) → median latency, us."""
+    done = subprocess.run(COMMAND, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    state = RunState()
+    for line in done.stdout.splitlines():
+        event = decode(line)
+        state = state if event is None else state.apply(event)
+    return {
+        (str(row.case.size), device): (times.median_ns(LATENCY) or 0.0) / 1e3
+        for row in state.rows.values()
+        for device, times in row.times.items()
+    }
