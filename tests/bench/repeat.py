@@ -34,10 +34,16 @@ def main() -> None:
     table(
         f"`cpugpu-tui {' '.join(COMMAND[3:])}`, again and again",
         ("size", "device", "median, us", "deviation", "largest / smallest", "runs"),
-        (
-            (*place, f"{spread.middle:.2f}", f"{spread.deviation_pct:.1f} %", f"+{spread.range_pct:.1f} %", str(spread.count))
-            for place, spread in ((place, spread_of(values)) for place, values in medians.items() if len(values) > 1)
-        ),
+        (row(*place, values) for place, values in medians.items() if len(values) > 1),
+    )
+
+
+def row(size: str, device: str, values: list[float]) -> tuple[str, ...]:
+    """Return a line of the table from the medians of the runs."""
+    spread = spread_of(values)
+    return (
+        size, device, f"{spread.middle:.2f}", f"{spread.deviation_pct:.1f} %", f"+{spread.range_pct:.1f} %",
+        str(spread.count),
     )  # fmt: skip
 
 

@@ -63,7 +63,7 @@ class _Over(Exception):
 def calibrate(
     gauge: Gauge, environment: dict[str, Any], emit: Emit, control: Control, *, gaps: bool = False
 ) -> Ceilings | None:
-    """Measure one device's ceilings and costs; None if a stop was asked for on the way. Its memory is given back.
+    """Measure one device's ceilings and costs; None if a stop came before the last step. Its memory is given back.
 
     Raises:
         UnfitError: the device failed on the way, most likely for want of memory.

@@ -20,6 +20,7 @@ from cpugpu_tui.cli.run import facts, signals_stop, writable_store
 from cpugpu_tui.cli.tables import unicode
 from cpugpu_tui.errors import EXIT_OK, StoreError
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, DevicesFound, Event, Plan, Simulation
+from cpugpu_tui.runs import paths
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.planning import check_device
 from cpugpu_tui.runs.session import Session
@@ -79,7 +80,9 @@ def print_card(known: Sequence[Ceilings]) -> None:
 
 
 def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
-    """Return what is kept of this machine, newest first; nothing where there is no database to read."""
+    """Return what is kept of this machine, newest first; nothing where there is no database to read, and none is made."""
+    if not paths.database_path(database).exists():
+        return ()
     try:
         store = open_store(database)
     except StoreError:

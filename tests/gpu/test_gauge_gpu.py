@@ -1,0 +1,52 @@
+"""On a real GPU: the calibration agrees with itself, changes nothing, and gives the memory back."""
+
+from __future__ import annotations
+
+import pytest
+
+from cpugpu_tui.bench.control import Control
+from cpugpu_tui.bench.emitter import CallEmitter
+from cpugpu_tui.bench.environment import facts
+from cpugpu_tui.bench.worker import work
+from cpugpu_tui.model import Ceilings, CeilingsMeasured, Plan, RunFinished
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Ceilings:
+    """What the first GPU reaches."""
+    recorder = Recorder()
+    work(Plan("machine", (), devices=("cuda",), calibrate=True), facts(simulated=False), recorder, Control())
+    (finished,) = recorder.of(RunFinished)
+    assert finished.status == "done", finished.message
+    (measured,) = recorder.of(CeilingsMeasured)
+    assert isinstance(measured.ceilings, Ceilings)
+    return measured.ceilings
+
+
+def test_a_round_trip_is_a_launch_and_a_wait(gpu: Ceilings) -> None:
+    assert gpu.synchronize_ns is not None
+    assert gpu.round_trip_ns is not None
+    assert 1e3 < gpu.launch_ns < 1e5
+    assert max(gpu.launch_ns, gpu.synchronize_ns) < gpu.round_trip_ns < 3 * (gpu.launch_ns + gpu.synchronize_ns)
+
+
+def test_tensor_cores_are_faster_than_float32(gpu: Ceilings) -> None:
+    assert gpu.flops["tf32"] > 1.5 * gpu.flops["float32"]
+    assert gpu.flops["bfloat16"] > 1.2 * gpu.flops["tf32"]
+    assert set(gpu.flops) == {"float32", "tf32", "bfloat16", "float16", "float64"}
+
+
+def test_the_cable_is_slower_than_the_memory_and_pinned_is_faster(gpu: Ceilings) -> None:
+    for way in ("h2d", "d2h"):
+        pageable, pinned = gpu.transfers[f"{way}_pageable"], gpu.transfers[f"{way}_pinned"]
+        assert pageable.bytes_per_s < 1.05 * pinned.bytes_per_s < gpu.copy_bytes_per_s
+        assert 1e3 < pinned.alpha_ns < 1e5
+
+
+def test_memory_is_given_back_and_the_precision_put_back(gpu: Ceilings) -> None:
+    import torch
+
+    assert torch.cuda.memory_reserved() == 0
+    assert torch.backends.cuda.matmul.allow_tf32 is False
