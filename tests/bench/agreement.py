@@ -40,6 +40,10 @@ NVBENCH_COLD_US = {16: 4.99, 64: 6.99, 256: 11.7, 512: 17.3, 1024: 64.0, 2048: 3
 PROMISED_FROM_US = 50.0
 """Agreement of hardware times is promised from here on: an event pair alone costs 1.25 us (measurement.md §7.4, A4)."""
 
+NO_PROMISE = f"""
+Nothing is promised of hardware times below {PROMISED_FROM_US:g} us. Between two events lie 1.25 us of the events
+themselves and the start and end of a kernel; in a captured graph one kernel follows the other at once."""
+
 KNOWN_PCT = 1.0
 HEADER = ("case", "ours", "us", "theirs", "us", "ours / theirs", "promised", "holds")
 
@@ -108,9 +112,15 @@ def main() -> None:
         HEADER,
         (row for case in GPU_CASES for row in gpu_rows(machine, warm, device.name, case, with_cap)),
     )
+    print(NO_PROMISE)
     subjects = [loaded(machine, device.name, case) for case in GPU_CASES]
+    graphs_us = [graph_us(each) for each in subjects]
     table("NVBench, cold", HEADER, nvbench_rows(subjects, cap_s / (5 * len(GPU_CASES))))
-    table("Kernels of one call, from the profiler", HEADER, (row for each in subjects for row in kernel_rows(each)))
+    table(
+        "Kernels of one call, from the profiler",
+        HEADER,
+        (row for each, us in zip(subjects, graphs_us, strict=True) for row in kernel_rows(each, us)),
+    )
 
 
 def cpu_row(machine: Machine, case: Case, compared: Callable[..., SideBySide]) -> tuple[str, ...]:
@@ -171,7 +181,7 @@ def nvbench_rows(subjects: list[Subject], seconds_each: float) -> Iterator[tuple
         if subject.label in theirs_us:
             # After NVBench once more, so that ours surround it in time.
             mine = iter([*ours_us[subject.label], *(subject.device_us() for _ in range(5))])
-            found = once(lambda mine=mine: next(mine), lambda us=theirs_us[subject.label]: us)
+            found = once(partial(next, mine), partial(float, theirs_us[subject.label]))
             yield row(subject, "device, cold", who, found, promise(found, 5.0))
 
 
@@ -187,8 +197,17 @@ def without_allocation(subject: Subject) -> Callable[[], Any]:
     return lambda: operation.step(*operation.inputs, **keywords)
 
 
-def kernel_rows(subject: Subject) -> Iterator[tuple[str, ...]]:
-    """Compare our one profiled call with twenty of which the profiler gives the mean."""
+def graph_us(subject: Subject) -> float | None:
+    """Return the time of one of many calls in a captured graph; None without triton."""
+    try:
+        from triton.testing import do_bench_cudagraph
+    except ImportError:
+        return None
+    return median([float(do_bench_cudagraph(subject.step, return_mode="median")) for _ in range(3)]) * 1e3
+
+
+def kernel_rows(subject: Subject, in_graph_us: float | None) -> Iterator[tuple[str, ...]]:
+    """Compare our one profiled call with twenty of which the profiler gives the mean, and with one of a graph."""
 
     def ours_us() -> float:
         kernels = subject.timer.kernels(subject.operation)
@@ -196,6 +215,8 @@ def kernel_rows(subject: Subject) -> Iterator[tuple[str, ...]]:
 
     found = once(ours_us, lambda: profiled_us(subject, 20))
     yield row(subject, "kernels", "torch.profiler, 20 calls", found, 10.0)
+    if in_graph_us is not None:
+        yield row(subject, "kernels", "do_bench_cudagraph", once(ours_us, partial(float, in_graph_us)), 10.0)
 
 
 def profiled_us(subject: Subject, calls: int) -> float:

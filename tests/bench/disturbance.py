@@ -47,7 +47,7 @@ def main() -> None:
 def rows(arrangement: str, rate_hz: float) -> list[tuple[str, ...]]:
     """Run one arrangement and return its rows."""
     names = {"process": "process", "gated": "thread, gated", "ungated": "thread, no gaps"}
-    found = []
+    found: list[tuple[str, ...]] = []
     for case, windows in measure(arrangement, rate_hz).items():
         medians, means = pairs(windows, median), pairs(windows, fmean)
         known = "yes" if max(medians.half_width_pct, means.half_width_pct) <= 1 else "no (cap)"

@@ -8,7 +8,7 @@ from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.emitter import CallEmitter
 from cpugpu_tui.bench.environment import facts
 from cpugpu_tui.bench.worker import work
-from cpugpu_tui.model import Ceilings, CeilingsMeasured, Plan, RunFinished
+from cpugpu_tui.model import Ceilings, CeilingsMeasured, Event, Plan, RunFinished
 
 pytestmark = pytest.mark.gpu
 
@@ -16,12 +16,12 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture(scope="module")
 def gpu() -> Ceilings:
     """What the first GPU reaches."""
-    recorder = Recorder()
-    work(Plan("machine", (), devices=("cuda",), calibrate=True), facts(simulated=False), recorder, Control())
-    (finished,) = recorder.of(RunFinished)
-    assert finished.status == "done", finished.message
-    (measured,) = recorder.of(CeilingsMeasured)
-    assert isinstance(measured.ceilings, Ceilings)
+    events: list[Event] = []
+    plan = Plan("machine", (), devices=("cuda",), calibrate=True)
+    assert work(plan, facts(simulated=False), CallEmitter(events.append), Control())
+    assert isinstance(events[-1], RunFinished)
+    assert events[-1].status == "done", events[-1].message
+    (measured,) = [event for event in events if isinstance(event, CeilingsMeasured)]
     return measured.ceilings
 
 

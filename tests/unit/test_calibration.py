@@ -15,6 +15,7 @@ from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.environment import facts
 from cpugpu_tui.bench.gauges.cpu import CpuGauge
 from cpugpu_tui.bench.gauges.simulated import SimulatedGauge
+from cpugpu_tui.bench.timers.simulated import SimulatedMachine
 from cpugpu_tui.bench.worker import work
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Device, Plan, Progressed, RunFinished, Simulation
@@ -222,9 +223,11 @@ def test_a_device_that_fails_is_a_sentence_and_gives_its_memory_back() -> None:
     assert gauge.released == 1
 
 
-def test_after_a_stop_no_other_device_is_touched() -> None:
+def test_after_a_stop_no_other_device_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gauge of a GPU takes its context, some 500 MB."""
     control, recorder = Control(), Recorder()
     control.obey("stop")
+    monkeypatch.delattr(SimulatedMachine, "gauge")
     work(Plan("machine", (), calibrate=True, simulation=Simulation()), facts(simulated=True), recorder, control)
     assert recorder.of(Progressed, CeilingsMeasured) == []
     (finished,) = recorder.of(RunFinished)

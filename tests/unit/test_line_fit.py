@@ -45,13 +45,15 @@ def test_one_size_that_took_ten_times_as_long_moves_neither(disturbed: int) -> N
     assert found.bytes_per_s == pytest.approx(planted.bytes_per_s, rel=0.01)
 
 
-def test_the_rate_is_that_of_large_copies_where_those_in_between_are_slower() -> None:
+@pytest.mark.parametrize("bent", [0.5, 1.6])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_rate_is_that_of_large_copies_also_where_those_in_between_have_another(seed: int, bent: float) -> None:
     """Pageable memory is copied through a staging buffer, piece by piece."""
     planted = Line(10_000.0, 7e9)
-    points = [(size, ns * (1.6 if 1e5 < size < 1e7 else 1.0)) for size, ns in measured(planted)]
+    points = [(size, ns * (bent if 1e5 < size < 1e7 else 1.0)) for size, ns in measured(planted, 0.01, seed)]
     found = fit_line(points)
-    assert found.alpha_ns == pytest.approx(planted.alpha_ns, rel=0.01)
-    assert found.bytes_per_s == pytest.approx(planted.bytes_per_s, rel=0.01)
+    assert found.alpha_ns == pytest.approx(planted.alpha_ns, rel=0.03)
+    assert found.bytes_per_s == pytest.approx(planted.bytes_per_s, rel=0.03)
 
 
 def test_where_memory_is_short_two_sizes_do() -> None:

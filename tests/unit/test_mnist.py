@@ -10,13 +10,31 @@ from typing import Any
 
 import pytest
 import torch
-from test_experiments import Told
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads import Setting, Workload, find
 from cpugpu_tui.workloads.mnist import data, digits, idx
 from cpugpu_tui.workloads.mnist.mlp import first_weights
 from cpugpu_tui.workloads.mnist.network import Network, evaluate, fit
+
+
+class Told:
+    """A report that listens; its clock steps by a millisecond."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[int, int, str]] = []
+        self.epochs: list[tuple[Any, ...]] = []
+        self.now_ns = 0.0
+
+    def __call__(self, done: int, of: int, note: str = "") -> None:
+        self.parts.append((done, of, note))
+
+    def epoch(self, *facts: Any) -> None:
+        self.epochs.append(facts)
+
+    def stopwatch_ns(self) -> float:
+        self.now_ns += 1e6
+        return self.now_ns
 
 
 def drawn(count: int, seed: int = 5) -> tuple[torch.Tensor, torch.Tensor]:

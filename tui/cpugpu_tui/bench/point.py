@@ -57,11 +57,12 @@ class Point:
         self.converged = False
         """Whether the interval is narrow enough (METHOD.md, step 7)."""
         self._check: Any = None
+        self._is_checked = False
 
     @property
     def is_checked(self) -> bool:
-        """Whether its results were compared."""
-        return self._check is not None
+        """Whether it belongs to the sample of a sweep that is looked at closely."""
+        return self._is_checked
 
     @property
     def is_timed_once(self) -> bool:
@@ -93,6 +94,7 @@ class Point:
         )
         if operations and self._machine.has_whole_clock(self.case):
             self._run_as_written()
+        self._is_checked = check
         self._announce("inputs", "cpu")
         inputs = self._machine.make_inputs(self.case)
         results = self._first_calls(inputs)

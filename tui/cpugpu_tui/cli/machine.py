@@ -80,7 +80,7 @@ def print_card(known: Sequence[Ceilings]) -> None:
 
 
 def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
-    """Return what is kept of this machine, newest first; nothing where there is no database to read, and none is made."""
+    """Return what is kept of this machine, newest first; nothing where there is no database, and none is made."""
     if not paths.database_path(database).exists():
         return ()
     try:

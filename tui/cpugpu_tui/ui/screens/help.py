@@ -29,8 +29,11 @@ WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
             ("faster", "GPU or CPU: the interval leaves no doubt. tie: it lies within 2 %. undecided: it does not"
              " say. A row in progress shows its rounds, a failed one what went wrong."),
             ("kernel", "What the GPU itself needs, caches cold, without launch and synchronisation."),
-            ("cold", "The first call of the process: with loading of libraries and kernels."),
-            ("as written", "How far the publication's own clock is off on the GPU: x53 shows 53 times too little."),
+            ("moved", "The speed-up when data starts and ends in the host's ordinary memory."),
+            ("limit", "What the row would need more of: compute or memory, with the share of what this machine reached"
+             " on its card (m); transfer: the cable; launch, call: starting the work costs more than the work."),
+            ("clock off", "How far the publication's own clock is off: x53 shows 53 times too little. A ! before it:"
+             " what it shows is more than this machine can do."),
             ("rounds", "The latencies of the rounds, CPU left, GPU right; full height is 10 % above the median."),
         ),
     ),

@@ -97,7 +97,9 @@ def written_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyph
     classes, scope = clock_words(row)
     if judged is None or not classes:
         return []
-    worth = "; ".join(CLASS_WORDS.get(word, word) for word in classes.split(", "))
+    # A call on a CPU returns when it is done, so that no clock can stop too early there.
+    words = [word for word in classes.split(", ") if times.device != "cpu" or word != "clock wrong"]
+    worth = "; ".join(CLASS_WORDS.get(word, word) for word in words) or "on a CPU that is fair"
     text = f"the publication's clock shows {time_text(judged.printed_ns)}: {scope}; {worth}"
     if judged.clock_factor > 1.05:
         text += f"; waited for, it is {glyphs.times}{significant(judged.clock_factor)}"
@@ -112,7 +114,12 @@ def written_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyph
         lines += wrapped(
             f"  {glyphs.no} impossible: that would be {judged.implied}, {factor} what this device can do", width, "bad"
         )
-    return lines
+    return _spelled(lines, glyphs)
+
+
+def _spelled(lines: list[Spans], glyphs: Glyphs) -> list[Spans]:
+    """Return the lines with this terminal's sign for micro."""
+    return [tuple((text.replace(" us", f" {glyphs.micro}s"), role) for text, role in line) for line in lines]
 
 
 def training_lines(times: DeviceTimes, width: int) -> list[Spans]:
