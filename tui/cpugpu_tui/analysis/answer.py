@@ -32,7 +32,11 @@ def answer(points: Sequence[SweepPoint], threads: int) -> str:
         return _undecided({point.comparison.verdict for point in points}, against)
     changes = sum(a.comparison.verdict != b.comparison.verdict for a, b in pairwise(decided))
     first, last = decided[0], decided[-1]
-    gain = f"×{last.comparison.speedup:.3g} at {last.size:,}"
+    speedup = last.comparison.speedup
+    times = f"×{speedup:,.0f}" if speedup >= 1000 else f"×{speedup:.3g}"
+    gain = f"{times} at {last.size:,}"
+    if len(points) == 1:
+        return f"At {last.size:,} the {last.comparison.verdict} is faster, {times}, {against}."
     if changes == 0 and first.comparison.verdict == GPU_WINS:
         return f"The GPU is faster at every decided size from {first.size:,} on, {gain}, {against}."
     if changes == 0:
