@@ -83,7 +83,8 @@ def test_a_small_products_wait_is_mostly_launch(run: Timed) -> None:
     """A plain event pair would read the launch, 23 µs on an H200, where the kernel needs 7."""
     times = run.gpu(SMALL)
     assert median_ns(times, DEVICE) < 0.7 * median_ns(times, LATENCY)
-    assert times.marks == ()
+    # What the machine's neighbours do, and how narrow the interval gets, is not this test's business.
+    assert not {"starved", "launch-bound", "tf32-on", "clock-unsettled"} & set(times.marks)
 
 
 def test_the_publications_clock_is_far_off_for_a_large_product(run: Timed) -> None:

@@ -305,8 +305,8 @@ def test_each_sweep_of_a_run_has_an_answer_of_its_own() -> None:
             )
         state = fold(CaseFinished(case=case.key), state=state)
     first, second = state.answers
-    assert first.startswith("matmul: The GPU is faster")
-    assert second.startswith("vector-dot dot: The CPU is faster")
+    assert first.startswith("matmul: At 16 the GPU is faster, ×10")
+    assert second.startswith("vector-dot dot: At 20 the CPU is faster")
 
 
 def test_what_was_stopped_half_way_is_no_part_of_the_answer() -> None:

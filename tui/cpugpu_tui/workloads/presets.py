@@ -59,7 +59,7 @@ PRESETS: dict[str, Preset] = {
             "matrix product, eight sizes: from which one on is the GPU faster?",
             "",
             # 20 s on two cores without a GPU, 10 s on a GPU server, are UX.md's limits.
-            budget_s=0.5,
+            budget_s=0.4,
             is_profiled=False,
         ),
         Preset(
