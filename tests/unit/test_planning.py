@@ -218,3 +218,11 @@ def test_whoever_mistypes_is_told_what_there_is() -> None:
     with pytest.raises(FieldError, match="'matmull'") as caught:
         build_plan(PlanRequest(("matmull",)))
     assert all(name in caught.value.remedy for name in ("quick", "matmul-sweep", "vector-dot", "matmul"))
+
+
+def test_sizes_are_those_of_the_first_axis_of_a_preset() -> None:
+    cases = build_plan(PlanRequest(("transfer",), sizes="4,268435456")).cases
+    assert {case.size for case in cases if case.workload == "transfer"} == {4, 268435456}
+    assert {case.size for case in cases if case.workload == "transfer-model"} == {1}
+    both = build_plan(PlanRequest(("mnist-mlp",), sizes="64")).cases
+    assert {(case.workload, case.size) for case in both} == {("mnist-mlp", 64), ("mnist-mlp-wide", 64)}

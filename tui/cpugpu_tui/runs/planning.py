@@ -120,10 +120,12 @@ def scale_text(plan: Plan) -> str:
 def _cases(preset: Preset, sizes: tuple[int, ...] | None, threads: tuple[int, ...], request: PlanRequest) -> list[Case]:
     """Return the cases of a preset; several parts of it share what the person asked for."""
     small = preset.small if request.scale == "small" else None
+    # Sizes that a person names are the first part's: 256 MiB to copy must not become 268 million models to move.
+    axis = find(preset.parts[0].workload).axis
     return [
         case
         for part in (preset.parts if small is None else small.parts)
-        for case in _part_cases(part, sizes, threads, request)
+        for case in _part_cases(part, sizes if find(part.workload).axis == axis else None, threads, request)
     ]
 
 
