@@ -20,6 +20,7 @@ from cpugpu_tui.analysis.roofline import Limit
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DEVICE, PAGEABLE, Plan, RunStarted, Simulation
 from cpugpu_tui.plain import to_plain
+from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit, written
 from cpugpu_tui.runs.planning import PlanRequest, build_plan, scale_text
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
@@ -173,7 +174,7 @@ def heading(state: RunState) -> str:
 
 def summary(state: RunState, notice: str | None) -> list[str]:
     """Return the lines under the table: answer, failures, where the run is kept, and how to repeat it."""
-    lines = list(state.answers)
+    lines = list(answer_lines(state))
     finished_rows = sum(row.status == "ok" for row in state.rows.values())
     for mark, count in common_marks(state).items():
         lines.append(f"{mark} in {count} of {finished_rows} rows: {MARK_WORDS.get(mark, 'odd')}.")

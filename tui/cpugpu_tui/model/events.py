@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cpugpu_tui.model.machine import Ceilings, Device, GpuTelemetry, Reading
-from cpugpu_tui.model.plans import Plan, WorkloadInfo
+from cpugpu_tui.model.plans import Case, Plan, WorkloadInfo
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,26 @@ class CaseStarted(Event):
     """Least memory traffic of one call, bytes read plus bytes written."""
     operations: int = 0
     """Calls' worth of work between the publication's two clock readings; 0 where nobody published this."""
+    without: tuple[str, ...] = ()
+    """Devices that are left out because they are hopelessly behind at smaller sizes already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CasesChosen(Event):
+    """A search goes on with further cases."""
+
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorsPlaced(Event):
+    """Where a case's tensors lie on one device, read from the tensors themselves."""
+
+    case: str
+    device: str
+    inputs: tuple[str, ...]
+    """One line each, like `[512, 512] float32 on cuda:0`; parameters of a model are one line together."""
+    results: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,6 +36,14 @@ USER, SYSTEM = "as_written_user", "as_written_system"
 """CPU seconds of the process in that scope, where the publication prints them;"""
 MOVING = "as_written_moving"
 """a second clock round moving alone, where the publication has one."""
+ENQUEUE = "enqueue"
+"""Comes with `device`, on a GPU: what the host needs to queue one call, ns;"""
+SYNCHRONISE = "synchronise"
+"""and what a caller waits for beyond queueing and the kernel itself, measured with the smallest operation."""
+H2D_PAGEABLE, H2D_PINNED = "h2d_pageable", "h2d_pinned"
+"""Come with `end_to_end`: bringing the inputs to the GPU, alone and waited for, ns;"""
+D2H_PAGEABLE, D2H_PINNED = "d2h_pageable", "d2h_pinned"
+"""and fetching the result."""
 
 METRICS = (LATENCY, DEVICE, THROUGHPUT, END_TO_END, KERNELS, AS_WRITTEN, COLD_START)
 """What a plan can ask for (METHOD.md, "What is reported per case and device")."""
@@ -79,6 +87,35 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Found:
+    """What an earlier agent of the same search found out about a size."""
+
+    case: Case
+    speedup: float | None = None
+    """Time of the CPU / time of the GPU; None for a case that failed."""
+    low: float | None = None
+    """Lower end of its 95 % interval; None with too few rounds."""
+    high: float | None = None
+    rounds: int = 0
+
+
+@dataclass(frozen=True)
+class Search:
+    """Further sizes are chosen from what the first ones said, between the smallest and the largest of a sweep."""
+
+    most_cases: int = 20
+    """Cases of one sweep at most (METHOD.md, "Crossover")."""
+    most_steps: int = 6
+    """Sizes that narrow the last change of the lead, at most."""
+    ratio: float = 1.1
+    """The bracket is narrow enough when its ends are this close."""
+    full: bool = False
+    """Time the CPU also where it is hopelessly behind."""
+    found: tuple[Found, ...] = ()
+    """What a dead agent had found out."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """All an agent needs to know to run and stop. One plan per agent process."""
 
@@ -118,6 +155,8 @@ class Plan:
     """Folder of the person's own idx files; None draws digits."""
     ceilings: tuple[Ceilings, ...] = ()
     """What these devices reached in their calibration, as far as the controller knows."""
+    search: Search | None = None
+    """Look for the crossover of each sweep: `cases` are where it starts."""
     calibrate: bool = False
     """Measure the ceilings of the devices before the cases; a calibration alone has no cases."""
     simulation: Simulation | None = None

@@ -82,4 +82,4 @@ def end_to_end(row: Row, metric: str) -> Comparison | None:
     """Return the GPU's speed-up when data starts and ends on the host (`PAGEABLE` or `PINNED`), None without it."""
     if row.cpu is None or row.gpu is None or row.status == "mismatch":
         return None
-    return compare(row.cpu.round_ns, row.gpu.moved_round_ns.get(metric, {}))
+    return compare(row.cpu.round_ns, row.gpu.other_round_ns.get(metric, {}))

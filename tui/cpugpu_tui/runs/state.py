@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from cpugpu_tui.analysis.answer import SweepPoint, answer
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import Comparison, compare
+from cpugpu_tui.analysis.what_if import WHAT_IFS, GpuRounds, gpu_rounds
 from cpugpu_tui.model import (
     AS_WRITTEN,
+    DEVICE,
     LATENCY,
     PAGEABLE,
     PINNED,
@@ -19,6 +20,7 @@ from cpugpu_tui.model import (
     Case,
     CaseFailed,
     CaseFinished,
+    CasesChosen,
     CaseStarted,
     Check,
     Device,
@@ -31,10 +33,14 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
     TelemetryRead,
+    TensorsPlaced,
 )
 
 HISTORY = 240
 """Telemetry points kept for trends: four minutes at 1 Hz."""
+
+ROUND_METRICS = (PAGEABLE, PINNED, DEVICE)
+"""Metrics beside latency that devices are compared in, round by round."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +53,8 @@ class DeviceTimes:
     """Round index → median latency of that round's blocks, ns."""
     samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Metric → all raw samples so far, ns."""
-    moved_round_ns: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    """End-to-end metric → round index → median of that round, ns."""
+    other_round_ns: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    """`PAGEABLE`, `PINNED`, `DEVICE` → round index → median of that round, ns."""
     clean_ns: tuple[float, ...] = ()
     """Latency of the blocks of half-rounds without a mark, ns."""
     marks: tuple[str, ...] = ()
@@ -58,6 +64,8 @@ class DeviceTimes:
     """Of a training inside `as_written`."""
     kernels: KernelsProfiled | None = None
     """What one profiled call ran."""
+    placed: TensorsPlaced | None = None
+    """Where its tensors lay."""
 
     @property
     def kernels_ns(self) -> float | None:
@@ -117,6 +125,16 @@ class Row:
             return None
         return compare(self.cpu.round_ns, self.gpu.round_ns)
 
+    @cached_property
+    def in_worlds(self) -> Mapping[str, Comparison]:
+        """CPU against the first GPU as it would be with other costs: `WhatIf.key` → comparison, where it has times."""
+        if self.cpu is None or self.gpu is None or self.comparison is None:
+            return {}
+        others = self.gpu.other_round_ns
+        rounds = GpuRounds(self.gpu.round_ns, *(others.get(name, {}) for name in (PAGEABLE, PINNED, DEVICE)))
+        found = {what_if.key: compare(self.cpu.round_ns, gpu_rounds(what_if.key, rounds)) for what_if in WHAT_IFS}
+        return {key: comparison for key, comparison in found.items() if comparison is not None}
+
     @property
     def marks(self) -> tuple[str, ...]:
         """Marks of all devices, each once, in the order in which they came."""
@@ -173,25 +191,13 @@ class RunState:
                 return row.cpu.calibrated.threads
         return 0
 
-    @property
-    def answer(self) -> str:
-        """All of `answers` as one text."""
-        return " ".join(self.answers)
-
     @cached_property
-    def answers(self) -> tuple[str, ...]:
-        """Who wins from which size: a sentence for each sweep of the run (empty until the first comparison)."""
-        sweeps: dict[tuple[str, ...], list[Row]] = {}
+    def sweeps(self) -> Mapping[tuple[str, ...], tuple[Row, ...]]:
+        """Rows that differ in size alone, by what they share; in the plan's order."""
+        found: dict[tuple[str, ...], list[Row]] = {}
         for row in self.rows.values():
-            # What was stopped half-way is not part of an answer.
-            if row.status in ("active", "ok") and row.comparison is not None:
-                sweeps.setdefault(row.sweep, []).append(row)
-        if sweeps:
-            several = len({row.sweep for row in self.rows.values()}) > 1
-            return tuple(_sentence(rows, several=several) for rows in sweeps.values())
-        if self.devices and self.gpu is None:
-            return (self.no_gpu or "CPU only: no GPU was asked for.",)
-        return ()
+            found.setdefault(row.sweep, []).append(row)
+        return {sweep: tuple(rows) for sweep, rows in found.items()}
 
     def apply(self, event: Event) -> RunState:
         """Return the state after `event`; events that do not concern it change nothing."""
@@ -204,9 +210,11 @@ class RunState:
                 return replace(self, current=event)
             case RunFinished():
                 return replace(self, finished=event, current=None)
+            case CasesChosen():
+                return replace(self, rows=_with_cases(self.rows, event.cases))
             case (
                 CaseStarted() | Calibrated() | HalfRoundTimed() | EpochFinished() | KernelsProfiled()
-                | CaseFinished() | CaseFailed()
+                | TensorsPlaced() | CaseFinished() | CaseFailed()
             ):  # fmt: skip
                 row = self.rows.get(event.case)
                 return self if row is None else self._with_row(row, _apply_to_row(row, event))
@@ -219,14 +227,17 @@ class RunState:
         return replace(self, rows={**self.rows, after.case.key: after}, settled=settled, failed=failed)
 
 
-def _sentence(rows: list[Row], *, several: bool) -> str:
-    """Return the answer of one sweep, with its name if there are others beside it."""
-    points = [SweepPoint(row.case.size, row.comparison) for row in rows if row.comparison is not None]
-    calibrated = next((row.cpu.calibrated for row in rows if row.cpu and row.cpu.calibrated), None)
-    text = answer(points, calibrated.threads if calibrated is not None else 0)
-    case = rows[0].case
-    variant = "" if case.variant == "default" else f" {case.variant}"
-    return f"{case.workload}{variant}: {text}" if several else text
+def _with_cases(rows: Mapping[str, Row], cases: tuple[Case, ...]) -> Mapping[str, Row]:
+    """Return the rows with further cases, each where its size belongs among those of its sweep."""
+    ordered = list(rows.values())
+    for case in cases:
+        new = Row(case)
+        if case.key in rows:
+            continue
+        same = [index for index, row in enumerate(ordered) if row.sweep == new.sweep]
+        larger = (index for index in same if ordered[index].case.size > case.size)
+        ordered.insert(next(larger, same[-1] + 1 if same else len(ordered)), new)
+    return {row.case.key: row for row in ordered}
 
 
 def _is_settled(row: Row) -> bool:
@@ -252,6 +263,8 @@ def _apply_to_row(row: Row, event: Event) -> Row:
             return _with_times(row, replace(times, epochs=(*times.epochs, event)))
         case KernelsProfiled():
             return _with_times(row, replace(_times(row, event.device), kernels=event))
+        case TensorsPlaced():
+            return _with_times(row, replace(_times(row, event.device), placed=event))
         case HalfRoundTimed():
             return _with_times(row, _add_half_round(_times(row, event.device), event))
         case _:
@@ -274,15 +287,15 @@ def _add_half_round(times: DeviceTimes, event: HalfRoundTimed) -> DeviceTimes:
     latency = event.samples.get(LATENCY)
     if latency and event.round_index > 0:
         rounds[event.round_index] = median(latency)
-    moved = {name: dict(times.moved_round_ns.get(name, {})) for name in (PAGEABLE, PINNED)}
-    for name, by_round in moved.items():
-        if event.samples.get(name):
-            by_round[event.round_index] = median(event.samples[name])
+    others = dict(times.other_round_ns)
+    for name in ROUND_METRICS:
+        if event.samples.get(name) and event.round_index > 0:
+            others[name] = {**others.get(name, {}), event.round_index: median(event.samples[name])}
     return replace(
         times,
         samples=samples,
         round_ns=rounds,
-        moved_round_ns={name: by_round for name, by_round in moved.items() if by_round},
+        other_round_ns=others,
         clean_ns=times.clean_ns if event.marks else times.clean_ns + tuple(latency or ()),
         marks=tuple(dict.fromkeys((*times.marks, *event.marks))),
         clocks_mhz=times.clocks_mhz if event.sm_clock_mhz is None else (*times.clocks_mhz, event.sm_clock_mhz),

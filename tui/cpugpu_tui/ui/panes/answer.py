@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from textual.geometry import Size
 
+from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.planning import scale_text
-from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import PicturePane, spelled, wrapped
 from cpugpu_tui.ui.picture import Picture
@@ -19,10 +19,10 @@ class AnswerPane(PicturePane):
 
     def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
         """Return the sentences, cut at the pane's height."""
-        return answer_lines(picture, size.width, max(size.height, 1), self.glyphs)
+        return pane_lines(picture, size.width, max(size.height, 1), self.glyphs)
 
 
-def answer_lines(picture: Picture, width: int, height: int, glyphs: Glyphs) -> list[Spans]:
+def pane_lines(picture: Picture, width: int, height: int, glyphs: Glyphs) -> list[Spans]:
     """Return at most `height` lines: a failure comes first, then the answer, then what to press."""
     lines: list[Spans] = []
     for text, role in _sentences(picture, glyphs):
@@ -39,10 +39,8 @@ def _sentences(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
     if run.finished is not None and run.finished.message and not situation.live:
         text = f"{run.finished.message} {run.finished.remedy}".strip()
         sentences.append((text, "bad" if run.status == "failed" else "warn"))
-    if run.answer:
-        sentences.append((run.answer, "strong"))
-        if off := clock_sentence(run, glyphs):
-            sentences.append((off, "muted"))
+    if said := answer_lines(run):
+        sentences += [(said[0], "strong"), *((text, "muted") for text in said[1:])]
         if run.run is not None and run.run.plan.scale == "small":
             sentences.append((f"Small scale: {scale_text(run.run.plan)}.", "muted"))
     elif situation.live:
@@ -52,12 +50,3 @@ def _sentences(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
         sentences.append((f"Press r to run {name}: from which size on is the GPU faster here?", "strong"))
         sentences.append(("Up and down choose another workload, enter changes its parameters, ? explains.", "muted"))
     return sentences
-
-
-def clock_sentence(run: RunState, glyphs: Glyphs) -> str:
-    """Return by how much the publication's clock would have been wrong at worst; empty where it was about right."""
-    factors = [(row.naive_factor, row.case.size) for row in run.rows.values() if row.naive_factor is not None]
-    factor, size = max(factors, default=(1.0, 0))
-    if factor < 2:
-        return ""
-    return f"The publication's clock, as written, would show times too short by {glyphs.times}{factor:.3g} at {size:,}."

@@ -1,0 +1,109 @@
+"""From which size on the GPU is faster: a point and a bracket, from the verdicts of a sweep.
+
+The bracket is what is published: the largest size whose interval says CPU, and the smallest above it whose interval
+says GPU (measurement.md §4: a bootstrap of the point covers the truth in 0-61 % of sweeps, this bracket in 90-100 %).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, Comparison
+
+NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER, ALWAYS, NEVER, RISES, FALLS, SEVERAL = (
+    "nothing timed", "too few rounds", "ties", "undecided", "always", "never", "crossover", "falls behind", "several"
+)  # fmt: skip
+"""What a sweep can say: no size on both devices; no interval anywhere; only ties; no winner; the GPU wins at every
+decided size; the CPU does; the CPU up to the bracket, the GPU above; the reverse; the lead changes more than once."""
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One size of a sweep with its comparison."""
+
+    size: int
+    comparison: Comparison
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """Where the lead changes for the last time, and how often it does."""
+
+    kind: str
+    """One of the words above."""
+    low: int | None = None
+    """Lower end of the bracket: the last change lies above this size."""
+    high: int | None = None
+    """Upper end: and below this one."""
+    point: float | None = None
+    """Where the speed-up is 1 within the bracket."""
+    first_win: int | None = None
+    """Smallest size at which the GPU wins; below `high` where the lead changes several times."""
+    changes: int = 0
+    """How often the winner differs between neighbouring decided sizes."""
+    rises: bool = False
+    """Whether the GPU is the winner above the bracket."""
+    points: tuple[SweepPoint, ...] = ()
+    """What it was found from: sizes rising, each once."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Upper end / lower end; None without a bracket."""
+        return self.high / self.low if self.low and self.high else None
+
+
+def crossover(points: Iterable[SweepPoint]) -> Crossover:
+    """Return the crossover of a sweep; points in any order, of a repeated size the one with most rounds."""
+    usable = _usable(points)
+    decided = [point for point in usable if point.comparison.verdict in (CPU_WINS, GPU_WINS)]
+    if not decided:
+        return Crossover(_without_winner(usable), points=usable)
+    wins = [point.size for point in decided if point.comparison.verdict == GPU_WINS]
+    changes = [(a, b) for a, b in pairwise(decided) if a.comparison.verdict != b.comparison.verdict]
+    first_win = min(wins, default=None)
+    if not changes:
+        return Crossover(ALWAYS if wins else NEVER, first_win=first_win, rises=bool(wins), points=usable)
+    below, above = changes[-1]
+    rises = above.comparison.verdict == GPU_WINS
+    kind = SEVERAL if len(changes) > 1 else RISES if rises else FALLS
+    inside = [point for point in usable if below.size <= point.size <= above.size]
+    return Crossover(
+        kind, below.size, above.size, _level(inside, rises=rises), first_win, len(changes), rises, usable
+    )  # fmt: skip
+
+
+def _usable(points: Iterable[SweepPoint]) -> tuple[SweepPoint, ...]:
+    """Return points with a speed-up that is a number, sizes rising, each once."""
+    best: dict[int, SweepPoint] = {}
+    for point in points:
+        speedup = point.comparison.speedup
+        if not (math.isfinite(speedup) and speedup > 0 and point.size > 0):
+            continue
+        if point.size not in best or point.comparison.rounds > best[point.size].comparison.rounds:
+            best[point.size] = point
+    return tuple(best[size] for size in sorted(best))
+
+
+def _without_winner(points: Sequence[SweepPoint]) -> str:
+    verdicts = {point.comparison.verdict for point in points}
+    if not verdicts:
+        return NOTHING
+    return {frozenset({TOO_FEW}): TOO_FEW_ROUNDS, frozenset({TIE}): TIES}.get(frozenset(verdicts), NO_WINNER)
+
+
+def _level(points: Sequence[SweepPoint], *, rises: bool) -> float:
+    """Return the size at which the speed-up is 1: least squares of ln(speed-up) over ln(size), held in the bracket.
+
+    With two points this is interpolation. A line that leans the wrong way says nothing: the middle then.
+    """
+    xs = [math.log(point.size) for point in points]
+    ys = [math.log(point.comparison.speedup) for point in points]
+    middle_x, middle_y = math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)
+    spread = math.fsum((x - middle_x) ** 2 for x in xs)
+    slope = math.fsum((x - middle_x) * (y - middle_y) for x, y in zip(xs, ys, strict=True)) / spread
+    if slope == 0 or (slope > 0) != rises:
+        return math.exp((xs[0] + xs[-1]) / 2)
+    return math.exp(min(max(middle_x - middle_y / slope, xs[0]), xs[-1]))

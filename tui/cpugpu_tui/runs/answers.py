@@ -1,0 +1,165 @@
+"""What a run says: the answer of each of its sweeps, derived from its state and never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cpugpu_tui.analysis.answer import Evidence, Printed, sentences
+from cpugpu_tui.analysis.costs import Decomposition, decompose
+from cpugpu_tui.analysis.crossover import Crossover, SweepPoint, crossover
+from cpugpu_tui.analysis.what_if import ONE_THREAD, RESIDENT, WHAT_IFS
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    D2H_PAGEABLE,
+    DEVICE,
+    ENQUEUE,
+    H2D_PAGEABLE,
+    PAGEABLE,
+    SYNCED,
+    SYNCHRONISE,
+)
+from cpugpu_tui.runs.state import Row, RunState
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one sweep of a run says."""
+
+    name: str
+    """Workload, and variant where it has a name; with the dtype or threads where a run has several."""
+    evidence: Evidence
+    sentences: tuple[str, ...]
+    """Most important first; at least one."""
+
+
+def answers(run: RunState) -> tuple[Answer, ...]:
+    """Return the answer of each sweep that has a size timed on both devices."""
+    found = []
+    for sweep, rows in run.sweeps.items():
+        if not is_column(run, sweep) and any(row.comparison is not None for row in usable(rows)):
+            evidence = evidence_of(run, rows)
+            found.append(Answer(_name(run, rows[0]), evidence, sentences(evidence)))
+    return tuple(found)
+
+
+def answer_lines(run: RunState) -> tuple[str, ...]:
+    """Return all sentences of a run; each sweep's begin with its name where there are several."""
+    found = answers(run)
+    if not found and run.devices and run.gpu is None:
+        return (run.no_gpu or "CPU only: no GPU was asked for.",)
+    several = len([sweep for sweep in run.sweeps if not is_column(run, sweep)]) > 1
+    return tuple(
+        f"{answer.name}: {sentence}" if several and index == 0 else sentence
+        for answer in found
+        for index, sentence in enumerate(answer.sentences)
+    )
+
+
+def as_data(run: RunState) -> list[dict[str, Any]]:
+    """Return the answers as JSON values: sentences, and each world's crossover with its bracket."""
+    return [
+        {
+            "sweep": answer.name,
+            "threads": answer.evidence.threads,
+            "sentences": list(answer.sentences),
+            "crossover": crossover_data(answer.evidence.measured),
+            "what_if": {key: crossover_data(found) for key, found in answer.evidence.worlds.items()},
+        }
+        for answer in answers(run)
+    ]
+
+
+def crossover_data(found: Crossover) -> dict[str, Any]:
+    """Return a crossover as JSON values, without the points it was found from."""
+    data = asdict(found)
+    del data["points"]
+    return data
+
+
+def usable(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that an answer is made of: what was stopped half-way is not part of it."""
+    return [row for row in rows if row.status in ("active", "ok")]
+
+
+def is_column(run: RunState, sweep: tuple[str, ...]) -> bool:
+    """Whether a sweep is shown beside another one that differs in CPU threads alone: that with most threads."""
+    return sweep[-1] != most_threads(run, sweep)
+
+
+def most_threads(run: RunState, sweep: tuple[str, ...]) -> str:
+    """Return the threads of the sweep that stands for those that differ in them alone; 0 stands for all."""
+    counts = [other[-1] for other in run.sweeps if other[:-1] == sweep[:-1]]
+    return "0" if "0" in counts else max(counts, key=int)
+
+
+def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
+    """Return what the answer about one sweep is made of."""
+    rows = sorted(usable(rows), key=lambda row: row.case.size)
+    worlds = {what_if.key: world(run, rows, what_if.key) for what_if in WHAT_IFS}
+    smallest = next((row for row in rows if row.comparison is not None), None)
+    return Evidence(
+        measured=worlds[RESIDENT],
+        threads=threads_of(rows),
+        worlds={key: found for key, found in worlds.items() if found.points},
+        resident=taken_apart(smallest, moved=False) if smallest is not None else None,
+        moved=taken_apart(smallest, moved=True) if smallest is not None else None,
+        printed=tuple(found for row in rows if (found := _printed(row)) is not None),
+    )
+
+
+def world(run: RunState, rows: Sequence[Row], key: str) -> Crossover:
+    """Return where the crossover of a sweep would be in one world (`WhatIf.key`)."""
+    if key == ONE_THREAD:
+        rows = [other for row in rows if (other := beside(run, row, 1)) is not None]
+    return crossover(SweepPoint(row.case.size, row.in_worlds[key]) for row in rows if key in row.in_worlds)
+
+
+def beside(run: RunState, row: Row, threads: int) -> Row | None:
+    """Return the row that differs from this one in CPU threads alone, if there is one with a result."""
+    for sweep, rows in run.sweeps.items():
+        if sweep[:-1] == row.sweep[:-1] and sweep[-1] != row.sweep[-1]:
+            for other in usable(rows):
+                calibrated = other.cpu.calibrated if other.cpu is not None else None
+                count = calibrated.threads if calibrated is not None else other.case.threads
+                if other.case.size == row.case.size and count == threads:
+                    return other
+    return None
+
+
+def taken_apart(row: Row, *, moved: bool) -> Decomposition | None:
+    """Return one call of a row on its GPU taken apart, with copies to and from the host or without."""
+    times = row.gpu
+    if times is None or row.status == "mismatch":
+        return None
+    to_gpu, back = times.median_ns(H2D_PAGEABLE), times.median_ns(D2H_PAGEABLE)
+    if moved and (to_gpu is None or back is None):
+        return None
+    return decompose(
+        times.median_ns(PAGEABLE) if moved else times.latency_ns,
+        times.median_ns(ENQUEUE), times.kernels_ns or times.median_ns(DEVICE), times.median_ns(SYNCHRONISE),
+        to_gpu if moved else None, back if moved else None,
+        kernels=times.kernels.count if times.kernels is not None else 1,
+    )  # fmt: skip
+
+
+def threads_of(rows: Sequence[Row]) -> int:
+    """Return the CPU threads in force, 0 if not known."""
+    return next((row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated), 0)
+
+
+def _printed(row: Row) -> Printed | None:
+    if row.cpu is None or row.gpu is None or row.status == "mismatch":
+        return None
+    cpu, gpu, waited = row.cpu.median_ns(AS_WRITTEN), row.gpu.median_ns(AS_WRITTEN), row.gpu.median_ns(SYNCED)
+    if not cpu or not gpu or not waited:
+        return None
+    return Printed(row.case.size, cpu, gpu, waited)
+
+
+def _name(run: RunState, row: Row) -> str:
+    case = row.case
+    words = [case.workload] if case.variant == "default" else [case.workload, case.variant]
+    dtypes = {other.case.dtype for other in run.rows.values()}
+    return " ".join([*words, *([case.dtype] if len(dtypes) > 1 else [])])
