@@ -79,8 +79,6 @@ class CaseStarted(Event):
     """Least memory traffic of one call, bytes read plus bytes written."""
     operations: int = 0
     """Calls' worth of work between the publication's two clock readings; 0 where nobody published this."""
-    without: tuple[str, ...] = ()
-    """Devices that are left out because they are hopelessly behind at smaller sizes already."""
 
 
 @dataclass(frozen=True, kw_only=True)
