@@ -100,7 +100,7 @@ def _lead(found: Crossover) -> str:
 
 def _in_short(found: Crossover) -> str:
     """Return where the GPU wins, in a few words that follow a `;`."""
-    at_last = f"{speedup_text(found.points[-1].comparison)} at {found.points[-1].size:,}"
+    at_last = speedup_text(found.points[-1].comparison)
     match found.kind:
         case "crossover":
             return f"from about {_about(found)} on ({_bracket(found)}), {at_last}"
@@ -138,7 +138,7 @@ def _about(found: Crossover) -> str:
 
 
 def _bracket(found: Crossover) -> str:
-    return f"between {found.low:,} and {found.high:,}"
+    return f"{found.low:,} to {found.high:,}"
 
 
 def speedup_text(comparison: Comparison) -> str:
@@ -165,7 +165,7 @@ def cause_sentence(evidence: Evidence) -> str:
     smallest = evidence.measured.points[0]
     parts = [
         _cause(taken_apart, how)
-        for taken_apart, how in ((evidence.resident, ""), (evidence.moved, "end to end "))
+        for taken_apart, how in ((evidence.resident, ""), (evidence.moved, " end to end"))
         if taken_apart is not None
     ]
     if not parts:
@@ -182,7 +182,7 @@ def _lost(point: SweepPoint) -> str:
 
 def _cause(taken_apart: Decomposition, how: str) -> str:
     name, share = taken_apart.largest
-    text = f"{CAUSES[name]} is {percent(share)}% of {how and 'the '}{how}{time_text(taken_apart.measured_ns)}"
+    text = f"{CAUSES[name]} is {percent(share)}% of {time_text(taken_apart.measured_ns)}{how}"
     if taken_apart.is_explained:
         return text
     rest = taken_apart.share(taken_apart.rest_ns)
