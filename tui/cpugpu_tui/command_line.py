@@ -27,6 +27,11 @@ DeviceNames = Annotated[list[str] | None, typer.Option("--device", help="cpu, cu
 Rounds = Annotated[
     int | None, typer.Option(help="Rounds per case, exactly (default 8 to 40, until the interval is narrow).")
 ]
+FindCrossover = Annotated[
+    bool, typer.Option("--find-crossover", help="Choose sizes as it goes, to narrow where the lead changes.")
+]
+MaxSize = Annotated[str | None, typer.Option(help="Largest size of --find-crossover (default: the workload's).")]
+Full = Annotated[bool, typer.Option("--full", help="Time the CPU also where --find-crossover finds it hopeless.")]
 Repeat = Annotated[int, typer.Option(help="Runs of one series.")]
 MaxSeconds = Annotated[float | None, typer.Option(help="Time for the whole run; cases not reached are skipped.")]
 CaseTimeout = Annotated[float | None, typer.Option(help="Seconds a case may go without an answer before it fails.")]
@@ -81,6 +86,9 @@ def run(
     dtype: Dtype = None,
     threads: Threads = None,
     variant: Variant = None,
+    find_crossover: FindCrossover = False,
+    max_size: MaxSize = None,
+    full: Full = False,
     rounds: Rounds = None,
     repeat: Repeat = 1,
     max_seconds: MaxSeconds = None,
@@ -103,7 +111,7 @@ def run(
     request = PlanRequest(
         tuple(names or ["quick"]), size, dtype, threads, variant, tuple(device or ["auto"]), rounds,
         max_seconds, case_timeout, repeat, cache, scale, str(mnist.absolute()) if mnist else None,
-        simulation(simulate),
+        simulation(simulate), find_crossover, max_size, full,
     )  # fmt: skip
     options = RunOptions(check_worker(worker), python, database, not no_save)
     raise typer.Exit(run_headless(request, options, as_json=json))

@@ -20,7 +20,7 @@ from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.emitter import LineEmitter
 from cpugpu_tui.bench.environment import facts
 from cpugpu_tui.bench.worker import THREAD_NAME, work
-from cpugpu_tui.model import PROTOCOL, Case, Ceilings, Hello, Line, Plan, Simulation
+from cpugpu_tui.model import PROTOCOL, Case, Ceilings, Found, Hello, Line, Plan, Search, Simulation
 from cpugpu_tui.workloads import catalogue
 
 EXIT_CONTROLLER_GONE = 1
@@ -38,7 +38,11 @@ def plan_from_json(line: bytes) -> Plan:
     lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
     lists["cases"] = tuple(Case(**case) for case in data["cases"])
     lists["ceilings"] = tuple(ceilings_from_plain(item) for item in data.get("ceilings", ()))
-    return Plan(**{**data, **lists}, simulation=None if simulation is None else Simulation(**simulation))
+    search = data.pop("search", None)
+    if search is not None:
+        found = tuple(Found(**{**each, "case": Case(**each["case"])}) for each in search.pop("found"))
+        search = Search(**search, found=found)
+    return Plan(**{**data, **lists}, search=search, simulation=None if simulation is None else Simulation(**simulation))
 
 
 def ceilings_from_plain(data: dict[str, Any]) -> Ceilings:

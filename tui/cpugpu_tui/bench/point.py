@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from cpugpu_tui.analysis.verdict import is_converged
+from cpugpu_tui.analysis.search import is_clear
+from cpugpu_tui.analysis.verdict import Comparison, compare, is_converged
 from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.emitter import Emit
 from cpugpu_tui.bench.lane import Lane, Samples
@@ -23,6 +24,7 @@ from cpugpu_tui.model import (
     HalfRoundTimed,
     Plan,
     Progressed,
+    TensorsPlaced,
 )
 
 COLD_NS = 10e9
@@ -41,6 +43,8 @@ class Point:
         emit: Emit,
         control: Control,
         over: Callable[[], bool] = lambda: False,
+        *,
+        without_cpu: bool = False,
     ) -> None:
         """`over` tells long operations whether the run is to end."""
         self.case = case
@@ -49,7 +53,14 @@ class Point:
         self._emit = emit
         self._control = control
         self._over = over
+        self._devices = tuple(d for d in machine.devices if not (without_cpu and d.is_cpu))
         self.lanes: list[Lane] = []
+        self.comparison: Comparison | None = None
+        """CPU against the first GPU so far, inputs on the device; None until both had a round."""
+        self.moved_comparison: Comparison | None = None
+        """The same with data that starts and ends on the host."""
+        self.is_over = False
+        """Whether it has finished or failed."""
         self.device: str | None = None
         """The device that is at work, None in between: whom to name when something is raised."""
         self.round_index = 0
@@ -88,7 +99,7 @@ class Point:
             Stopped: the run is to end.
         """
         costs = self._machine.costs(self.case)
-        operations = self._machine.operations(self.case) if AS_WRITTEN in self._plan.metrics else 0
+        operations = self._written_operations()
         self._emit(
             CaseStarted(case=self.case.key, flops=costs.flops, bytes_moved=costs.bytes_moved, operations=operations)
         )
@@ -107,9 +118,16 @@ class Point:
             self._warm_up(lane, first_case=lane.name not in warmed)
             warmed.add(lane.name)
 
+    def _written_operations(self) -> int:
+        """Return the calls' worth of work inside the publication's clock; 0 where this plan does not run it."""
+        whole_in_search = self._plan.search is not None and self._machine.has_whole_clock(self.case)
+        if AS_WRITTEN not in self._plan.metrics or whole_in_search:  # a whole training is no step of a search
+            return 0
+        return self._machine.operations(self.case)
+
     def _run_as_written(self) -> None:
         """Time whole experiments as their publications did: before anything else touches the device."""
-        for device in self._machine.devices:
+        for device in self._devices:
             self.device = device.name
             self._announce("as written", device.name)
             started = now()
@@ -124,7 +142,7 @@ class Point:
     def _first_calls(self, inputs: Any) -> dict[str, Any]:
         results: dict[str, Any] = {}
         # Devices in order, CPU first: the publications' order.
-        for device in self._machine.devices:
+        for device in self._devices:
             self.device = device.name
             timer = self._machine.timer(device.name)
             operation = timer.load(self.case, inputs)
@@ -134,6 +152,8 @@ class Point:
             first = timer.first_call(operation)
             ended = now()
             results[device.name] = first.result
+            inside, outside = self._machine.placement(operation, first.result, device.name)
+            self._emit(TensorsPlaced(case=self.case.key, device=device.name, inputs=inside, results=outside))
             wanted, first_ns = self._wanted(first.singles), first.elapsed_ns
             if self._control.suspended_meanwhile():
                 wanted, first_ns = {}, timer.latency_block(operation, 1)
@@ -223,7 +243,21 @@ class Point:
         return not named and not self.is_timed_once
 
     def _is_converged(self) -> bool:
-        return len(self.lanes[0].round_ns) >= self._plan.rounds and is_converged([lane.round_ns for lane in self.lanes])
+        if len(self.lanes[0].round_ns) < self._plan.rounds:
+            return False
+        if self._plan.search is None or len(self.lanes) < 2:
+            return is_converged([lane.round_ns for lane in self.lanes])
+        cpu, gpu = self.lanes[:2]
+        self.comparison = compare(cpu.round_ns, gpu.round_ns)
+        self.moved_comparison = compare(cpu.round_ns, gpu.moved_ns)
+        return is_clear(self.comparison) and (not gpu.moved_ns or is_clear(self.moved_comparison))
+
+    @property
+    def estimated_speedup(self) -> float | None:
+        """CPU / GPU as far as warm-up could tell; None with one device."""
+        if len(self.lanes) < 2 or not self.lanes[1].estimate_ns:
+            return None
+        return self.lanes[0].estimate_ns / self.lanes[1].estimate_ns
 
     def _half_round(self, lane: Lane) -> HalfRoundTimed:
         readiness = Readiness() if lane.is_timed_once else lane.timer.ready(lane.operation, lane.calls)
@@ -254,6 +288,11 @@ class Point:
     def finish(self) -> None:
         """Report the case complete and let go of its tensors."""
         self._emit(CaseFinished(case=self.case.key, check=self._check))
+        self.close()
+
+    def close(self) -> None:
+        """Let go of its tensors: it has finished or failed."""
+        self.is_over = True
         self.lanes.clear()
 
     def time_left_ns(self) -> float:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import traceback
 from collections import deque
+from itertools import chain
 
+from cpugpu_tui.bench.chooser import Chooser
 from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.emitter import Emit
 from cpugpu_tui.bench.forecast import Forecast
 from cpugpu_tui.bench.kernel_pass import profile_cases
 from cpugpu_tui.bench.point import Point
 from cpugpu_tui.bench.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
-from cpugpu_tui.model import KERNELS, Case, CaseFailed, Gap, Plan, Progressed
+from cpugpu_tui.model import KERNELS, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
 
 CHECK_EVERY = 10
 """In sweeps of over 20 cases every tenth is checked, and the first and last (METHOD.md, step 2)."""
@@ -25,7 +27,16 @@ class Sweep:
         self._machine = machine
         self._emit = emit
         self._control = control
-        self._pending = deque(enumerate(plan.cases))
+        self._chooser = Chooser(plan.search, plan.cases) if plan.search is not None else None
+        # A search takes one sweep after the other; all other plans are taken as one.
+        groups: dict[object, list[tuple[int, Case]]] = {}
+        for found in plan.search.found if plan.search is not None else ():
+            groups[found.case.sweep] = []
+        for index, case in enumerate(plan.cases):
+            groups.setdefault(case.sweep if self._chooser is not None else None, []).append((index, case))
+        self._later = deque(groups.values())
+        self._pending: deque[tuple[int, Case]] = deque()
+        self._is_crowded = False
         self._active: list[Point] = []
         self._warmed: set[str] = set()
         self._watch = Stopwatch()
@@ -39,23 +50,42 @@ class Sweep:
         Raises:
             CaseError: fatal ones, after their case was reported: the process is of no use any more.
         """
-        enter_every = max(1, self._plan.rounds // self._plan.window)
-        passes = 0
         self._gap(force=True)
-        while self._pending or self._active:
-            room = not self._active or (passes % enter_every == 0 and len(self._active) < self._plan.window)
-            if self._pending and room:
-                self._enter()
-            for point in list(self._active):
-                if self._over():
-                    return self._wind_up()
-                self._advance(point)
-            passes += 1
-            if self._over():
+        while self._later:
+            self._pending.extend(self._later.popleft())
+            if not self._run_group():
                 return self._wind_up()
         if KERNELS in self._plan.metrics:
             profile_cases(self._to_profile, self._machine, self._emit, self._over)
         return "done"
+
+    def _run_group(self) -> bool:
+        """Run the pending cases, and those that a search adds to them, to their end; return False if time is up."""
+        enter_every = max(1, self._plan.rounds // self._plan.window)
+        passes = 0
+        while True:
+            if not self._pending:
+                self._choose()
+            if not self._pending and not self._active:
+                return True
+            room = not self._active or (passes % enter_every == 0 and len(self._active) < self._plan.window)
+            if self._pending and room and not (self._is_crowded and self._active):
+                self._enter()
+            for point in list(self._active):
+                if self._over():
+                    return False
+                self._advance(point)
+            passes += 1
+            if self._over():
+                return False
+
+    def _choose(self) -> None:
+        """Let a search name the case to go on with."""
+        case = self._chooser.next_case() if self._chooser is not None else None
+        if case is not None:
+            self._pending.append((len(self._plan.cases), case))
+            self._emit(CasesChosen(cases=(case,)))
+            self._emit.flush()
 
     def _over(self) -> bool:
         limit_s = self._plan.max_seconds
@@ -64,16 +94,28 @@ class Sweep:
     def _enter(self) -> None:
         """Start the next pending case; a failure on the way is its row."""
         index, case = self._pending.popleft()
-        point = Point(case, self._plan, self._machine, self._emit, self._control, self._over)
+        without_cpu = self._chooser is not None and self._chooser.is_left_out(case)
+        point = Point(case, self._plan, self._machine, self._emit, self._control, self._over, without_cpu=without_cpu)
         try:
             point.begin(check=self._is_checked(index), exact=self._is_checked(index), warmed=self._warmed)
         except Stopped:
             self._pending.appendleft((index, case))  # `_wind_up` says why it has no result
         except Exception as error:  # noqa: BLE001 - whatever a workload raises is its row's failure
-            self._fail(point, error)
+            failure = self._failure(point, error)
+            if failure.kind == "oom" and self._active and not failure.fatal:
+                # Others still hold their tensors: once they are through it is tried again.
+                self._pending.appendleft((index, case))
+                self._is_crowded = True
+                self._drop(point, error)
+                self._machine.release()
+            else:
+                self._fail(point, error)
         else:
+            self._is_crowded = False
             self._active.append(point)
             self._forecast.learn(point)
+            if self._chooser is not None:
+                self._chooser.learn(point)
         self._between()
 
     def _is_checked(self, index: int) -> bool:
@@ -97,10 +139,8 @@ class Sweep:
             self._fail(point, error)
 
     def _fail(self, point: Point, error: Exception) -> None:
-        failure = error if isinstance(error, CaseError) else self._machine.explain(error, point.case)
-        point.lanes.clear()
-        # The frames that it came through hold the tensors that did not fit.
-        traceback.clear_frames(error.__traceback__)
+        failure = self._failure(point, error)
+        self._drop(point, error)
         if not failure.fatal:
             self._machine.release()
         self._emit(
@@ -115,6 +155,14 @@ class Sweep:
         self._emit.flush()
         if failure.fatal:
             raise failure
+
+    def _failure(self, point: Point, error: Exception) -> CaseError:
+        return error if isinstance(error, CaseError) else self._machine.explain(error, point.case)
+
+    def _drop(self, point: Point, error: Exception) -> None:
+        """Let go of the tensors of a case; the frames that an error came through hold them too."""
+        point.close()
+        traceback.clear_frames(error.__traceback__)
 
     def _between(self) -> None:
         """Between half-rounds: hand over events, leave a gap if one is due, pause if asked."""
@@ -155,7 +203,7 @@ class Sweep:
                 point.finish()
             else:
                 self._skip(point.case, why)
-        for _, case in self._pending:
+        for _, case in (*self._pending, *chain.from_iterable(self._later)):
             self._skip(case, why)
         return "stopped" if stopped else "done"
 

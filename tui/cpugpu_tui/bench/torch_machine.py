@@ -15,7 +15,7 @@ from cpugpu_tui.bench.timers import CaseError, Singles, Timer, Watch
 from cpugpu_tui.bench.timers.clock import SettledClock
 from cpugpu_tui.bench.timers.cpu import CpuTimer
 from cpugpu_tui.bench.timers.cuda import CudaTimer, out_of_memory, require_memory
-from cpugpu_tui.bench.timers.operation import time_written
+from cpugpu_tui.bench.timers.operation import Operation, time_written
 from cpugpu_tui.bench.torch_devices import describe, first_line, resolve
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Check, Device, Plan, torch_dtype
@@ -115,6 +115,11 @@ class TorchMachine:
         if free_bytes is not None and need_bytes > free_bytes:
             raise out_of_memory("the host", need_bytes, free_bytes)
 
+    def placement(self, operation: Operation, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
+        """Return where an operation's inputs and its result lie, as the tensors themselves say."""
+        del device
+        return tensors_in(operation.inputs), tensors_in(result)
+
     def check(self, case: Case, inputs: tuple[Any, ...], results: dict[str, Any], *, exact: bool) -> Check | None:
         """Compare the results with a float64 reference, or with the first device's where that costs too much.
 
@@ -178,6 +183,24 @@ class TorchMachine:
             timer.close()
         if gpus:
             torch.cuda.empty_cache()
+
+
+def tensors_in(placed: Any) -> tuple[str, ...]:
+    """Return a line for each tensor of what a step takes or returns, one for all parameters of a model or optimiser."""
+    import torch
+
+    if isinstance(placed, torch.Tensor):
+        pinned = ", pinned" if placed.device.type == "cpu" and placed.is_pinned() else ""
+        return (f"{list(placed.shape)} {str(placed.dtype).removeprefix('torch.')} on {placed.device}{pinned}",)
+    if isinstance(placed, (tuple, list)):
+        return tuple(line for each in placed for line in tensors_in(each))
+    parameters = getattr(placed, "parameters", None)
+    if not callable(parameters):
+        return ()
+    tensors = list(parameters())
+    count = sum(tensor.numel() for tensor in tensors)
+    devices = ", ".join(dict.fromkeys(str(tensor.device) for tensor in tensors))
+    return (f"{len(tensors)} parameters, {count:,} numbers, on {devices}",)
 
 
 def synchronizer(device: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from cpugpu_tui.cli.run import print_answer
 from cpugpu_tui.cli.tables import console, history_table, new_table, plain, print_state
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Device, DevicesFound, Event, Plan, Simulation, TelemetryRead
@@ -136,12 +137,13 @@ def print_run(name: str, database: Path | None, *, as_json: bool) -> None:
         events = store.load(store.find(name))
     finally:
         store.close()
-    if as_json:
-        for event in events:
-            sys.stdout.buffer.write(encode(event))
-        return
     state = RunState()
     for event in events:
         if not isinstance(event, TelemetryRead):
             state = state.apply(event)
+        if as_json:
+            sys.stdout.buffer.write(encode(event))
+    if as_json:
+        print_answer(state)
+        return
     print_state(state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.progress import Progress
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, CpuGpuError, StoreError
 from cpugpu_tui.model import Event, Plan, RunFinished
+from cpugpu_tui.runs.answers import as_data
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.runs.session import Session, new_id
@@ -84,6 +86,8 @@ def run_once(session: Session, agents: Agents, plan: Plan, notice: str | None, *
         nonlocal state
         state = state.apply(event)
         if as_json:
+            if isinstance(event, RunFinished):
+                print_answer(state)
             print_event(event)
         progress.show(state, event)
 
@@ -108,6 +112,11 @@ def print_event(event: Event) -> None:
     """Print one event as a line, at once."""
     sys.stdout.buffer.write(encode(event))
     sys.stdout.buffer.flush()
+
+
+def print_answer(state: RunState) -> None:
+    """Print what the run says as a line of JSON; it is derived, so it is no event and nothing reads it back."""
+    sys.stdout.buffer.write(json.dumps({"event": "Answer", "sweeps": as_data(state)}).encode() + b"\n")
 
 
 @contextmanager

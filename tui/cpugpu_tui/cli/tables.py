@@ -208,9 +208,12 @@ def again(run: RunStarted) -> str:
     usual = Plan("", ())
     words = ["cpugpu-tui", "run", *plan.name.split("+")]
     if not is_preset(plan):
-        words += ["--size", sizes_text(list(dict.fromkeys(case.size for case in plan.cases)))]
+        sizes = list(dict.fromkeys(case.size for case in plan.cases))
+        words += ["--size", sizes_text(sizes if plan.search is None else [min(sizes), max(sizes)])]
+        words += ["--find-crossover"] if plan.search is not None else []
         variants = {case.variant for case in plan.cases}
         words += ["--variant", *variants] if len(variants) == 1 and variants != {"default"} else []
+    words += ["--full"] if plan.search is not None and plan.search.full else []
     if plan.cases and plan.cases[0].dtype != "float32":
         words += ["--dtype", plan.cases[0].dtype]
     threads = dict.fromkeys(case.threads for case in plan.cases)

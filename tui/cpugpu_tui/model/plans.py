@@ -85,6 +85,11 @@ class Case:
         threads = str(self.threads) if self.threads else "all"
         return f"{self.workload}/{self.variant}/{self.size}/{self.dtype}/t{threads}"
 
+    @property
+    def sweep(self) -> tuple[str, str, str, int]:
+        """What cases of one sweep share: they differ in size alone. The last part is the number of threads."""
+        return self.workload, self.variant, self.dtype, self.threads
+
 
 @dataclass(frozen=True)
 class Found:

@@ -20,7 +20,7 @@ from cpugpu_tui.model import (
     SYNCED,
     SYNCHRONISE,
 )
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.runs.state import Row, RunState, Sweep
 
 
 @dataclass(frozen=True)
@@ -83,15 +83,15 @@ def usable(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.status in ("active", "ok")]
 
 
-def is_column(run: RunState, sweep: tuple[str, ...]) -> bool:
+def is_column(run: RunState, sweep: Sweep) -> bool:
     """Whether a sweep is shown beside another one that differs in CPU threads alone: that with most threads."""
     return sweep[-1] != most_threads(run, sweep)
 
 
-def most_threads(run: RunState, sweep: tuple[str, ...]) -> str:
+def most_threads(run: RunState, sweep: Sweep) -> int:
     """Return the threads of the sweep that stands for those that differ in them alone; 0 stands for all."""
     counts = [other[-1] for other in run.sweeps if other[:-1] == sweep[:-1]]
-    return "0" if "0" in counts else max(counts, key=int)
+    return 0 if 0 in counts else max(counts)
 
 
 def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
@@ -119,7 +119,7 @@ def world(run: RunState, rows: Sequence[Row], key: str) -> Crossover:
 def beside(run: RunState, row: Row, threads: int) -> Row | None:
     """Return the row that differs from this one in CPU threads alone, if there is one with a result."""
     for sweep, rows in run.sweeps.items():
-        if sweep[:-1] == row.sweep[:-1] and sweep[-1] != row.sweep[-1]:
+        if sweep[:-1] == row.case.sweep[:-1] and sweep[-1] != row.case.sweep[-1]:
             for other in usable(rows):
                 calibrated = other.cpu.calibrated if other.cpu is not None else None
                 count = calibrated.threads if calibrated is not None else other.case.threads

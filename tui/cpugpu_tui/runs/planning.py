@@ -6,8 +6,25 @@ import math
 import re
 from dataclasses import dataclass, replace
 
+from cpugpu_tui.analysis.search import grid
+from cpugpu_tui.analysis.stats import MIN_ROUNDS
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import DTYPES, KERNELS, MAX_SIZE, METRICS, SCALES, Case, Plan, Simulation
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    COLD_START,
+    DEVICE,
+    DTYPES,
+    END_TO_END,
+    KERNELS,
+    LATENCY,
+    MAX_SIZE,
+    METRICS,
+    SCALES,
+    Case,
+    Plan,
+    Search,
+    Simulation,
+)
 from cpugpu_tui.workloads import PRESETS, Part, Preset, Workload, catalogue, find
 
 MAX_CASES = 10_000
@@ -15,6 +32,12 @@ MAX_CASES = 10_000
 
 SMALL_BUDGET_S = 0.2
 """Time for a device and case at small scale: the nine presets together finish in two minutes on two cores."""
+
+SEARCH_BUDGET_S = 1.5
+"""Time for a device and case of a search: 40 rounds of a short operation take 0.8 s."""
+
+SEARCH_METRICS = (LATENCY, DEVICE, END_TO_END, AS_WRITTEN, COLD_START)
+"""What a search takes: nothing that its answer does not need. Loading the profiler alone takes 4 s on an H200."""
 
 MAX_THREADS = 4096
 """More CPU threads than any machine has."""
@@ -52,6 +75,12 @@ class PlanRequest:
     mnist: str | None = None
     """Folder of the person's own idx files; None leaves it to CPUGPU_MNIST, and draws digits without."""
     simulation: Simulation | None = None
+    find_crossover: bool = False
+    """Choose sizes as it goes, between the smallest and the largest."""
+    max_size: str | None = None
+    """Largest size of such a search; None for the workload's own."""
+    full: bool = False
+    """Time the CPU also where it is hopelessly behind."""
     gaps: bool = False
     """Whether a user interface paints while this runs."""
 
@@ -65,9 +94,10 @@ def build_plan(request: PlanRequest) -> Plan:
     sizes = parse_sizes(request.sizes) if request.sizes is not None else None
     threads = parse_threads(request.threads) if request.threads is not None else (0,)
     presets = [find_preset(name) for name in request.names]
+    search = _search(request, presets)
     cases: dict[str, Case] = {}
     for preset in presets:
-        for case in _cases(preset, sizes, threads, request):
+        for case in _cases(preset, sizes, threads, request, searched=search is not None):
             cases.setdefault(case.key, case)
     if len(cases) > MAX_CASES:
         raise FieldError("sizes", f"That makes {len(cases):,} cases; the most is {MAX_CASES:,}.", "Use a larger step.")
@@ -77,12 +107,16 @@ def build_plan(request: PlanRequest) -> Plan:
     budget_s = min((preset.budget_s for preset in presets), default=5.0)
     if request.scale == "small":
         budget_s = min(budget_s, SMALL_BUDGET_S)
+    metrics = tuple(m for m in METRICS if m != KERNELS or all(preset.is_profiled for preset in presets))
+    if search is not None:
+        metrics, budget_s = SEARCH_METRICS, min(budget_s, SEARCH_BUDGET_S)
     plan = Plan(
         name="+".join(request.names),
         cases=tuple(cases.values()),
         devices=tuple(dict.fromkeys(request.devices)),
-        metrics=tuple(m for m in METRICS if m != KERNELS or all(preset.is_profiled for preset in presets)),
+        metrics=metrics,
         budget_s=budget_s if len(cases) <= 20 else min(budget_s, 1.0),  # METHOD.md, step 7
+        search=search,
         max_seconds=request.max_seconds,
         cache=request.cache,
         scale=request.scale,
@@ -90,6 +124,9 @@ def build_plan(request: PlanRequest) -> Plan:
         gaps=request.gaps,
         simulation=request.simulation,
     )
+    if search is not None:
+        # All its cases are the window, so that a case's rounds are spread over the whole search.
+        plan = replace(plan, rounds=MIN_ROUNDS, window=search.most_cases)
     if request.rounds is None:
         return plan
     # Whoever names a number of rounds wants that number, not one that an interval decides.
@@ -111,22 +148,52 @@ def find_preset(name: str) -> Preset:
     return Preset(name, (Part(name, known[name].sizes),), known[name].summary, "")
 
 
+def _search(request: PlanRequest, presets: list[Preset]) -> Search | None:
+    """Return what an adaptive sweep looks for; None where the sizes are fixed."""
+    # Whoever names sizes or a variant of `quick` wants those; `--find-crossover` looks between them.
+    wanted = request.find_crossover or (request.sizes is None and all(preset.is_search for preset in presets))
+    if not wanted:
+        for name in ("max_size", "full"):
+            if getattr(request, name):
+                raise FieldError(
+                    name, f"--{name.replace('_', '-')} belongs to a search.", "Add --find-crossover to it."
+                )
+        return None
+    return Search(full=request.full)
+
+
 def scale_text(plan: Plan) -> str:
     """Return what the small scale of a plan's presets left out."""
     said = [PRESETS[name].small for name in plan.name.split("+") if name in PRESETS]
     return "; ".join(small.says for small in said if small is not None) or "nothing was left out"
 
 
-def _cases(preset: Preset, sizes: tuple[int, ...] | None, threads: tuple[int, ...], request: PlanRequest) -> list[Case]:
-    """Return the cases of a preset; several parts of it share what the person asked for."""
+def _cases(
+    preset: Preset, sizes: tuple[int, ...] | None, threads: tuple[int, ...], request: PlanRequest, *, searched: bool
+) -> list[Case]:
+    """Return the cases of a preset; several parts of it share what the person asked for.
+
+    Those of a search are its coarse grid, one sweep after the other.
+    """
     small = preset.small if request.scale == "small" else None
     # Sizes that a person names are the first part's: 256 MiB to copy must not become 268 million models to move.
     axis = find(preset.parts[0].workload).axis
-    return [
-        case
-        for part in (preset.parts if small is None else small.parts)
-        for case in _part_cases(part, sizes if find(part.workload).axis == axis else None, threads, request)
-    ]
+    cases = []
+    for part in preset.parts if small is None else small.parts:
+        own = sizes if find(part.workload).axis == axis else None
+        if searched:
+            own = _grid(own or part.sizes, request)
+        cases += _part_cases(part, own, threads, request)
+    # One sweep after the other: sorting keeps the order of sizes within each.
+    return sorted(cases, key=lambda case: [c.sweep for c in cases].index(case.sweep)) if searched else cases
+
+
+def _grid(sizes: tuple[int, ...], request: PlanRequest) -> tuple[int, ...]:
+    highest = parse_sizes(request.max_size)[-1] if request.max_size is not None else max(sizes)
+    if highest < min(sizes):
+        raise FieldError("max_size", f"The largest size {highest:,} is below the smallest, {min(sizes):,}.",
+                         "Write a larger one, or name both ends with --size.")  # fmt: skip
+    return grid(min(sizes), highest)
 
 
 def _part_cases(

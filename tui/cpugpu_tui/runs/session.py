@@ -16,6 +16,7 @@ from cpugpu_tui.model import (
     Calibrated,
     CaseFailed,
     CaseFinished,
+    CasesChosen,
     CaseStarted,
     CeilingsMeasured,
     DevicesFound,
@@ -29,8 +30,10 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
     TelemetryRead,
+    TensorsPlaced,
 )
 from cpugpu_tui.runs.launch import Agents, AgentThread, Gone, Message, no_agent
+from cpugpu_tui.runs.remaining import Remaining
 from cpugpu_tui.runs.saving import Saver
 
 if TYPE_CHECKING:
@@ -84,7 +87,7 @@ class Session:
         self._plan_sent = False
         self._deliver: Deliver = lambda _event: None
         self._seq = 0
-        self._settled: set[str] = set()
+        self._left = Remaining(plan)
         self._failed = 0
         self._blame: Progressed | None = None
         self._early: list[TelemetryRead] = []
@@ -175,7 +178,7 @@ class Session:
         """Give the plan to an agent; after each death give what remains to another."""
         fruitless = 0
         while True:
-            settled_before = len(self._settled)
+            settled_before = len(self._left.settled)
             hello = self._start_agent()
             if hello is None:
                 return RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
@@ -190,10 +193,10 @@ class Session:
             if self._kill.is_set():
                 return RunFinished(status="stopped", message="Stopped at once.", exit_code=EXIT_INTERRUPTED)
             self._settle_crash(outcome)
-            fruitless = fruitless + 1 if len(self._settled) == settled_before else 0
+            fruitless = fruitless + 1 if len(self._left.settled) == settled_before else 0
             if fruitless > FRUITLESS_AGENTS:
                 raise self._given_up(hello, outcome)
-            if not fruitless and not self._remaining(started).cases:
+            if not fruitless and not self._left.cases and self._plan.search is None:
                 return RunFinished(status="done", exit_code=EXIT_OK)
             if self._stop.is_set():
                 return RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
@@ -255,16 +258,16 @@ class Session:
         )
         if self._plan.cases:  # a calibration alone is kept as ceilings; history lists what has rows
             self._saver.begin(event)
+        self._left.note(event)
         self._deliver(replace(event, number=self._saver.number))
         for reading in self._early:
             self._handle_telemetry(reading)
 
     def _remaining(self, started: float) -> Plan:
-        cases = tuple(case for case in self._plan.cases if case.key not in self._settled)
         limit_s = self._plan.max_seconds
         if limit_s is not None:
             limit_s = max(0.001, limit_s - (time.monotonic() - started))
-        return replace(self._plan, cases=cases, max_seconds=limit_s)
+        return self._left.plan(limit_s)
 
     def _follow(self, plan: Plan) -> RunFinished | Gone:
         """Send the plan and handle events until the agent is done or dead."""
@@ -338,18 +341,19 @@ class Session:
                     self._blame = event
             case CaseStarted() | Calibrated() | HalfRoundTimed():
                 self._saver.note(event)
-            case EpochFinished() | KernelsProfiled():
+            case EpochFinished() | KernelsProfiled() | CasesChosen() | TensorsPlaced():
                 self._saver.note_beside(event)
             case CeilingsMeasured():
                 self._saver.ceilings(event.ceilings)
             case CaseFinished() | CaseFailed():
                 self._settle(event)
                 return
+        self._left.note(event)
         self._deliver(event)
 
     def _settle(self, event: CaseFinished | CaseFailed) -> None:
         """Commit a case, then show it."""
-        self._settled.add(event.case)
+        self._left.note(event)
         if self._blame is not None and self._blame.case == event.case:
             self._blame = None
         if isinstance(event, CaseFailed) and event.kind != "skipped":
@@ -360,7 +364,7 @@ class Session:
     def _settle_crash(self, gone: Gone) -> None:
         """Blame the case that the agent was at when it died, unless its failure is told already."""
         blame = self._blame
-        if blame is None or not blame.case or blame.case in self._settled:
+        if blame is None or not blame.case or blame.case in self._left.settled:
             return
         self._fail(
             blame.case,
@@ -381,12 +385,11 @@ class Session:
         why = finished.message or "Stopped by request."
         skipped = [
             self._stamp(CaseFailed(case=case.key, kind="skipped", message=why, remedy="Run again to time it."))
-            for case in self._plan.cases
-            if case.key not in self._settled
+            for case in self._left.cases
         ]
         self._saver.settle_all(skipped)
         for event in skipped:
-            self._settled.add(event.case)
+            self._left.note(event)
             self._deliver(event)
 
     def _stamp(self, event: E) -> E:

@@ -39,6 +39,9 @@ from cpugpu_tui.model import (
 HISTORY = 240
 """Telemetry points kept for trends: four minutes at 1 Hz."""
 
+Sweep = tuple[str, str, str, int]
+"""Workload, variant, dtype, threads: see `Case.sweep`."""
+
 ROUND_METRICS = (PAGEABLE, PINNED, DEVICE)
 """Metrics beside latency that devices are compared in, round by round."""
 
@@ -101,12 +104,6 @@ class Row:
     failure: CaseFailed | None = None
     started: CaseStarted | None = None
     """Its FLOPs and bytes."""
-
-    @property
-    def sweep(self) -> tuple[str, ...]:
-        """What the rows of one sweep share: they differ in size alone."""
-        case = self.case
-        return case.workload, case.variant, case.dtype, str(case.threads)
 
     @property
     def cpu(self) -> DeviceTimes | None:
@@ -192,11 +189,11 @@ class RunState:
         return 0
 
     @cached_property
-    def sweeps(self) -> Mapping[tuple[str, ...], tuple[Row, ...]]:
+    def sweeps(self) -> Mapping[Sweep, tuple[Row, ...]]:
         """Rows that differ in size alone, by what they share; in the plan's order."""
-        found: dict[tuple[str, ...], list[Row]] = {}
+        found: dict[Sweep, list[Row]] = {}
         for row in self.rows.values():
-            found.setdefault(row.sweep, []).append(row)
+            found.setdefault(row.case.sweep, []).append(row)
         return {sweep: tuple(rows) for sweep, rows in found.items()}
 
     def apply(self, event: Event) -> RunState:
@@ -234,7 +231,7 @@ def _with_cases(rows: Mapping[str, Row], cases: tuple[Case, ...]) -> Mapping[str
         new = Row(case)
         if case.key in rows:
             continue
-        same = [index for index, row in enumerate(ordered) if row.sweep == new.sweep]
+        same = [index for index, row in enumerate(ordered) if row.case.sweep == case.sweep]
         larger = (index for index in same if ordered[index].case.size > case.size)
         ordered.insert(next(larger, same[-1] + 1 if same else len(ordered)), new)
     return {row.case.key: row for row in ordered}

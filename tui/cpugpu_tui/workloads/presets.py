@@ -38,6 +38,8 @@ class Preset:
     """Its small scale; None where the full one takes seconds."""
     budget_s: float = 5.0
     """Time for one device and case."""
+    is_search: bool = False
+    """Whether its sizes are only where a search begins and ends."""
     is_profiled: bool = True
     """Whether one call of each case is profiled at the end; loading the profiler alone takes 4 s on an H200."""
 
@@ -55,11 +57,12 @@ PRESETS: dict[str, Preset] = {
     for preset in (
         Preset(
             "quick",
-            (Part("matmul", (16, 32, 64, 128, 256, 512, 1024, 2048)),),
-            "matrix product, eight sizes: from which one on is the GPU faster?",
+            (Part("matmul", (16, 2048)),),
+            "matrix product, n = 16 … 2048: from which size on is the GPU faster?",
             "",
             # 20 s on two cores without a GPU, 10 s on a GPU server, are UX.md's limits.
             budget_s=0.4,
+            is_search=True,
             is_profiled=False,
         ),
         Preset(

@@ -99,6 +99,12 @@ class Timer(Protocol):
     def device_samples(self, operation: Any, count: int) -> DeviceSamples:
         """Return up to `count` times of single calls as the hardware sees them, ns."""
 
+    def overheads(self, operation: Any, *, moving: bool) -> dict[str, tuple[float, ...]]:
+        """Return what a call costs beside the hardware's own work, by metric, ns; nothing on a CPU.
+
+        `enqueue` and `synchronise`; if `moving`, also the copies of its inputs and its result alone.
+        """
+
     def end_to_end(self, operation: Any, *, pinned: bool) -> float | None:
         """Return the wall time of one call whose data starts and ends on the host; None where that is its latency."""
 
@@ -152,6 +158,9 @@ class Machine(Protocol):
 
     def check(self, case: Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> Check | None:
         """Compare the devices' results, against float64 if `exact`. Raises CaseError(mismatch)."""
+
+    def placement(self, operation: Any, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
+        """Return where an operation's inputs and its result lie, a line for each tensor."""
 
     def explain(self, error: Exception, case: Case) -> CaseError:
         """Return the failure row for an exception that a workload or torch raised."""

@@ -129,6 +129,11 @@ class CpuTimer:
             self._flush_buffer = torch.ones(self._flush_bytes // 4, dtype=torch.int32)
         self._flush_buffer.add_(1)
 
+    def overheads(self, op: Operation, *, moving: bool) -> dict[str, tuple[float, ...]]:
+        """Return nothing: a CPU call is all there is."""
+        del op, moving
+        return {}
+
     def end_to_end(self, op: Operation, *, pinned: bool) -> float | None:
         """Return None: everything is on the host, so this is the latency."""
         del op, pinned

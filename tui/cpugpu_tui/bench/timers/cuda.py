@@ -15,6 +15,7 @@ from cpugpu_tui.analysis.quantities import significant
 from cpugpu_tui.bench.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness
 from cpugpu_tui.bench.timers.clock import SettledClock
 from cpugpu_tui.bench.timers.operation import Operation, operation
+from cpugpu_tui.bench.timers.overheads import Overheads
 from cpugpu_tui.bench.timers.profile import profiled_kernels
 from cpugpu_tui.model import AS_WRITTEN, COLD_START, SYNCED, Case, Device
 
@@ -47,6 +48,7 @@ class CudaTimer:
         self._flush_bytes = torch.cuda.get_device_properties(device.name).L2_cache_size if cold else 0
         self._flush_buffer: Any = None
         self._process_is_cold = fresh
+        self._overheads = Overheads(device.name, self._stream, self._hold)
         self._cycles_per_ns = 2.0
         self._enqueue_ns = 60_000.0
 
@@ -139,6 +141,17 @@ class CudaTimer:
             step(*inputs)
         self._stream.synchronize()
         return (perf_counter_ns() - started) / calls
+
+    def overheads(self, op: Operation, *, moving: bool) -> dict[str, tuple[float, ...]]:
+        """Return what queueing, waiting and moving cost; see `Overheads`."""
+        return self._overheads.of(op, moving=moving, enqueue_ns=self._enqueue_ns)
+
+    def _hold(self, hold_ns: float) -> Any:
+        """Keep the stream busy; return an event that happens when it is free."""
+        spin(int(min(hold_ns, SPIN_CAP_NS) * self._cycles_per_ns))
+        released = timing_event()
+        released.record()
+        return released
 
     def end_to_end(self, op: Operation, *, pinned: bool) -> float | None:
         """Time host to device, the call, device to host and the wait; None where moving is the work itself."""

@@ -25,8 +25,14 @@ from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,
+    D2H_PAGEABLE,
+    D2H_PINNED,
+    ENQUEUE,
+    H2D_PAGEABLE,
+    H2D_PINNED,
     ITEMSIZE_BYTES,
     SYNCED,
+    SYNCHRONISE,
     Case,
     Check,
     Device,
@@ -173,6 +179,18 @@ class SimulatedTimer:
         self._synchronize()
         return self._clock.now_ns - started
 
+    def overheads(self, op: SimulatedOperation, *, moving: bool) -> dict[str, tuple[float, ...]]:
+        """Return the planted costs of launch, wait and copies; nothing on the CPU."""
+        if self.device.is_cpu:
+            return {}
+        found: dict[str, tuple[float, ...]] = {ENQUEUE: (self._laws.launch_ns,), SYNCHRONISE: (self._laws.sync_ns,)}
+        if moving and catalogue.find(op.case.workload).has_end_to_end:
+            for (to_gpu, back), pinned in (((H2D_PAGEABLE, D2H_PAGEABLE), False), ((H2D_PINNED, D2H_PINNED), True)):
+                found[to_gpu] = (transfer_ns(self._laws, op.bytes_moved * 2 / 3, pinned=pinned),)
+                found[back] = (transfer_ns(self._laws, op.bytes_moved / 3, pinned=pinned),)
+        self._clock.advance(sum(value for values in found.values() for value in values))
+        return found
+
     def kernels(self, op: SimulatedOperation) -> Kernels | None:
         """Return one kernel with its planted cost; None on the CPU."""
         return None if self.device.is_cpu else Kernels(1, self._work_ns(op))
@@ -307,6 +325,11 @@ class SimulatedMachine:
         """Return nothing: there is no more than the call."""
         del case, device, report
         return {}
+
+    def placement(self, operation: SimulatedOperation, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
+        """Return what would lie where: nothing does."""
+        del result
+        return (f"{operation.bytes_moved:,.0f} B on {device} (simulated)",), ()
 
     def release(self) -> None:
         """Nothing was allocated."""

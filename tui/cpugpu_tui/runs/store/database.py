@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.errors import StoreError, UsageError
-from cpugpu_tui.model import EVENTS, Case, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
+from cpugpu_tui.model import EVENTS, Case, CasesChosen, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
 from cpugpu_tui.runs.store import rows, schema, summary
 from cpugpu_tui.runs.store.faults import explained
 from cpugpu_tui.runs.store.filesystem import journal_mode, mounts, prepare_folder
@@ -165,6 +165,8 @@ class Store:
         with self._writing() as connection:
             number = _number(connection, run_id)
             known = self._cases_of(number, run_id)
+            for chosen in (event for event in beside if isinstance(event, CasesChosen)):
+                known.update((case.key, case) for case in chosen.cases)
             for attempt, result in zip(attempts, results, strict=True):
                 _insert_case(connection, number, known.get(result["case_key"]), attempt, result)
             _insert_beside(connection, number, beside)

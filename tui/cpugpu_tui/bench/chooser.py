@@ -1,0 +1,109 @@
+"""The choices of an adaptive sweep: which case next, and where the CPU need not be timed any more."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+from cpugpu_tui.analysis.crossover import SweepPoint
+from cpugpu_tui.analysis.search import is_clear, is_hopeless, next_size
+from cpugpu_tui.analysis.verdict import TOO_FEW, Comparison, word
+from cpugpu_tui.bench.point import Point
+from cpugpu_tui.model import Case, Found, Search
+
+PATIENCE = 12
+"""Rounds after which a search goes on beside a size that is still undecided, which keeps getting rounds meanwhile."""
+
+
+@dataclass
+class _Sweep:
+    """What is known of the sizes of one sweep."""
+
+    grid: int
+    """Sizes that it started with."""
+    tried: dict[int, Case] = field(default_factory=dict)
+    points: dict[int, Point] = field(default_factory=dict)
+    """Those of this process, active or finished."""
+    found: dict[int, Comparison] = field(default_factory=dict)
+    """Those of a process that died."""
+    estimates: dict[int, float] = field(default_factory=dict)
+    """Size → speed-up as far as warm-up could tell."""
+
+
+class Chooser:
+    """Knows all cases of a search, and proposes the next."""
+
+    def __init__(self, search: Search, cases: tuple[Case, ...]) -> None:
+        self._search = search
+        self._sweeps: dict[tuple[str, str, str, int], _Sweep] = defaultdict(lambda: _Sweep(0))
+        for case in cases:
+            self._sweeps[case.sweep].tried[case.size] = case
+        for found in search.found:
+            self._remember(found)
+        for sweep in self._sweeps.values():
+            sweep.grid = len(sweep.tried)
+
+    def _remember(self, found: Found) -> None:
+        sweep, size = self._sweeps[found.case.sweep], found.case.size
+        sweep.tried[size] = found.case
+        if found.speedup is None:
+            return
+        verdict = TOO_FEW
+        if found.low is not None and found.high is not None:
+            verdict = word(math.log(found.low), math.log(found.high))
+        sweep.found[size] = Comparison(found.speedup, found.low, found.high, found.rounds, verdict)
+        sweep.estimates[size] = found.speedup
+
+    def learn(self, point: Point) -> None:
+        """Take note of a case that has begun."""
+        sweep = self._sweeps[point.case.sweep]
+        sweep.points[point.case.size] = point
+        estimate = point.estimated_speedup
+        if estimate is not None:
+            sweep.estimates[point.case.size] = estimate
+
+    def is_left_out(self, case: Case) -> bool:
+        """Whether the CPU is hopelessly behind at this size, from the two largest sizes below it."""
+        estimates = self._sweeps[case.sweep].estimates
+        below = [estimates[size] for size in sorted(estimates) if size < case.size]
+        return not self._search.full and is_hopeless(below)
+
+    def next_case(self) -> Case | None:
+        """Return the case to go on with: one that narrows a crossover, resident first, end to end then.
+
+        None while what is active has yet to say something, and when nothing is left to find.
+        """
+        for sweep in self._sweeps.values():
+            if not (sweep.points or sweep.found) or any(self._is_open(point) for point in sweep.points.values()):
+                continue
+            size = self._next_size(sweep)
+            if size is not None:
+                case = replace(next(iter(sweep.tried.values())), size=size)
+                sweep.tried[size] = case
+                return case
+        return None
+
+    def _is_open(self, point: Point) -> bool:
+        """Whether the next rounds of a case may decide what comes next."""
+        if point.is_over or len(point.lanes) < 2:
+            return False
+        return not (point.rounds_complete >= PATIENCE or is_clear(point.comparison))
+
+    def _next_size(self, sweep: _Sweep) -> int | None:
+        tried, search = sweep.tried, self._search
+        if len(tried) >= search.most_cases or len(tried) >= sweep.grid + 2 * search.most_steps:
+            return None
+        resident = next_size(self._points(sweep, moved=False), tried, search.ratio)
+        if resident is not None and len(tried) < sweep.grid + search.most_steps:
+            return resident
+        return next_size(self._points(sweep, moved=True), tried, search.ratio)
+
+    def _points(self, sweep: _Sweep, *, moved: bool) -> list[SweepPoint]:
+        points = []
+        for size, point in sweep.points.items():
+            comparison = point.moved_comparison if moved else point.comparison
+            if comparison is not None:
+                points.append(SweepPoint(size, comparison))
+        known = [] if moved else [SweepPoint(size, comparison) for size, comparison in sweep.found.items()]
+        return points + known
