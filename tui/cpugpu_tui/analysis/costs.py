@@ -5,6 +5,7 @@ T = copy to the GPU + launch + kernels + wait + copy back + rest (measurement.md
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 TO_GPU, LAUNCH, KERNELS, WAIT, BACK = "copy to the GPU", "launch", "kernels", "wait", "copy back"
@@ -62,7 +63,7 @@ def decompose(
     for is only what of `device_ns` that does not hide, at least the last one.
     """
     terms = (measured_ns, launch_ns, device_ns, wait_ns)
-    if any(term is None or not term > 0 for term in terms):
+    if any(term is None or not 0 < term < math.inf for term in terms):
         return None
     assert measured_ns is not None
     assert launch_ns is not None

@@ -82,9 +82,14 @@ def _usable(points: Iterable[SweepPoint]) -> tuple[SweepPoint, ...]:
         speedup = point.comparison.speedup
         if not (math.isfinite(speedup) and speedup > 0 and point.size > 0):
             continue
-        if point.size not in best or point.comparison.rounds > best[point.size].comparison.rounds:
+        if point.size not in best or _weight(point) > _weight(best[point.size]):
             best[point.size] = point
     return tuple(best[size] for size in sorted(best))
+
+
+def _weight(point: SweepPoint) -> tuple[int, str]:
+    """Return what decides between two points of one size; the text only keeps their order out of the answer."""
+    return point.comparison.rounds, repr(point.comparison)
 
 
 def _without_winner(points: Sequence[SweepPoint]) -> str:
@@ -99,11 +104,15 @@ def _level(points: Sequence[SweepPoint], *, rises: bool) -> float:
 
     With two points this is interpolation. A line that leans the wrong way says nothing: the middle then.
     """
+    low, high = points[0].size, points[-1].size
     xs = [math.log(point.size) for point in points]
     ys = [math.log(point.comparison.speedup) for point in points]
     middle_x, middle_y = math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)
+    slope_up = math.fsum((x - middle_x) * (y - middle_y) for x, y in zip(xs, ys, strict=True))
     spread = math.fsum((x - middle_x) ** 2 for x in xs)
-    slope = math.fsum((x - middle_x) * (y - middle_y) for x, y in zip(xs, ys, strict=True)) / spread
-    if slope == 0 or (slope > 0) != rises:
-        return math.exp((xs[0] + xs[-1]) / 2)
-    return math.exp(min(max(middle_x - middle_y / slope, xs[0]), xs[-1]))
+    if slope_up == 0 or (slope_up > 0) != rises:
+        level_x = (xs[0] + xs[-1]) / 2
+    else:
+        level_x = middle_x - middle_y * spread / slope_up
+    # Held in the bracket by its sizes, not their logarithms: exp(log(5)) is 4.999….
+    return min(max(math.exp(min(level_x, xs[-1])), low), high)

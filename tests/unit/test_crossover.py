@@ -1,0 +1,255 @@
+"""Where the GPU begins to win: kinds of sweeps, bracket and point, from planted verdicts and from any numbers."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cpugpu_tui.analysis.crossover import (
+    ALWAYS,
+    FALLS,
+    NEVER,
+    NO_WINNER,
+    NOTHING,
+    RISES,
+    SEVERAL,
+    TIES,
+    TOO_FEW_ROUNDS,
+    Crossover,
+    SweepPoint,
+    crossover,
+)
+from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison, compare, word
+
+LETTERS = {"C": CPU_WINS, "G": GPU_WINS, "=": TIE, "?": UNDECIDED, "-": TOO_FEW}
+
+
+def point(size: int, verdict: str, speedup: float | None = None, rounds: int = 8) -> SweepPoint:
+    """A size with a verdict, and a speed-up that suits it."""
+    fitting = {CPU_WINS: 0.5, GPU_WINS: 2.0}.get(verdict, 1.0) if speedup is None else speedup
+    if verdict == TOO_FEW:
+        return SweepPoint(size, Comparison(fitting, None, None, rounds, verdict))
+    return SweepPoint(size, Comparison(fitting, 0.99 * fitting, 1.01 * fitting, rounds, verdict))
+
+
+def sweep(letters: str) -> list[SweepPoint]:
+    """Sizes 10, 20, … of which the CPU wins C, the GPU G, nobody the others."""
+    return [point(10 * index, LETTERS[letter]) for index, letter in enumerate(letters, 1)]
+
+
+# ------------------------------------------------------------------ kinds
+
+
+@pytest.mark.parametrize(
+    ("letters", "kind", "bracket", "first_win", "changes", "rises"),
+    [
+        ("", NOTHING, (None, None), None, 0, False),
+        ("---", TOO_FEW_ROUNDS, (None, None), None, 0, False),
+        ("==", TIES, (None, None), None, 0, False),
+        ("=?", NO_WINNER, (None, None), None, 0, False),
+        ("??-", NO_WINNER, (None, None), None, 0, False),
+        ("=-", NO_WINNER, (None, None), None, 0, False),
+        ("G", ALWAYS, (None, None), 10, 0, True),
+        ("C", NEVER, (None, None), None, 0, False),
+        ("GGG", ALWAYS, (None, None), 10, 0, True),
+        ("CCC", NEVER, (None, None), None, 0, False),
+        ("?=GG-", ALWAYS, (None, None), 30, 0, True),
+        ("-C=?", NEVER, (None, None), None, 0, False),
+        ("CCGG", RISES, (20, 30), 30, 1, True),
+        ("CG", RISES, (10, 20), 20, 1, True),
+        ("C?=-GG", RISES, (10, 50), 50, 1, True),
+        ("?C=G?", RISES, (20, 40), 40, 1, True),
+        ("CGGGG", RISES, (10, 20), 20, 1, True),
+        ("CCCCG", RISES, (40, 50), 50, 1, True),
+        ("GGCC", FALLS, (20, 30), 10, 1, False),
+        ("G??C", FALLS, (10, 40), 10, 1, False),
+        ("CGCG", SEVERAL, (30, 40), 20, 3, True),
+        ("CGC", SEVERAL, (20, 30), 20, 2, False),
+        ("GCG", SEVERAL, (20, 30), 10, 2, True),
+        ("GC?GC", SEVERAL, (40, 50), 10, 3, False),
+        ("CGCCC?GGG", SEVERAL, (50, 70), 20, 3, True),
+    ],
+)
+def test_every_sweep_has_one_kind_and_the_bracket_of_its_last_change(
+    letters: str, kind: str, bracket: tuple[int | None, int | None], first_win: int | None, changes: int, rises: bool
+) -> None:
+    found = crossover(sweep(letters))
+    assert found.kind == kind
+    assert (found.low, found.high) == bracket
+    assert (found.first_win, found.changes, found.rises) == (first_win, changes, rises)
+    assert (found.point is None) == (found.low is None) == (found.ratio is None)
+    assert [p.size for p in found.points] == [p.size for p in sweep(letters)]
+
+
+def test_the_ratio_of_a_bracket_is_upper_by_lower_end() -> None:
+    assert crossover(sweep("CCGG")).ratio == 1.5
+
+
+# ------------------------------------------------------------------ the point
+
+
+@pytest.mark.parametrize("crossing", [11.0, 20.0, 31.7, 399.0])
+@pytest.mark.parametrize("exponent", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize("rises", [True, False])
+def test_between_two_sizes_of_a_power_law_the_point_is_exact(crossing: float, exponent: float, rises: bool) -> None:
+    """Speed-up = (size / crossing)^exponent is a straight line in ln over ln."""
+    sign = exponent if rises else -exponent
+    points = [
+        point(size, GPU_WINS if ((size > crossing) == rises) else CPU_WINS, (size / crossing) ** sign)
+        for size in (10, 400)
+    ]
+    found = crossover(points)
+    assert found.kind == (RISES if rises else FALLS)
+    assert found.point == pytest.approx(crossing, rel=1e-9)
+
+
+def test_undecided_sizes_within_the_bracket_help_to_find_the_point() -> None:
+    sizes = {10: CPU_WINS, 90: UNDECIDED, 110: UNDECIDED, 1000: GPU_WINS}
+    law = [point(size, verdict, size / 100) for size, verdict in sizes.items()]
+    assert crossover(law).point == pytest.approx(100.0, rel=1e-9)
+    bent = [law[0], point(90, UNDECIDED, 1.0), point(110, UNDECIDED, 1.2), law[3]]
+    found = crossover(bent)
+    assert found.point is not None
+    assert 80 < found.point < 100
+
+
+def test_sizes_outside_the_bracket_do_not_move_the_point() -> None:
+    inner = [point(10, CPU_WINS, 0.5), point(40, GPU_WINS, 2.0)]
+    outer = [point(1, CPU_WINS, 0.001), point(1000, GPU_WINS, 2.1)]
+    assert crossover([*inner, *outer]).point == crossover(inner).point == pytest.approx(20.0)
+
+
+def test_a_line_that_leans_the_wrong_way_leaves_the_middle() -> None:
+    """Inside the bracket noise may fall where the verdicts rise."""
+    points = [point(10, CPU_WINS, 0.97), point(11, UNDECIDED, 40.0), point(900, UNDECIDED, 0.1), point(1000, GPU_WINS)]
+    assert crossover(points).point == pytest.approx(100.0)
+    level = [point(10, CPU_WINS, 1.0), point(1000, GPU_WINS, 1.0)]
+    assert crossover(level).point == pytest.approx(100.0)
+
+
+# ------------------------------------------------------------------ odd input
+
+
+def test_of_a_repeated_size_the_one_with_most_rounds_counts() -> None:
+    few, many = point(20, CPU_WINS, rounds=8), point(20, GPU_WINS, rounds=40)
+    for repeated in ([few, many], [many, few]):
+        found = crossover([point(10, CPU_WINS), *repeated, point(30, GPU_WINS)])
+        assert (found.low, found.high) == (10, 20)
+        assert [p.size for p in found.points] == [10, 20, 30]
+        assert found.points[1] is many
+
+
+@pytest.mark.parametrize("speedup", [math.nan, math.inf, -math.inf, 0.0, -2.0])
+def test_a_speedup_that_is_no_number_is_no_point(speedup: float) -> None:
+    found = crossover([*sweep("CG"), point(15, GPU_WINS, speedup), point(30, CPU_WINS, speedup)])
+    assert found == crossover(sweep("CG"))
+    assert crossover([point(10, GPU_WINS, speedup)]) == Crossover(NOTHING)
+
+
+@pytest.mark.parametrize("size", [0, -5])
+def test_a_size_without_a_logarithm_is_no_point(size: int) -> None:
+    assert crossover([point(size, CPU_WINS), *sweep("GG")]).kind == ALWAYS
+
+
+def test_neighbours_at_the_far_end_of_the_numbers_have_a_point_between_them() -> None:
+    """Their logarithms are equal."""
+    found = crossover([point(10**17, CPU_WINS), point(10**17 + 1, GPU_WINS)])
+    assert found.kind == RISES
+    assert found.point == pytest.approx(1e17)
+
+
+# ------------------------------------------------------------------ any numbers
+
+COMPARISONS = st.builds(
+    Comparison,
+    speedup=st.floats() | st.floats(1e-3, 1e3),
+    low=st.none() | st.floats(),
+    high=st.none() | st.floats(),
+    rounds=st.integers(-1, 60),
+    verdict=st.sampled_from([GPU_WINS, CPU_WINS, GPU_WINS, CPU_WINS, TIE, UNDECIDED, TOO_FEW, "unheard of"]),
+)
+SIZES = st.integers(1, 60) | st.integers(-2, 10**15)
+POINTS = st.lists(st.builds(SweepPoint, SIZES, COMPARISONS), max_size=30)
+
+
+def decided(found: Crossover) -> list[SweepPoint]:
+    return [p for p in found.points if p.comparison.verdict in (CPU_WINS, GPU_WINS)]
+
+
+@given(POINTS)
+def test_no_points_break_it_and_the_point_lies_in_an_ordered_bracket(points: list[SweepPoint]) -> None:
+    found = crossover(points)
+    sizes = [p.size for p in found.points]
+    assert sizes == sorted(set(sizes))
+    assert set(found.points) <= set(points)
+    if found.low is None or found.high is None or found.point is None:
+        assert found.kind not in (RISES, FALLS, SEVERAL)
+        assert (found.low, found.high, found.point, found.changes) == (None, None, None, 0)
+        return
+    assert found.low < found.high
+    assert found.low <= found.point <= found.high
+    assert found.changes >= 1
+    ends = [p.comparison.verdict for p in decided(found) if p.size in (found.low, found.high)]
+    assert ends == ([CPU_WINS, GPU_WINS] if found.rises else [GPU_WINS, CPU_WINS])
+    assert not [p for p in decided(found) if found.low < p.size < found.high]
+    assert {p.comparison.verdict for p in decided(found) if p.size >= found.high} == {ends[1]}
+
+
+@given(POINTS, st.randoms(use_true_random=False))
+def test_the_order_of_the_points_does_not_matter(points: list[SweepPoint], dice: random.Random) -> None:
+    shuffled = list(points)
+    dice.shuffle(shuffled)
+    assert repr(crossover(shuffled)) == repr(crossover(points))
+
+
+ROUNDS = st.lists(st.tuples(st.floats(1.0, 1e9), st.floats(1.0, 1e9)), min_size=1, max_size=12)
+
+
+def of_rounds(sizes: Sequence[Sequence[tuple[float, float]]], factor: float = 1.0) -> Crossover:
+    """The crossover of sizes 10, 20, …, each with rounds of (CPU, GPU), ns."""
+    points = []
+    for index, rounds in enumerate(sizes, 1):
+        cpu_ns, gpu_ns = ({r: factor * pair[place] for r, pair in enumerate(rounds)} for place in (0, 1))
+        comparison = compare(cpu_ns, gpu_ns)
+        assert comparison is not None
+        points.append(SweepPoint(10 * index, comparison))
+    return crossover(points)
+
+
+def is_at_a_margin(comparison: Comparison) -> bool:
+    """Whether rounding errors alone may change the verdict."""
+    if comparison.low is None or comparison.high is None:
+        return False
+    ends = math.log(comparison.low), math.log(comparison.high)
+    return len({word(ends[0] + a, ends[1] + b) for a in (-1e-9, 0, 1e-9) for b in (-1e-9, 0, 1e-9)}) > 1
+
+
+@given(st.lists(ROUNDS, max_size=6), st.floats(1e-3, 1e3))
+def test_a_machine_that_is_slower_in_all_has_the_same_crossover(
+    sizes: list[list[tuple[float, float]]], factor: float
+) -> None:
+    before, after = of_rounds(sizes), of_rounds(sizes, factor)
+    if any(is_at_a_margin(p.comparison) for p in before.points):
+        return
+    assert [p.comparison.verdict for p in after.points] == [p.comparison.verdict for p in before.points]
+    assert (after.kind, after.low, after.high) == (before.kind, before.low, before.high)
+    assert (after.first_win, after.changes, after.rises) == (before.first_win, before.changes, before.rises)
+    if before.point is not None:
+        assert after.point == pytest.approx(before.point, rel=1e-6)
+
+
+@given(st.lists(ROUNDS.filter(lambda rounds: len(rounds) >= 5), min_size=1, max_size=6))
+def test_with_the_devices_exchanged_the_bracket_stays_and_the_winner_changes(
+    sizes: list[list[tuple[float, float]]],
+) -> None:
+    one, other = of_rounds(sizes), of_rounds([[(gpu, cpu) for cpu, gpu in rounds] for rounds in sizes])
+    if any(is_at_a_margin(p.comparison) for p in one.points):
+        return
+    assert (other.low, other.high, other.changes) == (one.low, one.high, one.changes)
+    if one.low is not None:
+        assert other.rises != one.rises
