@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -20,7 +21,7 @@ from cpugpu_tui.analysis.crossover import (
 )
 from cpugpu_tui.analysis.quantities import percent, significant, time_text
 from cpugpu_tui.analysis.stats import MIN_ROUNDS
-from cpugpu_tui.analysis.verdict import Comparison
+from cpugpu_tui.analysis.verdict import CPU_WINS, EQUIVALENCE, Comparison
 from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED
 
 
@@ -63,58 +64,62 @@ def sentences(evidence: Evidence) -> tuple[str, ...]:
 def verdict_sentence(evidence: Evidence) -> str:
     """Return who wins from which size on, resident and end to end, against how many CPU threads."""
     found, against = evidence.measured, _against(evidence.threads)
-    if found.kind in (NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER):
-        return _no_winner(found, against)
-    last = found.points[-1]
-    if len(found.points) == 1:
-        words = f"At {last.size:,} the {last.comparison.verdict} is faster, {speedup_text(last.comparison)}"
+    if found.kind in (NOTHING, TOO_FEW_ROUNDS):
+        return f"{_too_little(found, against)}."
+    if found.kind in (TIES, NO_WINNER):
+        words = _no_winner(found, against)
+    elif len(found.points) == 1:
+        last = found.points[0]
+        words = f"At {last.size:,} the {last.comparison.verdict} is faster, {_whose(last)}{against}"
     else:
-        words = f"{_lead(found)}, {speedup_text(last.comparison)} at {last.size:,}"
+        last = found.points[-1]
+        words = f"{_lead(found)}, {_whose(last)} at {last.size:,}{against}"
     moved = evidence.worlds.get(END_TO_END)
-    end_to_end = f"; end to end {_in_short(moved)}" if moved is not None and moved.points else ""
-    return f"{words}{end_to_end}; {against}."
+    return f"{words}{_end_to_end(moved, found) if moved is not None else ''}."
 
 
 def _against(threads: int) -> str:
-    if not threads:
-        return "against the CPU"
-    return f"against {threads} CPU thread{'s' if threads != 1 else ''}"
+    """Return how many threads the GPU was up against, to follow a word; nothing where that is not known."""
+    return f" against {threads} CPU thread{'s' if threads != 1 else ''}" if threads else ""
 
 
 def _lead(found: Crossover) -> str:
-    smallest, largest = found.points[0].size, found.points[-1].size
-    if found.kind == ALWAYS:
-        return f"The GPU is faster at every size from {smallest:,} on that has a winner"
-    if found.kind == NEVER:
-        return f"The CPU is faster at every size up to {largest:,} that has a winner, no crossover found"
+    if found.kind in (ALWAYS, NEVER):
+        return _one_sided(found)
     if found.kind == RISES:
         return f"The GPU is faster from about {_about(found)} on ({_bracket(found)})"
     if found.kind == FALLS:
-        return f"The GPU is faster up to about {_about(found)} ({_bracket(found)}) and slower above"
-    who = "GPU" if found.rises else "CPU"
+        return f"The GPU is faster only up to about {_about(found)} ({_bracket(found)})"
     return (
-        f"The lead changes {found.changes} times: the GPU is first ahead at {found.first_win:,}, "
-        f"the {who} stays ahead from about {_about(found)} on ({_bracket(found)})"
+        f"The {'GPU' if found.rises else 'CPU'} is faster from about {_about(found)} on ({_bracket(found)}, "
+        f"the last of {found.changes} changes; the GPU first ahead at {found.first_win:,})"
     )
 
 
-def _in_short(found: Crossover) -> str:
-    """Return where the GPU wins, in a few words that follow a `;`."""
-    at_last = speedup_text(found.points[-1].comparison)
-    match found.kind:
-        case "crossover":
-            return f"from about {_about(found)} on ({_bracket(found)}), {at_last}"
-        case "several":
-            who = "" if found.rises else "the CPU "
-            return f"{who}from about {_about(found)} on, after {found.changes} changes, {at_last}"
-        case "always":
-            return f"at every size, {at_last}"
-        case "never":
-            return f"nowhere up to {found.points[-1].size:,}, {at_last}"
-        case "falls behind":
-            return f"only up to about {_about(found)} ({_bracket(found)}), {at_last}"
-        case _:
-            return f"undecided, {at_last}"
+def _one_sided(found: Crossover) -> str:
+    """Return who wins wherever there is a winner, and at how many sizes there is none."""
+    winner, other = ("GPU", "CPU") if found.rises else ("CPU", "GPU")
+    sizes = [point.size for point in found.points]
+    won = [point.size for point in found.points if point.comparison.verdict == winner]
+    if len(won) < len(sizes):
+        reach = f"from {won[0]:,} on" if found.rises else f"up to {won[-1]:,}"
+        return f"The {winner} is faster at {len(won)} of {len(sizes)} sizes, {reach}, the {other} at none"
+    return f"The {winner} is faster at every size from {sizes[0]:,} to {sizes[-1]:,}"
+
+
+def _end_to_end(moved: Crossover, measured: Crossover) -> str:
+    """Return where the GPU wins when data is moved, to follow what is said of data that is there already."""
+    if not moved.points:
+        return ""
+    bracket = f" ({_bracket(moved)})" if moved.low is not None else ""
+    # Only after a sentence about the GPU is it clear who is meant: "The CPU is faster …; end to end nowhere".
+    is_clear = measured.kind in (ALWAYS, RISES, FALLS) or measured.rises or moved.kind in _UNSETTLED
+    subject = "" if is_clear else "the GPU is faster "
+    return f"; end to end {subject}{where(moved)}{bracket}, {speedup_text(moved.points[-1].comparison)}"
+
+
+_UNSETTLED = (NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER)
+"""Nobody wins anywhere."""
 
 
 def where(found: Crossover) -> str:
@@ -122,55 +127,81 @@ def where(found: Crossover) -> str:
     match found.kind:
         case "crossover" | "several" if found.rises:
             return f"from about {_about(found)} on"
-        case "falls behind" | "several":
-            return f"up to about {_about(found)}"
+        case "several":
+            return f"last up to about {_about(found)}"
+        case "falls behind":
+            return f"only up to about {_about(found)}"
         case "always":
-            return f"at every size from {found.points[0].size:,} on"
+            return f"at every size from {found.first_win:,} on"
         case "never":
             return f"nowhere up to {found.points[-1].size:,}"
+        case "ties":
+            return "a tie"
         case _:
             return "undecided"
 
 
 def _about(found: Crossover) -> str:
+    """Return the point with three digits, or with more where the bracket is so narrow that three lie outside."""
     assert found.point is not None
-    return f"{float(f'{found.point:.3g}'):,.0f}"
+    assert found.low is not None
+    assert found.high is not None
+    rounded = float(f"{found.point:.3g}")
+    return f"{rounded if found.low <= rounded <= found.high else found.point:,.0f}"
 
 
 def _bracket(found: Crossover) -> str:
     return f"{found.low:,} to {found.high:,}"
 
 
+def _whose(point: SweepPoint) -> str:
+    """Return the speed-up, with whose it is where the sentence is about the CPU."""
+    return f"{'GPU ' if point.comparison.verdict == CPU_WINS else ''}{speedup_text(point.comparison)}"
+
+
 def speedup_text(comparison: Comparison) -> str:
     """Return `×47.2 ±1.2%`, without the second part where there is no interval."""
-    spread = comparison.plus_minus
+    spread = _spread(comparison)
     half = "" if spread is None else f" ±{percent(spread)}%"
     return f"×{significant(comparison.speedup)}{half}"
 
 
-def _no_winner(found: Crossover, against: str) -> str:
+def _spread(comparison: Comparison) -> float | None:
+    """Return the relative half-width of the interval; None where its ends are no numbers to divide."""
+    low, high = comparison.low, comparison.high
+    if low is None or high is None or not 0 < low <= high < math.inf:
+        return None
+    spread = comparison.plus_minus
+    return spread if spread is not None and math.isfinite(spread) else None
+
+
+def _too_little(found: Crossover, against: str) -> str:
     if found.kind == NOTHING:
-        return "No size has been timed on both devices yet."
-    if found.kind == TOO_FEW_ROUNDS:
-        return f"Undecided {against}, because there are too few rounds: it takes {MIN_ROUNDS} at least."
+        return "No size has been timed on both devices yet"
+    return f"Undecided{against}: a verdict takes at least {MIN_ROUNDS} rounds"
+
+
+def _no_winner(found: Crossover, against: str) -> str:
+    single = f"at {found.points[0].size:,}" if len(found.points) == 1 else ""
+    margin = f"{EQUIVALENCE:.0%}"
     if found.kind == TIES:
-        return f"A tie {against}: CPU and GPU differ by less than 2 % at every size."
-    spreads = [p.comparison.plus_minus for p in found.points if p.comparison.plus_minus is not None]
-    noise = f" (±{percent(min(spreads))}% at best)" if spreads else ""
-    return f"Undecided {against}, because no size differs by more than the noise{noise}."
+        return f"A tie{against}: CPU and GPU differ by less than {margin} {single or 'at every size'}"
+    spreads = [spread for point in found.points if (spread := _spread(point.comparison)) is not None]
+    noise = f" (±{percent(min(spreads))}%{'' if single else ' at best'})" if spreads else ""
+    return f"Undecided{against}: neither is clearly {margin} faster {single or 'at any size'}{noise}"
 
 
 def cause_sentence(evidence: Evidence) -> str:
     """Return what the GPU's time goes into at the smallest size; empty where that was not measured."""
+    if not evidence.measured.points:
+        return ""
     smallest = evidence.measured.points[0]
     parts = [
         _cause(taken_apart, how)
         for taken_apart, how in ((evidence.resident, ""), (evidence.moved, " end to end"))
         if taken_apart is not None
     ]
-    if not parts:
-        return ""
-    return f"At {smallest.size:,} {_lost(smallest)}: {'; '.join(parts)}."
+    return f"At {smallest.size:,} {_lost(smallest)}: {'; '.join(parts)}." if parts else ""
 
 
 def _lost(point: SweepPoint) -> str:
@@ -192,40 +223,40 @@ def _cause(taken_apart: Decomposition, how: str) -> str:
 def counterfactual_sentence(evidence: Evidence) -> str:
     """Return where the crossover would be without launch cost, from pinned memory, against one thread."""
     parts = []
-    for key, words in ((NO_LAUNCH, "if launching and waiting cost nothing"), (PINNED, "end to end from pinned memory"),
+    for key, words in ((NO_LAUNCH, "if launching and waiting cost nothing"), (PINNED, "end to end with pinned memory"),
                        (ONE_THREAD, "against one CPU thread")):  # fmt: skip
         world = evidence.worlds.get(key)
-        if world is not None and world.points and _says_something(key, world, evidence):
-            parts.append(f"{words} {where(world)}")
+        if world is not None and _says_something(key, world, evidence):
+            parts.append(f"{where(world)} {words}")
     return f"The GPU would be faster {'; '.join(parts)}." if parts else ""
 
 
 def _says_something(key: str, world: Crossover, evidence: Evidence) -> bool:
     """Whether a world says anything that the measured one does not."""
     base = evidence.worlds.get(END_TO_END) if key == PINNED else evidence.measured
-    settled = (NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER)
-    if world.kind in settled:
+    if world.kind in _UNSETTLED:
         return False
     return base is None or world.kind != ALWAYS or base.kind != ALWAYS
 
 
 def clock_sentence(printed: tuple[Printed, ...]) -> str:
     """Return what the publication's clock would have claimed; empty where it is right within a factor of two."""
-    usable = [p for p in printed if min(p.cpu_ns, p.gpu_ns, p.gpu_waited_ns) > 0]
+    usable = [p for p in printed if all(0 < ns < math.inf for ns in (p.cpu_ns, p.gpu_ns, p.gpu_waited_ns))]
     worst = max(usable, key=lambda p: p.gpu_waited_ns / p.gpu_ns, default=None)
     if worst is None or worst.gpu_waited_ns < 2 * worst.gpu_ns:
         return ""
-    last = usable[-1]
-    claim = f"×{significant(last.cpu_ns / last.gpu_ns)} at {last.size:,}"
-    first = _from_on(usable)
-    start = "" if first is None or len(usable) < 2 else f"the GPU from {first:,} on, "
     off = significant(worst.gpu_waited_ns / worst.gpu_ns)
-    return f"The publication's clock would have claimed {start}{claim}: it is off by up to ×{off} ({worst.size:,})."
+    return f"By the publication's clock {_claim(usable)}; that clock is off by up to ×{off} (at {worst.size:,})."
 
 
-def _from_on(printed: list[Printed]) -> int | None:
-    """Return the smallest size from which on the printed times favour the GPU; None if the last one does not."""
-    first = None
+def _claim(printed: list[Printed]) -> str:
+    """Return who would be faster from where, judged from the largest size, by what was printed."""
+    last, first = printed[-1], None
     for each in printed:
         first = (each.size if first is None else first) if each.gpu_ns < each.cpu_ns else None
-    return first
+    speedup = f"×{significant(last.cpu_ns / last.gpu_ns)}"
+    if first is None:
+        return f"the CPU would be faster at {last.size:,}, GPU {speedup}"
+    if first == last.size:
+        return f"the GPU would be faster at {last.size:,}, {speedup}"
+    return f"the GPU would be faster from {first:,} on, {speedup} at {last.size:,}"
