@@ -1,4 +1,4 @@
-"""Medians, intervals, verdicts and the answer: properties that hold for any numbers."""
+"""Medians, intervals and verdicts: properties that hold for any numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from cpugpu_tui.analysis.answer import SweepPoint, answer
 from cpugpu_tui.analysis.stats import MIN_ROUNDS, mean_interval, median, percentile, student_t_975
 from cpugpu_tui.analysis.verdict import (
     CPU_WINS,
@@ -21,7 +20,6 @@ from cpugpu_tui.analysis.verdict import (
     TIE,
     TOO_FEW,
     UNDECIDED,
-    Comparison,
     compare,
     word,
 )
@@ -197,58 +195,3 @@ def test_drift_that_both_devices_share_cancels() -> None:
 def test_a_verdict_needs_the_whole_interval_beyond_two_percent(low: float, high: float, verdict: str) -> None:
     assert EQUIVALENCE == 0.02
     assert word(math.log(low), math.log(high)) == verdict
-
-
-# ------------------------------------------------------------------ the answer
-
-
-def points(*verdicts: str) -> list[SweepPoint]:
-    """Sizes 10, 20, … with these verdicts; the speed-up is the size / 10."""
-    return [
-        SweepPoint(10 * k, Comparison(float(k), 0.9 * k, 1.1 * k, 8, verdict)) for k, verdict in enumerate(verdicts, 1)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "says"),
-    [
-        ((), "No size has been timed on both devices yet."),
-        ((TIE, UNDECIDED), "Undecided against 4 CPU threads: no size differs by more than the noise."),
-        ((GPU_WINS, GPU_WINS), "The GPU is faster at every decided size from 10 on, ×2 at 20, against 4 CPU threads."),
-        ((CPU_WINS, TIE), "The CPU is faster up to 10: no crossover found, ×1 at 10, against 4 CPU threads."),
-        (
-            (CPU_WINS, CPU_WINS, UNDECIDED, GPU_WINS, GPU_WINS),
-            "The GPU is faster from between 20 and 40 on, ×5 at 50, against 4 CPU threads (inputs on the device).",
-        ),
-        ((GPU_WINS, CPU_WINS), "The GPU is faster up to 10 and slower above, ×2 at 20, against 4 CPU threads."),
-        (
-            (CPU_WINS, GPU_WINS, CPU_WINS, GPU_WINS),
-            "The lead changes 3 times between 10 and 40, ×4 at 40, against 4 CPU threads.",
-        ),
-    ],
-)
-def test_the_answer_says_who_wins_from_where(verdicts: tuple[str, ...], says: str) -> None:
-    sweep = points(*verdicts)
-    assert answer(sweep, 4) == says
-    assert answer(sweep[::-1], 4) == says
-
-
-def test_one_thread_is_one_thread() -> None:
-    assert "against 1 CPU thread:" in answer(points(TIE), 1)
-
-
-COMPARISONS = st.builds(
-    Comparison,
-    speedup=st.floats(min_value=0, allow_nan=False),
-    low=st.none() | st.floats(min_value=0, allow_nan=False),
-    high=st.none() | st.floats(min_value=0, allow_nan=False),
-    rounds=st.integers(0, 40),
-    verdict=st.sampled_from([GPU_WINS, CPU_WINS, TIE, UNDECIDED, TOO_FEW]),
-)
-
-
-@given(st.lists(st.builds(SweepPoint, st.integers(1, 10**12), COMPARISONS), max_size=30), st.integers(0, 4096))
-def test_there_is_always_an_answer_in_one_sentence(sweep: list[SweepPoint], threads: int) -> None:
-    said = answer(sweep, threads)
-    assert said.endswith((".", ")."))
-    assert "\n" not in said

@@ -22,6 +22,7 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
+from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.state import RunState
 
 RUN = ("run", "--simulate", FAST)
@@ -133,7 +134,7 @@ def test_another_environments_torch_times_the_real_cpu(cpugpu: CommandLine, torc
         assert row.cpu.latency_ns
         assert row.cpu.calibrated is not None
         assert row.cpu.calibrated.threads == started.environment["threads"]
-    assert state_of(done.events).answer == "CPU only: no GPU was asked for."
+    assert answer_lines(state_of(done.events)) == ("CPU only: no GPU was asked for.",)
 
 
 # ------------------------------------------------------------------ not all well

@@ -22,6 +22,7 @@ from cpugpu_tui.model import (
     HalfRoundTimed,
     Simulation,
 )
+from cpugpu_tui.runs.answers import answers
 from cpugpu_tui.workloads import find
 
 SIZES = (64, 256, 1024, 2048)
@@ -70,7 +71,11 @@ def test_the_crossover_is_where_the_planted_laws_cross() -> None:
     state = state_of(plan, swept(plan)[1])
     verdicts = [row.comparison.verdict for row in state.rows.values() if row.comparison]
     assert verdicts == [CPU_WINS] * 3 + [GPU_WINS] * 2
-    assert f"between {crossing - 16} and {crossing + 16} on" in state.answer
+    (answer,) = answers(state)
+    found = answer.evidence.measured
+    assert (found.low, found.high) == (crossing - 16, crossing + 16)
+    assert found.point == pytest.approx(crossing, rel=0.02)
+    assert f" on ({crossing - 16} to {crossing + 16}), " in answer.sentences[0]
 
 
 def test_the_first_call_of_a_process_is_cold_and_only_that_one() -> None:

@@ -36,6 +36,7 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
+from cpugpu_tui.runs.answers import answer_lines, answers
 from cpugpu_tui.runs.state import HISTORY, RunState, TelemetryState
 
 CASES = (Case("matmul", 16), Case("matmul", 32))
@@ -78,7 +79,8 @@ def test_times_speedup_and_answer_come_with_the_rounds() -> None:
     assert [row.status for row in state.rows.values()] == ["ok"] * 3
     assert state.threads == 2
     assert state.simulated
-    assert state.answer.startswith("The GPU is faster from between 256 and 2,048 on")
+    assert answer_lines(state)[0].startswith("The GPU is faster from about ")
+    assert " on (256 to 2,048), " in answer_lines(state)[0]
     row = state.rows[plan.cases[2].key]
     assert row.check is not None
     assert row.comparison is not None
@@ -147,7 +149,7 @@ def test_how_far_the_publications_clock_was_off() -> None:
     ],
 )
 def test_without_a_gpu_the_answer_says_why(found: DevicesFound, says: str) -> None:
-    assert fold(STARTED, found).answer == says
+    assert "".join(answer_lines(fold(STARTED, found))) == says
 
 
 def test_a_new_run_forgets_the_old_one() -> None:
@@ -200,7 +202,7 @@ def test_no_order_of_events_breaks_what_is_shown(events: list[Event]) -> None:
     assert [row.case for row in state.rows.values()] == list(CASES)
     assert state.settled == sum(row.status not in ("pending", "active") for row in state.rows.values())
     assert 0 <= state.failed <= len(CASES)
-    assert isinstance(state.answer, str)
+    assert all(answer_lines(state))
     for row in state.rows.values():
         shown = (row.comparison, row.naive_factor, row.marks, row.cpu and row.cpu.latency_ns, row.gpu)
         assert len(shown) == 5
@@ -304,14 +306,15 @@ def test_each_sweep_of_a_run_has_an_answer_of_its_own() -> None:
                 state=state,
             )
         state = fold(CaseFinished(case=case.key), state=state)
-    first, second = state.answers
+    assert [answer.name for answer in answers(state)] == ["matmul", "vector-dot dot"]
+    first, second = answer_lines(state)
     assert first.startswith("matmul: At 16 the GPU is faster, ×10")
-    assert second.startswith("vector-dot dot: At 20 the CPU is faster")
+    assert second.startswith("vector-dot dot: At 20 the CPU is faster, GPU ×0.01")
 
 
 def test_what_was_stopped_half_way_is_no_part_of_the_answer() -> None:
     state = fold(STARTED, FOUND)
     for index in range(1, 6):
         state = fold(timed("cpu", index, 1e6 + index), timed("cuda:0", index, 1e5), state=state)
-    assert fold(CaseFinished(case=KEY), state=state).answers
-    assert not fold(CaseFailed(case=KEY, kind="skipped", message="Stopped."), state=state).answers
+    assert answers(fold(CaseFinished(case=KEY), state=state))
+    assert not answers(fold(CaseFailed(case=KEY, kind="skipped", message="Stopped."), state=state))
