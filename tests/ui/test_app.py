@@ -86,7 +86,7 @@ async def test_the_cursor_stays_where_the_person_put_it() -> None:
     async with opened() as pilot:
         session = await start_run(pilot)
         await reach_gap(pilot, session, session.plan.cases[1])
-        await pilot.press("g")
+        await pilot.press("home")
         await reach_gap(pilot, session, session.plan.cases[3])
         assert table_of(pilot).highlighted == session.plan.cases[0].key
 
@@ -239,7 +239,7 @@ async def test_tab_goes_through_the_panes() -> None:
 async def test_enter_on_a_row_opens_its_detail_and_esc_goes_back() -> None:
     async with opened(size=(80, 24)) as pilot:
         await done_run(pilot)
-        await pilot.press("g", "j", "j", "enter")
+        await pilot.press("home", "j", "j", "enter")
         assert isinstance(pilot.app.screen, DetailScreen)
         assert "matmul 64" in text_of(pilot, "#page-title")
         detail = text_of(pilot, "#page-text")
@@ -261,7 +261,7 @@ async def test_the_detail_of_a_failed_row_says_why_and_what_to_do() -> None:
         )
         await finish(pilot, session)
         assert "✗ no memory" in shown(pilot)[0]
-        await pilot.press("g", "enter")
+        await pilot.press("home", "enter")
         detail = text_of(pilot, "#page-text")
         assert "Needs 18 GB, 12 free." in detail
         assert "Go smaller." in detail

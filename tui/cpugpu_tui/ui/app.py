@@ -18,9 +18,9 @@ from cpugpu_tui.model import Plan
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.ui import commands, themes
 from cpugpu_tui.ui.backend import Backend
+from cpugpu_tui.ui.charting import Charting
 from cpugpu_tui.ui.commands import Situation
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
-from cpugpu_tui.ui.leaving import Leaving
 from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings import TimingsPane
@@ -35,7 +35,7 @@ HEIGHTS: list[tuple[int, str]] | None = [(0, "-flat"), (16, "-short"), (34, "-ta
 """Columns and rows from which on `app.tcss` has another layout."""
 
 
-class CpuGpuApp(Leaving):
+class CpuGpuApp(Charting):
     """Times workloads on CPU and GPU and shows it."""
 
     CSS_PATH = "app.tcss"
@@ -121,7 +121,13 @@ class CpuGpuApp(Leaving):
 
     def action_run(self) -> None:
         """Run what is highlighted."""
-        request = self.picture.request
+        self._start(self.picture.request)
+
+    def action_find_crossover(self) -> None:
+        """Find from which size on the GPU wins at what is highlighted; sizes a person named are its range."""
+        self._start(replace(self.picture.request, find_crossover=True))
+
+    def _start(self, request: PlanRequest) -> None:
         try:
             plan = build_plan(replace(request, gaps=True))
         except UsageError as error:

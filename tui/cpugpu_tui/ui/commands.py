@@ -61,6 +61,15 @@ COMMANDS: tuple[Command, ...] = (
         "filter", ("/",), "Filter", "Show only the rows whose name or verdict holds what you type.", "filter",
         lambda s: s.ran,
     ),
+    Command("chart", ("g",), "Chart", "Show both times over size, with the crossover; back again.", "chart"),
+    Command(
+        "what-if", ("w",), "What if", "Ask what if: no transfer, pinned memory, no launch cost, one CPU thread.",
+        "what_if", lambda s: s.ran,
+    ),
+    Command(
+        "find", ("f",), "Find", "Find the crossover of the highlighted workload: sizes are chosen as it goes.",
+        "find_crossover", lambda s: not s.live,
+    ),
     Command("machine", ("m",), "Machine", "Show what CPU, GPU and the cable between reach at most.", "machine"),
     Command(
         "measure", ("M",), "Measure", "Measure the machine for its card: all cores and the GPU, about 20 s.", "measure",
@@ -76,7 +85,7 @@ COMMANDS: tuple[Command, ...] = (
 )  # fmt: skip
 """Every command, in the order in which help lists them."""
 
-MOVES = "j k g G and the arrows move in every list."
+MOVES = "j k G and the arrows move in every list, home goes to its first line."
 """What the lists answer by themselves."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cpugpu_tui.analysis.what_if import RESIDENT
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Ceilings
 from cpugpu_tui.runs.planning import PlanRequest
@@ -43,6 +44,13 @@ class Picture:
     """What is being measured right now, for the machine card; empty while nothing is."""
     calibration_remark: str = ""
     """Why the last calibration did not measure a device, cause and remedy; empty if it did."""
+    cursor: str | None = None
+    """Key of the highlighted row."""
+    what_if: str = RESIDENT
+    """World that chart and answer show beside the measured one (`WhatIf.key`)."""
+    linear_sizes: bool = False
+    """Whether the chart's axis of sizes is even instead of logarithmic."""
+    linear_times: bool = False
     quitting: bool = False
 
     @property

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from textual.geometry import Size
 
+from cpugpu_tui.analysis.what_if import RESIDENT
 from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import PicturePane, spelled, wrapped
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.what_if import finished_rows, shown_row, what_if_sentence
 
 
 class AnswerPane(PicturePane):
@@ -40,6 +42,7 @@ def _sentences(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
         text = f"{run.finished.message} {run.finished.remedy}".strip()
         sentences.append((text, "bad" if run.status == "failed" else "warn"))
     if said := answer_lines(run):
+        sentences += [(text, "key") for text in (_what_if(picture),) if text]
         sentences += [(said[0], "strong"), *((text, "muted") for text in said[1:])]
         if run.run is not None and run.run.plan.scale == "small":
             sentences.append((f"Small scale: {scale_text(run.run.plan)}.", "muted"))
@@ -50,3 +53,12 @@ def _sentences(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
         sentences.append((f"Press r to run {name}: from which size on is the GPU faster here?", "strong"))
         sentences.append(("Up and down choose another workload, enter changes its parameters, ? explains.", "muted"))
     return sentences
+
+
+def _what_if(picture: Picture) -> str:
+    """Return where the crossover of the highlighted sweep would be in the chosen world; empty for the measured one."""
+    row = shown_row(picture.run, picture.cursor)
+    if picture.what_if == RESIDENT or row is None:
+        return ""
+    sweep = row.case.sweep
+    return what_if_sentence(picture.run, sweep, finished_rows(picture.run, sweep), picture.what_if)

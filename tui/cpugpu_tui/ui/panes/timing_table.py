@@ -44,7 +44,7 @@ class TimingTable(DataTable[Text]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "cursor_down", "Down", id="table.down", show=False),
         Binding("k", "cursor_up", "Up", id="table.up", show=False),
-        Binding("g,home", "scroll_top", "First row", id="table.first", show=False),
+        Binding("home", "scroll_top", "First row", id="table.first", show=False),
         Binding("G,end", "scroll_bottom", "Last row", id="table.last", show=False),
     ]
 

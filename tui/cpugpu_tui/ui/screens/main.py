@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.answer import AnswerPane
+from cpugpu_tui.ui.panes.chart import ChartPane
 from cpugpu_tui.ui.panes.keys import KeysPane
 from cpugpu_tui.ui.panes.lines import Lines, PicturePane
 from cpugpu_tui.ui.panes.status import StatusPane
@@ -47,6 +48,7 @@ class MainScreen(Screen[None]):
             yield WorkloadPane(glyphs, picture, id="workload")
             with Vertical(id="centre"):
                 yield TimingsPane(glyphs, id="timings")
+                yield ChartPane(glyphs, picture, id="chart")
                 yield AnswerPane(glyphs, picture, id="answer")
             yield TelemetryPane(glyphs, picture, id="telemetry")
         yield KeysPane(glyphs, picture, id="keys")
@@ -54,7 +56,7 @@ class MainScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Name the panes, put the focus on the workloads."""
-        for pane in PANES:
+        for pane in (*PANES, "chart"):
             self.query_one(f"#{pane}").border_title = pane.capitalize()
         self.query_one("#telemetry").can_focus = True
         self.query_one(WorkloadPane).options.focus()

@@ -1,0 +1,110 @@
+"""One axis of a chart: which cell a value falls into, and where numbers are written beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cpugpu_tui.analysis.quantities import size_text
+
+FEW_DECADES = 3
+"""A logarithmic axis over fewer decades than this has numbers at 1, 2 and 5 as well."""
+
+MARGIN = 0.03
+"""Part of the axis left free at either end, so that a sign never stands on the frame."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A range of positive values over a row of cells, the first cell for the lowest value."""
+
+    low: float
+    high: float
+    cells: int
+    linear: bool = False
+
+    def scaled(self, value: float) -> float:
+        """Return a value on the scale that is even on the screen."""
+        return value if self.linear else math.log10(value)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Both ends on that scale; they are the middles of the first and the last cell."""
+        return self.scaled(self.low), self.scaled(self.high)
+
+    def cell(self, value: float) -> int:
+        """Return the cell of a value, that of the nearer end for a value outside."""
+        low, high = self.limits
+        share = (self.scaled(min(max(value, self.low), self.high)) - low) / (high - low)
+        return math.floor(share * (self.cells - 1) + 0.5)
+
+    def between(self, a: tuple[float, float], b: tuple[float, float], at: float, other: Axis) -> float:
+        """Return the value on `other`, in its scale, where a line from a to b passes `at` on this axis."""
+        span = self.scaled(b[0]) - self.scaled(a[0])
+        share = (self.scaled(at) - self.scaled(a[0])) / span if span else 0.0
+        value = other.scaled(a[1]) + share * (other.scaled(b[1]) - other.scaled(a[1]))
+        return value if other.linear else float(10**value)
+
+
+def axis_over(values: Iterable[float], cells: int, *, linear: bool) -> Axis:
+    """Return an axis on which all these positive values have their place; a linear one starts at 0."""
+    known = list(values)
+    low, high = min(known), max(known)
+    if linear:
+        return Axis(0.0, high * (1 + MARGIN), cells, linear=True)
+    if high < 2 * low:  # one value, or nearly: it stands in the middle
+        low, high = low / 1.5, high * 1.5
+    margin = (high / low) ** MARGIN
+    return Axis(low / margin, high * margin, cells)
+
+
+def round_numbers(axis: Axis, most: int) -> list[float]:
+    """Return at most about `most` values within an axis that are easy to read, rising."""
+    if axis.linear:
+        return _even_steps(axis.low, axis.high, most)
+    first, last = math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high))
+    for digits in ((1, 2, 5), (1, 3), (1,)) if last - first <= 2 * FEW_DECADES else ((1,),):
+        found = [d * 10.0**power for power in range(first, last + 1) for d in digits]
+        found = [value for value in found if axis.low <= value <= axis.high]
+        if len(found) <= most:
+            break
+    else:
+        found = found[:: math.ceil(len(found) / most)]
+    return found if len(found) > 1 else _even_steps(axis.low, axis.high, most)
+
+
+def _even_steps(low: float, high: float, most: int) -> list[float]:
+    rough = (high - low) / max(most, 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    return [index * step for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def number_text(value: float) -> str:
+    """Return a round number beside an axis: `0.5`, `20`, `10,000`."""
+    return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.4g}"
+
+
+def time_labels(axis: Axis, unit_ns: float) -> dict[int, str]:
+    """Return cell → number in the unit, for an axis of times in ns; on every second cell at most."""
+    own = Axis(axis.low / unit_ns, axis.high / unit_ns, axis.cells, axis.linear)
+    return {own.cell(value): number_text(value) for value in round_numbers(own, max(2, axis.cells // 2))}
+
+
+def size_labels(axis: Axis, sizes: Sequence[int]) -> str:
+    """Return the line below an axis of sizes, one character a cell: the sizes that were timed, as far as they fit.
+
+    The largest and the smallest first; the others from left to right where two cells stay free beside them. Many sizes
+    say less than round numbers, which are then written instead.
+    """
+    wanted: list[float] = [*sizes[-1:], *sizes[:-1]]
+    if len(sizes) > 16:
+        wanted = [sizes[-1], *round_numbers(axis, max(2, axis.cells // 10))]
+    line = " " * axis.cells
+    for value in wanted:
+        text = size_text(round(value)) if value >= 1 or value == 0 else ""
+        start = min(max(axis.cell(value) - (len(text) - 1) // 2, 0), axis.cells - len(text))
+        if text and start >= 0 and not line[max(start - 2, 0) : start + len(text) + 2].strip():
+            line = line[:start] + text + line[start + len(text) :]
+    return line

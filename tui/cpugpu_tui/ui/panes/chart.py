@@ -1,0 +1,89 @@
+"""The chart as a widget: drawn anew only when something that it shows has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from textual.geometry import Size
+
+from cpugpu_tui.ui import chart
+from cpugpu_tui.ui.chart import ChartOptions, chart_lines
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import PicturePane, wrapped
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.what_if import shown_row
+
+NOTHING_YET = "Both times over size, and where the GPU takes the lead: the chart begins with the first finished row."
+
+
+class ChartPane(PicturePane):
+    """Curves of the sweep that holds the highlighted row.
+
+    The picture changes with every gap of a run and every telemetry sweep; this is drawn when a case has finished, and
+    when a person wants to see it otherwise.
+    """
+
+    def __init__(self, glyphs: Glyphs, picture: Picture, *, patient: bool = True, id: str | None = None) -> None:  # noqa: A002
+        """Draw with these glyphs. An impatient one loads plotext beside the app, and says so meanwhile."""
+        super().__init__(glyphs, picture, id=id)
+        self._patient = patient
+        self._loading = False
+        self._moment: Hashable = None
+        self._key: Hashable = None
+        self._kept: list[Spans] = []
+
+    def show_picture(self, picture: Picture) -> None:
+        """Show a picture where there is room for the chart; load what it takes when a run begins."""
+        self._picture = picture
+        if not self.display:
+            return
+        if picture.situation.live:
+            self._load()
+        super().show_picture(picture)
+
+    def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
+        """Return the chart; the very lines of last time where nothing of it has changed."""
+        run = picture.run
+        highlighted = run.rows.get(picture.cursor or "")
+        look = (picture.what_if, picture.linear_sizes, picture.linear_times, size, chart.is_loaded() or self._patient)
+        name = run.run.run_id if run.run is not None else ""
+        # The first key is cheap to compare, the second says what is really shown: the cursor moves on to a row that
+        # has no times yet, and the chart stays.
+        moment = (name, run.settled, picture.cursor, highlighted.status if highlighted is not None else "", look)
+        if moment == self._moment:
+            return self._kept
+        self._moment = moment
+        row = shown_row(run, picture.cursor)
+        finished = row is not None and row.status == "ok"
+        key = (name, run.settled, row and row.case.sweep, row.case.key if row is not None and finished else "", look)
+        if key != self._key:
+            self._key = key
+            self._kept = self._drawn(picture, size)
+        return self._kept
+
+    def _drawn(self, picture: Picture, size: Size) -> list[Spans]:
+        run = picture.run
+        row = shown_row(run, picture.cursor)
+        if row is None or not run.settled:
+            return wrapped(NOTHING_YET, size.width, "muted")
+        if not self._patient and not chart.is_loaded():
+            self._load()
+            return wrapped("Loading the chart.", size.width, "muted")
+        options = ChartOptions(picture.what_if, picture.cursor, picture.linear_sizes, picture.linear_times)
+        return chart_lines(run, row.case.sweep, size.width, size.height, options, self.glyphs)
+
+    def _load(self) -> None:
+        if self._loading or chart.is_loaded():
+            return
+        self._loading = True
+
+        def load() -> None:
+            chart.load()
+            self.app.call_from_thread(self._show_again)
+
+        self.run_worker(load, thread=True, group="chart", exit_on_error=False)
+
+    def _show_again(self) -> None:
+        if self.is_attached:
+            self.show_picture(self._picture)

@@ -1,0 +1,59 @@
+"""The chart on the whole screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.chart import ChartPane
+from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.panes.status import status_line
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.screens.page import Page
+
+
+class ChartScreen(Page, inherit_bindings=False):
+    """Fills the screen with the chart; a page without a text to scroll."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("X", "app.linear('linear_sizes')", show=False),
+        Binding("Y", "app.linear('linear_times')", show=False),
+        Binding("j,down,right", "app.move_highlight(1)", show=False),
+        Binding("k,up,left", "app.move_highlight(-1)", show=False),
+    ]
+    AUTO_FOCUS = ""
+
+    def __init__(self, picture: Picture, glyphs: Glyphs) -> None:
+        """Draw with these glyphs."""
+        super().__init__(picture)
+        self._glyphs = glyphs
+
+    def compose(self) -> ComposeResult:
+        """Yield the status of the run, the chart, and its keys."""
+        yield Lines(id="page-title")
+        yield ChartPane(self._glyphs, self.picture, patient=False, id="chart")
+        yield Lines(id="page-keys")
+
+    def page_title(self) -> Spans:
+        """Return the status line: the run goes on behind it."""
+        return status_line(self.picture, max(self.size.width - 2, 0), self._glyphs)
+
+    def page_lines(self, width: int) -> Sequence[Spans]:
+        """Return nothing: the chart is a widget of its own."""
+        del width
+        return ()
+
+    def redraw(self) -> None:
+        """Write title and keys, and draw what has changed of the chart."""
+        picture = self.picture
+        self.query_one("#page-title", Lines).show([self.page_title()])
+        self.query_one(ChartPane).show_picture(picture)
+        sizes, times = (("log" if on else "linear") for on in (picture.linear_sizes, picture.linear_times))
+        pairs = {"g": "back", "w": "what if", "j k": "other row", "X": f"{sizes} sizes", "Y": f"{times} times"}
+        keys = tuple(part for key, label in pairs.items() for part in ((f" {key}", "key"), (f" {label} ", "text")))
+        self.query_one("#page-keys", Lines).show([keys])
