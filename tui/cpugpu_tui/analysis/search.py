@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 
 from cpugpu_tui.analysis.crossover import SweepPoint, crossover
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, NARROW, TOO_FEW, Comparison
@@ -17,6 +17,9 @@ NEAR_END = 1.4
 
 LEAST_GAP = 1.02
 """Sizes closer than this are not told apart: with it time differs by some 4 %, twice the margin of a tie."""
+
+STEP = 0.45
+"""Choices lie ratio^0.45 beside the level point, so that two of them are closer than the ratio."""
 
 HOPELESS = 20.0
 """From this speed-up at two sizes in a row the CPU is left out above (measurement.md §7.3)."""
@@ -37,30 +40,30 @@ def grid(lowest: int, highest: int) -> tuple[int, ...]:
 def next_size(points: Sequence[SweepPoint], tried: Collection[int], ratio: float) -> int | None:
     """Return the size that narrows the last change of the lead most, None where that is narrow or nothing can.
 
-    The first choices lie just beside where the line through the bracket's ends is level, on the side that is farther
-    away; what is left is halved in ln(size). Sizes in `tried` are not proposed again.
+    It lies in the wider of the two gaps between the bracket's ends and what is undecided inside, one step beyond the
+    level point or the undecided sizes: two such choices, one on each side, make a narrow bracket. Where no step fits
+    a gap is halved in ln(size). Sizes in `tried` are not proposed again.
     """
     found = crossover(points)
     if found.low is None or found.high is None or found.point is None or found.high / found.low <= ratio:
         return None
-    inside = sorted({found.low, found.high, *(size for size in tried if found.low < size < found.high)})
+    low, high = found.low, found.high
+    inside = [low, *sorted(size for size in set(tried) if low < size < high), high]
+    step = math.pow(ratio, STEP)
+    lower, upper = inside[1] / low, high / inside[-2]
+    above = max(found.point, inside[-2] if len(inside) > 2 else 0) * step
+    below = min(found.point, inside[1] if len(inside) > 2 else math.inf) / step
     if len(inside) == 2:
-        beside = _beside(found.low, found.high, found.point, math.sqrt(ratio))
-        if beside is not None:
-            return beside
-    gaps = sorted(itertools.pairwise(inside), key=lambda gap: gap[1] / gap[0], reverse=True)
-    for low, high in gaps:
-        middle = round(math.sqrt(low * high))
-        if high / low >= LEAST_GAP and low < middle < high:
+        lower, upper = found.point / low, high / found.point
+    beside = round(above if upper >= lower else below)
+    if beside not in inside and low * LEAST_GAP < beside < high / LEAST_GAP:
+        return beside
+    gaps = sorted(pairwise(inside), key=lambda gap: gap[1] / gap[0], reverse=True)
+    for start, end in gaps:
+        middle = round(math.sqrt(start * end))
+        if end / start >= LEAST_GAP and start < middle < end:
             return middle
     return None
-
-
-def _beside(low: int, high: int, point: float, step: float) -> int | None:
-    """Return the size one step beside the level point that cuts off the longer part; None where that is no size."""
-    upward = point / low < high / point
-    size = round(point * step if upward else point / step)
-    return size if low * LEAST_GAP < size < high / LEAST_GAP else None
 
 
 def is_clear(comparison: Comparison | None) -> bool:

@@ -92,7 +92,7 @@ class Chooser:
 
     def _next_size(self, sweep: _Sweep) -> int | None:
         tried, search = sweep.tried, self._search
-        if len(tried) >= search.most_cases or len(tried) >= sweep.grid + 2 * search.most_steps:
+        if len(tried) >= search.most_cases:
             return None
         resident = next_size(self._points(sweep, moved=False), tried, search.ratio)
         if resident is not None and len(tried) < sweep.grid + search.most_steps:

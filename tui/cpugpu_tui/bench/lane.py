@@ -33,6 +33,9 @@ THROUGHPUT_BLOCKS = 2
 MOVES = 3
 """End-to-end calls of each kind in a half-round."""
 
+OVERHEAD_ROUNDS = 8
+"""Rounds in which a call's overheads are taken: they decide nothing, and moving a large case takes long."""
+
 EXTRAS_SHARE = 3.0
 """All other metrics together take at most this many times what latency took: latency decides the verdict."""
 
@@ -122,7 +125,8 @@ class Lane:
             found = timer.device_samples(operation, self._device_count())
             marks = found.marks
             samples |= known(DEVICE, found.elapsed_ns)
-            samples |= timer.overheads(operation, moving=END_TO_END in plan.metrics)
+            if len(self.round_ns) <= OVERHEAD_ROUNDS:
+                samples |= timer.overheads(operation, moving=END_TO_END in plan.metrics)
         if END_TO_END in plan.metrics:
             count = self._count(MOVES, SINGLES_NS)
             for metric, pinned in ((PAGEABLE, False), (PINNED, True)):

@@ -13,7 +13,7 @@ from cpugpu_tui.bench.emitter import Emit
 from cpugpu_tui.bench.lane import Lane, Samples
 from cpugpu_tui.bench.reporting import Reporter
 from cpugpu_tui.bench.timers import Instant, Machine, Readiness, Singles, now
-from cpugpu_tui.bench.warm_up import FIRST_WARMUP_NS, WARMUP_CAP_NS, WARMUP_NS, sizing, warm_up
+from cpugpu_tui.bench.warm_up import FIRST_WARMUP_NS, SEARCH_WARMUP_NS, WARMUP_CAP_NS, WARMUP_NS, sizing, warm_up
 from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,
@@ -183,7 +183,8 @@ class Point:
     def _warm_up(self, lane: Lane, *, first_case: bool) -> None:
         budget_ns = self._plan.budget_s * 1e9
         self._announce("warm-up", lane.name, lane.first_ns)
-        least_ns = FIRST_WARMUP_NS if first_case else WARMUP_NS
+        later_ns = WARMUP_NS if self._plan.search is None else SEARCH_WARMUP_NS
+        least_ns = FIRST_WARMUP_NS if first_case else later_ns
         if budget_ns < lane.first_ns < COLD_NS:
             lane.first_ns = lane.timer.latency_block(lane.operation, 1)
         if lane.first_ns > budget_ns:

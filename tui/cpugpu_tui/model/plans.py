@@ -38,6 +38,8 @@ MOVING = "as_written_moving"
 """a second clock round moving alone, where the publication has one."""
 ENQUEUE = "enqueue"
 """Comes with `device`, on a GPU: what the host needs to queue one call, ns;"""
+DEVICE_WARM = "device_warm"
+"""what the GPU needs for it with whatever the last call left in its caches, ns;"""
 SYNCHRONISE = "synchronise"
 """and what a caller waits for beyond queueing and the kernel itself, measured with the smallest operation."""
 H2D_PAGEABLE, H2D_PINNED = "h2d_pageable", "h2d_pinned"
@@ -110,8 +112,8 @@ class Search:
 
     most_cases: int = 20
     """Cases of one sweep at most (METHOD.md, "Crossover")."""
-    most_steps: int = 6
-    """Sizes that narrow the last change of the lead, at most."""
+    most_steps: int = 8
+    """Sizes that narrow the last change of the lead, at most; what is left of the cases narrows it end to end."""
     ratio: float = 1.1
     """The bracket is narrow enough when its ends are this close."""
     full: bool = False

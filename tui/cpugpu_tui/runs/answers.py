@@ -13,7 +13,7 @@ from cpugpu_tui.analysis.what_if import ONE_THREAD, RESIDENT, WHAT_IFS
 from cpugpu_tui.model import (
     AS_WRITTEN,
     D2H_PAGEABLE,
-    DEVICE,
+    DEVICE_WARM,
     ENQUEUE,
     H2D_PAGEABLE,
     PAGEABLE,
@@ -138,7 +138,7 @@ def taken_apart(row: Row, *, moved: bool) -> Decomposition | None:
         return None
     return decompose(
         times.median_ns(PAGEABLE) if moved else times.latency_ns,
-        times.median_ns(ENQUEUE), times.kernels_ns or times.median_ns(DEVICE), times.median_ns(SYNCHRONISE),
+        times.median_ns(ENQUEUE), times.kernels_ns or times.median_ns(DEVICE_WARM), times.median_ns(SYNCHRONISE),
         to_gpu if moved else None, back if moved else None,
         kernels=times.kernels.count if times.kernels is not None else 1,
     )  # fmt: skip

@@ -36,6 +36,9 @@ SMALL_BUDGET_S = 0.2
 SEARCH_BUDGET_S = 1.5
 """Time for a device and case of a search: 40 rounds of a short operation take 0.8 s."""
 
+SEARCH_ROUNDS = 24
+"""Most rounds of a case in a search: what is still undecided then lies within the bracket."""
+
 SEARCH_METRICS = (LATENCY, DEVICE, END_TO_END, AS_WRITTEN, COLD_START)
 """What a search takes: nothing that its answer does not need. Loading the profiler alone takes 4 s on an H200."""
 
@@ -126,7 +129,7 @@ def build_plan(request: PlanRequest) -> Plan:
     )
     if search is not None:
         # All its cases are the window, so that a case's rounds are spread over the whole search.
-        plan = replace(plan, rounds=MIN_ROUNDS, window=search.most_cases)
+        plan = replace(plan, rounds=MIN_ROUNDS, max_rounds=SEARCH_ROUNDS, window=search.most_cases)
     if request.rounds is None:
         return plan
     # Whoever names a number of rounds wants that number, not one that an interval decides.

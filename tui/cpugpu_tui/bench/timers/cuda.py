@@ -48,7 +48,7 @@ class CudaTimer:
         self._flush_bytes = torch.cuda.get_device_properties(device.name).L2_cache_size if cold else 0
         self._flush_buffer: Any = None
         self._process_is_cold = fresh
-        self._overheads = Overheads(device.name, self._stream, self._hold)
+        self._overheads = Overheads(device.name, self._stream, self._hold, timing_event)
         self._cycles_per_ns = 2.0
         self._enqueue_ns = 60_000.0
 

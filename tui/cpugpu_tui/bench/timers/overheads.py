@@ -9,13 +9,19 @@ from typing import Any
 
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.bench.timers.operation import Operation
-from cpugpu_tui.model import D2H_PAGEABLE, D2H_PINNED, ENQUEUE, H2D_PAGEABLE, H2D_PINNED, SYNCHRONISE
+from cpugpu_tui.model import D2H_PAGEABLE, D2H_PINNED, DEVICE_WARM, ENQUEUE, H2D_PAGEABLE, H2D_PINNED, SYNCHRONISE
+
+EVENTS_NS = 10_000.0
+"""What recording a pair of events costs the host, amply."""
 
 QUEUED = 10
 """Calls queued behind a held stream; fewer where they queue so much that the hold would end."""
 
 SMALLEST_CALLS = 200
 """Calls of the smallest operation, for what waiting costs: 5 ms, once a process."""
+
+MOVES = 3
+"""Copies of each kind in a row, as in an end-to-end half-round: the first finds nothing in the host's caches."""
 
 LONGEST_NS = 5e6
 """A call that takes longer to queue is not held back: the hold ends at 20 ms, and the queue is full after a
@@ -25,8 +31,9 @@ thousand launches."""
 class Overheads:
     """Asks one GPU's default stream; what is the same for all operations is measured once."""
 
-    def __init__(self, device: str, stream: Any, hold: Callable[[float], Any]) -> None:
+    def __init__(self, device: str, stream: Any, hold: Callable[[float], Any], event: Callable[[], Any]) -> None:
         """`hold(ns)` queues a kernel that keeps the stream busy for so long and returns an event recorded after it."""
+        self._event = event
         self._device = device
         self._stream = stream
         self._hold = hold
@@ -38,10 +45,15 @@ class Overheads:
         `enqueue_ns` is about what queueing one call takes.
         """
         found: dict[str, tuple[float, ...]] = {}
-        queued_ns = self._enqueued_ns(lambda: op.step(*op.inputs), QUEUED, enqueue_ns)
+
+        def call() -> None:
+            op.step(*op.inputs)
+
+        queued_ns = self._enqueued_ns(call, QUEUED, enqueue_ns)
         if queued_ns is not None:
             found[ENQUEUE] = (round(queued_ns, 1),)
             found[SYNCHRONISE] = (round(self._waited_ns(), 1),)
+            found[DEVICE_WARM] = (round(self._kernel_ns(call, queued_ns), 1),)
         if moving and op.plainly_placed and op.workload.has_end_to_end:
             for pinned in (False, True):
                 found |= self._moved(op, pinned=pinned)
@@ -79,16 +91,15 @@ class Overheads:
                 self._stream.synchronize()
                 both.append(float(perf_counter_ns() - started))
             queued_ns = self._enqueued_ns(call, SMALLEST_CALLS // 4, 20_000.0) or 0.0
-            self._wait_ns = max(0.0, median(both) - queued_ns - self._smallest_kernel_ns(call))
+            self._wait_ns = max(0.0, median(both) - queued_ns - self._kernel_ns(call, queued_ns))
         return self._wait_ns
 
-    def _smallest_kernel_ns(self, call: Callable[[], Any]) -> float:
-        """Return the GPU's time for the smallest operation, between events behind a hold: ordered by the stream."""
-        from cpugpu_tui.bench.timers.cuda import timing_event
-
-        pairs = [(timing_event(), timing_event()) for _ in range(QUEUED)]
+    def _kernel_ns(self, call: Callable[[], Any], queued_ns: float) -> float:
+        """Return the GPU's time for a call with warm caches, between events behind a hold: ordered by the stream."""
+        count = max(1, min(QUEUED, int(LONGEST_NS / max(queued_ns, 1.0))))
+        pairs = [(self._event(), self._event()) for _ in range(count)]
         self._stream.synchronize()
-        self._hold(1_000_000.0)
+        self._hold(2 * (queued_ns + EVENTS_NS) * count + 100_000.0)
         for start, end in pairs:
             start.record()
             call()
@@ -104,13 +115,17 @@ class Overheads:
             return {}
         result = op.step(*op.inputs)
         self._stream.synchronize()
-        started = perf_counter_ns()
-        placed = [tensor.to(self._device, non_blocking=True) for tensor in host]
-        self._stream.synchronize()
-        there = perf_counter_ns()
-        target.copy_(result, non_blocking=pinned)
-        self._stream.synchronize()
-        back = perf_counter_ns()
-        del placed
+        there_ns, back_ns = [], []
+        for _ in repeat(None, MOVES):
+            started = perf_counter_ns()
+            placed = [tensor.to(self._device, non_blocking=True) for tensor in host]
+            self._stream.synchronize()
+            there = perf_counter_ns()
+            target.copy_(result, non_blocking=pinned)
+            self._stream.synchronize()
+            back = perf_counter_ns()
+            del placed
+            there_ns.append(float(there - started))
+            back_ns.append(float(back - there))
         names = (H2D_PINNED, D2H_PINNED) if pinned else (H2D_PAGEABLE, D2H_PAGEABLE)
-        return {names[0]: (float(there - started),), names[1]: (float(back - there),)}
+        return {names[0]: tuple(there_ns), names[1]: tuple(back_ns)}

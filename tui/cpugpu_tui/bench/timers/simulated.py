@@ -27,6 +27,7 @@ from cpugpu_tui.model import (
     COLD_START,
     D2H_PAGEABLE,
     D2H_PINNED,
+    DEVICE_WARM,
     ENQUEUE,
     H2D_PAGEABLE,
     H2D_PINNED,
@@ -183,7 +184,11 @@ class SimulatedTimer:
         """Return the planted costs of launch, wait and copies; nothing on the CPU."""
         if self.device.is_cpu:
             return {}
-        found: dict[str, tuple[float, ...]] = {ENQUEUE: (self._laws.launch_ns,), SYNCHRONISE: (self._laws.sync_ns,)}
+        found: dict[str, tuple[float, ...]] = {
+            ENQUEUE: (self._laws.launch_ns,),
+            SYNCHRONISE: (self._laws.sync_ns,),
+            DEVICE_WARM: (self._work_ns(op),),
+        }
         if moving and catalogue.find(op.case.workload).has_end_to_end:
             for (to_gpu, back), pinned in (((H2D_PAGEABLE, D2H_PAGEABLE), False), ((H2D_PINNED, D2H_PINNED), True)):
                 found[to_gpu] = (transfer_ns(self._laws, op.bytes_moved * 2 / 3, pinned=pinned),)
