@@ -154,6 +154,15 @@ def machine(
 
 
 @app.command()
+def claims(json: Json = False, database: Database = None, simulate: Simulate = None) -> None:
+    """Print what five publications say of CPU and GPU, and whether it holds on this machine."""
+    from cpugpu_tui.cli.claims import print_claims
+    from cpugpu_tui.cli.options import simulation
+
+    raise typer.Exit(print_claims(database, simulated=simulation(simulate) is not None, as_json=json))
+
+
+@app.command()
 def history(
     json: Json = False,
     database: Database = None,

@@ -6,7 +6,7 @@ import heapq
 import sqlite3
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -14,9 +14,10 @@ from typing import Any
 
 from cpugpu_tui.errors import StoreError, UsageError
 from cpugpu_tui.model import EVENTS, Case, CasesChosen, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
-from cpugpu_tui.runs.store import rows, schema, summary
+from cpugpu_tui.runs.store import finished, rows, schema, summary
 from cpugpu_tui.runs.store.faults import explained
 from cpugpu_tui.runs.store.filesystem import journal_mode, mounts, prepare_folder
+from cpugpu_tui.runs.store.finished import FinishedCases
 from cpugpu_tui.runs.store.owner import Owner
 from cpugpu_tui.runs.store.summary import RunSummary
 
@@ -263,6 +264,17 @@ class Store:
                 "ORDER BY measured_wall_ns DESC", (hostname, torch),
             )  # fmt: skip
             return tuple(rows.from_json(row["ceilings"], Ceilings) for row in found)
+
+    def finished_cases(
+        self, workloads: Collection[str], hostname: str, *, simulated: bool, limit: int
+    ) -> list[FinishedCases]:
+        """Return what runs of a machine finished of these workloads, newest first, at most so many runs."""
+        with self._reading() as connection:
+            found = connection.execute(
+                finished.SELECT.format(marks=", ".join("?" * len(workloads))),
+                (hostname, simulated, *workloads, limit),
+            )
+            return [FinishedCases.of_row(row) for row in found]
 
     # ---------------------------------------------------------------- inside
 

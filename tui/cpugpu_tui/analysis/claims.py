@@ -1,0 +1,365 @@
+"""Every sentence that the five publications state, each with a judge: numbers measured here to an outcome.
+
+The wording is ours, the numbers theirs. What the right numbers are is said in METHOD.md's terms: times are latencies
+with the inputs on the device unless a sentence says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cpugpu_tui.analysis.claim_numbers import (
+    DEPENDS,
+    FAILS,
+    HOLDS,
+    LITTLE,
+    MAIN_SHARE,
+    OUTDATED,
+    UNDECIDED,
+    UNMEASURED,
+    Judgement,
+    Numbers,
+    Point,
+    flatness,
+    gaining,
+    gpu_work_ns,
+    main_reason,
+    one_winner,
+    rising,
+    share_text,
+    unmeasured,
+    winner,
+)
+from cpugpu_tui.analysis.quantities import percent, significant, time_text
+from cpugpu_tui.analysis.roofline import COMPUTE, limit
+from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    D2H_PAGEABLE,
+    DEVICE,
+    H2D_PAGEABLE,
+    LATENCY,
+    MOVING,
+    SYNCED,
+    SYNCHRONISE,
+)
+
+Judge = Callable[[Numbers], Judgement]
+
+P1_LARGE, P2_LARGE, P2_SMALL, P4_SIZE, BATCH = 9_000, 10_000_000, 10_000, 10**8, 32
+"""From where on n is as large as P1's and P2's largest; up to where P2's data is small; P4's vectors; P5's batch."""
+
+SMALL, WIDE = "mnist-mlp", "mnist-mlp-wide"
+"""P5's networks."""
+
+ADDITION_LARGE = 1_000_000
+"""Vectors of this length and more are work for a GPU, if addition can be."""
+
+MILLISECOND_NS, MOVING_NS = 1e6, 2e6
+"""P1's flat time and P3's cost of moving."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of a publication."""
+
+    id: str
+    """Never changes."""
+    publication: str
+    """`P1` to `P5`, or all of them."""
+    sentence: str
+    """In our own words, with the publication's numbers."""
+    judge: Judge
+    """Says what came of it, by what was measured here."""
+    outdated: bool = False
+    """Whether time has overtaken it: there is nothing to measure."""
+    reason: str = ""
+    """Why it is outdated."""
+
+
+# ------------------------------------------------------------------ P1: matrix products
+
+
+def _p1_cpu(numbers: Numbers) -> Judgement:
+    return rising(numbers.sweep("matmul", "default", "cpu"), P1_LARGE, "matmul at three sizes or more")
+
+
+def _p1_flat(numbers: Numbers) -> Judgement:
+    return flatness(numbers.sweep("matmul", "default"), P1_LARGE, "matmul at three sizes or more")
+
+
+def _p1_millisecond(numbers: Numbers) -> Judgement:
+    large = next((p for p in reversed(numbers.sweep("matmul", "default")) if p.size >= P1_LARGE), None)
+    if large is None:
+        return unmeasured("matmul at 9,951")
+    found_ns, printed_ns = large.gpu_ns[LATENCY], large.gpu_ns.get(AS_WRITTEN)
+    said = f"{time_text(found_ns)} at {large.size:,}."
+    if printed_ns is not None and printed_ns * LITTLE < found_ns:
+        said += f" P1's clock shows {time_text(printed_ns)} here as well: it does not wait for the GPU."
+    return Judgement(HOLDS if found_ns <= LITTLE * MILLISECOND_NS else FAILS, said, (large,))
+
+
+def _p1_addition(numbers: Numbers) -> Judgement:
+    points = numbers.sweep("elementwise", "add")
+    what = f"elementwise add up to {ADDITION_LARGE:,} numbers or more"
+    if not points:
+        return unmeasured(what)
+    last = points[-1]
+    wins = [p for p in points if p.comparison is not None and winner(p.comparison) == GPU_WINS]
+    assert last.comparison is not None
+    said = f"Adding {last.size:,} numbers: speed-up of the GPU ×{significant(last.comparison.speedup)}."
+    if wins and wins[-1] is last:
+        from_on = f" It wins from {wins[0].size:,} on." if len(points) > 1 else ""
+        return Judgement(FAILS, said + from_on, (wins[0], last))
+    if last.size < ADDITION_LARGE:
+        return Judgement(UNMEASURED, f"{said} It takes {ADDITION_LARGE:,} numbers and more to tell.", (last,))
+    if wins:
+        return Judgement(DEPENDS, f"{said} It wins at {wins[0].size:,}.", (wins[0], last))
+    return Judgement(UNDECIDED if winner(last.comparison) is None else HOLDS, said, (last,))
+
+
+# ------------------------------------------------------------------ P2: dot products
+
+
+def _p2_small(numbers: Numbers) -> Judgement:
+    points = [p for p in numbers.sweep("vector-dot", "matmul") if p.size <= P2_SMALL and p.comparison is not None]
+    if not points:
+        return unmeasured(f"vector-dot at {P2_SMALL:,} or below")
+    factors = [max(p.comparison.speedup, 1 / p.comparison.speedup) for p in points if p.comparison is not None]
+    alike = sum(factor <= LITTLE for factor in factors)
+    outcome = HOLDS if alike == len(points) else DEPENDS if alike else FAILS
+    first = points[0]
+    cpu_ns, gpu_ns = first.cpu_ns[LATENCY], first.gpu_ns[LATENCY]
+    slower = "GPU" if gpu_ns > cpu_ns else "CPU"
+    said = (
+        f"At {first.size:,}: CPU {time_text(cpu_ns)}, GPU {time_text(gpu_ns)}; the {slower} takes "
+        f"×{significant(factors[0])} as long, which is {time_text(abs(gpu_ns - cpu_ns))} more."
+    )
+    return Judgement(outcome, said, tuple(points))
+
+
+def _p2_cpu(numbers: Numbers) -> Judgement:
+    return rising(numbers.sweep("vector-dot", "matmul", "cpu"), P2_LARGE, "vector-dot matmul at three sizes or more")
+
+
+def _p2_gpu(numbers: Numbers) -> Judgement:
+    return flatness(numbers.sweep("vector-dot", "matmul"), P2_LARGE, "vector-dot matmul at three sizes or more")
+
+
+# ------------------------------------------------------------------ P3: the Jacobian
+
+
+def _loop(numbers: Numbers, batch: int = 100) -> Point | None:
+    return numbers.at("jacobian", "loop", batch)
+
+
+def _p3(batch: int, claimed: str) -> Judge:
+    def judge(numbers: Numbers) -> Judgement:
+        point = _loop(numbers, batch)
+        return one_winner(point, claimed, f"jacobian loop at batch {batch:,}", _by_their_clock(point))
+
+    return judge
+
+
+def _by_their_clock(point: Point | None, calls: str = "calls") -> str:
+    """Return what the publication's clock shows here, empty where it was not read."""
+    if point is None or AS_WRITTEN not in point.cpu_ns or AS_WRITTEN not in point.gpu_ns:
+        return ""
+    gpu, cpu = time_text(point.gpu_ns[AS_WRITTEN]), time_text(point.cpu_ns[AS_WRITTEN])
+    counted = f", {point.operations:,} {calls}" if point.operations > 1 else ""
+    return f" By their clock{counted}: GPU {gpu}, CPU {cpu}."
+
+
+def _p3_moving(numbers: Numbers) -> Judgement:
+    point = _loop(numbers)
+    if point is None or MOVING not in point.gpu_ns:
+        return unmeasured("jacobian loop at batch 100 by their clock")
+    found_ns = point.gpu_ns[MOVING]
+    alike = MOVING_NS / LITTLE <= found_ns <= MOVING_NS * LITTLE
+    said = f"{time_text(found_ns)} by their cell, which moves nothing: model and input lie on the GPU by then."
+    moved = numbers.at("transfer-model", "h2d", 1)
+    if moved is not None:
+        said += f" Really moving a small model takes {time_text(moved.gpu_ns[LATENCY])}."
+    return Judgement(HOLDS if alike else FAILS, said, (point,) if moved is None else (point, moved))
+
+
+def _p3_cores(numbers: Numbers) -> Judgement:
+    point, same = _loop(numbers), numbers.at("jacobian", "vectorized", 100)
+    if point is None:
+        return unmeasured("jacobian loop and vectorized at batch 100")
+    whole_ns, work_ns = point.gpu_ns[LATENCY], gpu_work_ns(point)
+    if work_ns is not None:
+        share = work_ns / whole_ns
+        rest = "; it waits for launches the rest of the time" if share < MAIN_SHARE else ""
+        said = f"The GPU itself works {share_text(share)} of {time_text(whole_ns)}{rest}."
+        return main_reason(share, said, (point,))
+    if same is None:
+        return unmeasured("jacobian vectorized at batch 100")
+    # Which share of the loop's time its cores need at most: they make the same tensor in this time by other launches.
+    least_ns = same.gpu_ns[LATENCY]
+    said = (
+        f"The same cores make the same tensor in {time_text(least_ns)} by one flag (vectorized) instead of "
+        f"{time_text(whole_ns)}: it is the many launches."
+        if least_ns < whole_ns / LITTLE
+        else f"Vectorized, with few launches, the same cores take {time_text(least_ns)} for the same tensor, "
+        f"against {time_text(whole_ns)}."
+    )
+    return main_reason(least_ns / whole_ns, said, (point, same))
+
+
+def _p3_copies(numbers: Numbers) -> Judgement:
+    point = _loop(numbers)
+    others = [numbers.at("jacobian", variant, 100) for variant in ("loop", "vectorized")]
+    moved = next((p for p in others if p is not None and {H2D_PAGEABLE, D2H_PAGEABLE} <= p.gpu_ns.keys()), None)
+    if point is None or moved is None:
+        return unmeasured("jacobian loop and vectorized at batch 100")
+    copies_ns, whole_ns = moved.gpu_ns[H2D_PAGEABLE] + moved.gpu_ns[D2H_PAGEABLE], point.gpu_ns[LATENCY]
+    share = copies_ns / (copies_ns + whole_ns)
+    times = f"{time_text(copies_ns)}, the work {time_text(whole_ns)}"
+    said = f"Inputs there and result back take {times}: {share_text(share)} of both."
+    return main_reason(share, said, (point, moved))
+
+
+def _p3_waiting(numbers: Numbers) -> Judgement:
+    point = _loop(numbers)
+    if point is None:
+        return unmeasured("jacobian loop at batch 100")
+    known = [p for p in numbers.points if p.workload == "jacobian" and SYNCHRONISE in p.gpu_ns]
+    wait_ns = known[0].gpu_ns[SYNCHRONISE] if known else numbers.gpu.synchronize_ns if numbers.gpu else None
+    if wait_ns is None:
+        return Judgement(UNMEASURED, "Needs what one synchronise costs here.", (point,), wants_ceilings=True)
+    whole_ns = point.gpu_ns[LATENCY]
+    said = f"The one synchronise takes {time_text(wait_ns)} of {time_text(whole_ns)}."
+    return main_reason(wait_ns / whole_ns, said, (point, *known[:1]))
+
+
+def _p3_networks(numbers: Numbers) -> Judgement:
+    return gaining(
+        numbers.sweep("mnist-mlp-width", "eager"), "hidden units", "mnist-mlp-width at two widths, one ×4 the other"
+    )
+
+
+def _p3_batches(numbers: Numbers) -> Judgement:
+    return gaining(numbers.sweep("mnist-mlp", "eager"), "images a batch", "mnist-mlp at two batches, one ×4 the other")
+
+
+def _p3_convolutions(_: Numbers) -> Judgement:
+    return Judgement(UNMEASURED, "None of the workloads here has a convolution, so nothing can be said of them.")
+
+
+# ------------------------------------------------------------------ P4: multiply-add
+
+
+def _p4_times(numbers: Numbers) -> Judgement:
+    point = numbers.at("elementwise", "fresh", P4_SIZE)
+    more = _by_their_clock(point)
+    if point is not None and more and SYNCED in point.gpu_ns:
+        more += f" Had it waited for the GPU: {time_text(point.gpu_ns[SYNCED])}."
+    return one_winner(point, GPU_WINS, f"elementwise fresh at {P4_SIZE:,}", more)
+
+
+def _p4_units(numbers: Numbers) -> Judgement:
+    rates = [found.flops.get("float32") for found in (numbers.cpu, numbers.gpu) if found is not None]
+    if len(rates) < 2 or not all(rates):
+        return Judgement(UNMEASURED, "Needs the machine card, with CPU and GPU.", wants_ceilings=True)
+    cpu, gpu = (rate or 0.0 for rate in rates)
+    said = (
+        f"In float32 the GPU computes {significant(gpu / 1e12)} TFLOP/s, the CPU {significant(cpu / 1e12)}: "
+        f"×{significant(gpu / cpu)}. How much of a chip is control logic, no clock can tell."
+    )
+    return Judgement(HOLDS if gpu > cpu else FAILS, said)
+
+
+def _p4_reason(numbers: Numbers) -> Judgement:
+    point = numbers.at("elementwise", "fresh", P4_SIZE)
+    if point is None:
+        return unmeasured(f"elementwise fresh at {P4_SIZE:,}")
+    if numbers.gpu is None:
+        return Judgement(UNMEASURED, "Needs the machine card, with the GPU.", (point,), wants_ceilings=True)
+    latency_ns = point.gpu_ns[LATENCY]
+    hardware_ns = point.gpu_ns.get(DEVICE, latency_ns)
+    found = limit(point.flops, point.bytes_moved, "float32", None, hardware_ns, latency_ns, numbers.gpu)
+    if found is None:
+        return Judgement(UNDECIDED, "Its FLOPs and bytes are not known.", (point,))
+    share = "" if found.share is None else f", at {percent(found.share)}% of what this GPU reaches there"
+    said = f"On the GPU this multiply-add is limited by {found.kind}{share}."
+    if found.kind != COMPUTE:
+        said += " More arithmetic units would not make it faster."
+    if point.comparison is None or winner(point.comparison) != GPU_WINS:
+        return Judgement(FAILS, f"Here it does not win. {said}", (point,))
+    return Judgement(HOLDS if found.kind == COMPUTE else FAILS, said, (point,))
+
+
+# ------------------------------------------------------------------ P5: training
+
+
+def _p5(workload: str, claimed: str) -> Judge:
+    def judge(numbers: Numbers) -> Judgement:
+        point = numbers.at(workload, "pageable", BATCH)
+        what = f"{workload} pageable at batch {BATCH}"
+        return one_winner(point, claimed, what, _by_their_clock(point, "steps"))
+
+    return judge
+
+
+def _p5_reason(numbers: Numbers) -> Judgement:
+    fed, kept = (numbers.at("mnist-mlp", variant, BATCH) for variant in ("pageable", "eager"))
+    if fed is None or kept is None:
+        return unmeasured(f"mnist-mlp pageable and eager at batch {BATCH}")
+    fed_ns, kept_ns = fed.gpu_ns[LATENCY], kept.gpu_ns[LATENCY]
+    share = max(0.0, 1 - kept_ns / fed_ns)
+    said = (
+        f"A step fed from the host takes the GPU {time_text(fed_ns)}, with the batch already there "
+        f"{time_text(kept_ns)}: copying is {share_text(share)}."
+    )
+    assert kept.comparison is not None
+    if winner(kept.comparison) == CPU_WINS:
+        said += " Without it the GPU is slower still."
+    return main_reason(share, said, (fed, kept))
+
+
+# ------------------------------------------------------------------ what time has overtaken
+
+
+def _outdated(id_: str, sentence: str, reason: str) -> Claim:
+    return Claim(id_, "P1-P5", sentence, lambda _: Judgement(OUTDATED, reason), outdated=True, reason=reason)
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim("p1-cpu-rises", "P1", "The CPU's time rises with n, from 0 to 11.3 s at n = 9951.", _p1_cpu),
+    Claim("p1-gpu-flat", "P1", "The GPU's time is flat over n = 1 to 9951.", _p1_flat),
+    Claim("p1-gpu-millisecond", "P1", "That flat time is about 0.001 s, also at n = 9951.", _p1_millisecond),
+    Claim("p1-addition", "P1", "Addition is too little work to show a GPU's advantage.", _p1_addition),
+    Claim("p2-small", "P2", "On small data CPU and GPU differ little.", _p2_small),
+    Claim("p2-cpu-grows", "P2", "With more data, up to 100 million numbers, the CPU's time grows markedly.", _p2_cpu),
+    Claim("p2-gpu-hardly", "P2", "With more data the GPU's time hardly grows.", _p2_gpu),
+    Claim("p3-batch-100", "P3", "Batch 100: the GPU is slower, 19.5 s against 11.1 s.", _p3(100, CPU_WINS)),
+    Claim("p3-batch-1000", "P3", "Batch 1000: the GPU is faster, 192 s against 524 s.", _p3(1000, GPU_WINS)),
+    Claim("p3-moving", "P3", "Moving model and input to the GPU costs 2 ms.", _p3_moving),
+    Claim("p3-cores", "P3", "It is slower at batch 100 because a GPU's cores are weaker.", _p3_cores),
+    Claim("p3-copies", "P3", "It is slower at batch 100 because copies are costly.", _p3_copies),
+    Claim("p3-synchronise", "P3", "It is slower at batch 100 because of synchronisation.", _p3_waiting),
+    Claim("p3-networks", "P3", "Bigger networks gain more from a GPU.", _p3_networks),
+    Claim("p3-convolutions", "P3", "Convolutions gain more from a GPU.", _p3_convolutions),
+    Claim("p3-batches", "P3", "Bigger batches gain more from a GPU.", _p3_batches),
+    Claim("p4-times", "P4", "1000 multiply-adds of 100 million numbers: CPU 178.3 s, GPU 4.02 s.", _p4_times),
+    Claim("p4-units", "P4", "A GPU has more arithmetic units and less control logic.", _p4_units),
+    Claim("p4-reason", "P4", "Those arithmetic units are why it wins at multiply-add.", _p4_reason),
+    Claim("p5-small", "P5", "Small network: the GPU is slower, 122.8 s against 52.4 s.", _p5(SMALL, CPU_WINS)),
+    Claim("p5-wide", "P5", "Wide network: the GPU is faster, 224.4 s against 390.0 s.", _p5(WIDE, GPU_WINS)),
+    Claim("p5-copies", "P5", "It is slower on the small one because copying data costs much.", _p5_reason),
+    _outdated(
+        "old-static-graphs", "A graph is built first and run afterwards.",
+        "torch runs each operation as it is called; a captured graph is an option (mnist-mlp, variant cuda-graph).",
+    ),
+    _outdated(
+        "old-variables", "Tensors must be wrapped in Variables to be differentiated.",
+        "Since torch 0.4 every tensor can be differentiated; Variable is an old name for Tensor.",
+    ),
+    _outdated(
+        "old-one-vendor", "Only one vendor's GPUs can do this.",
+        "torch has builds for other vendors' GPUs too. This program measures NVIDIA's only.",
+    ),
+)  # fmt: skip
+"""Every claim, in the order of the publications."""

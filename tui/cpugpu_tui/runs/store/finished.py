@@ -1,0 +1,33 @@
+"""Which cases a run finished, without their samples."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+SELECT = """
+    SELECT run.run_id, run.number, instr(ifnull(run.devices_found, ''), '"cuda') AS gpu_at,
+        group_concat(result.case_key, char(10)) AS case_keys
+    FROM run JOIN case_result AS result ON result.run_number = run.number
+    WHERE run.hostname = ? AND run.simulated = ? AND result.status = 'ok'
+        AND substr(result.case_key, 1, instr(result.case_key, '/') - 1) IN ({marks})
+    GROUP BY run.number ORDER BY run.number DESC LIMIT ?
+"""
+"""The rows that `FinishedCases.of_row` takes, newest first; `marks` is one question mark for each workload."""
+
+
+@dataclass(frozen=True)
+class FinishedCases:
+    """What one run finished of some workloads."""
+
+    run_id: str
+    number: int
+    has_gpu: bool
+    """Whether a GPU was among its devices."""
+    case_keys: tuple[str, ...]
+    """`Case.key` of each."""
+
+    @classmethod
+    def of_row(cls, row: sqlite3.Row) -> FinishedCases:
+        """Return what a row of `SELECT` holds."""
+        return cls(row["run_id"], row["number"], bool(row["gpu_at"]), tuple(row["case_keys"].split("\n")))
