@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from itertools import pairwise
 
 from cpugpu_tui.analysis.crossover import SweepPoint, crossover
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, NARROW, TOO_FEW, Comparison
@@ -42,7 +41,7 @@ def next_size(points: Sequence[SweepPoint], tried: Collection[int], ratio: float
 
     It lies in the wider of the two gaps between the bracket's ends and what is undecided inside, one step beyond the
     level point or the undecided sizes: two such choices, one on each side, make a narrow bracket. Where no step fits
-    a gap is halved in ln(size). Sizes in `tried` are not proposed again.
+    one of these gaps is halved in ln(size). Sizes in `tried` are not proposed again.
     """
     found = crossover(points)
     if found.low is None or found.high is None or found.point is None or found.high / found.low <= ratio:
@@ -58,10 +57,15 @@ def next_size(points: Sequence[SweepPoint], tried: Collection[int], ratio: float
     beside = round(above if upper >= lower else below)
     if beside not in inside and low * LEAST_GAP < beside < high / LEAST_GAP:
         return beside
-    gaps = sorted(pairwise(inside), key=lambda gap: gap[1] / gap[0], reverse=True)
-    for start, end in gaps:
+    # Only a winner moves an end of the bracket, and between undecided sizes there will hardly be one. Where these are
+    # too far apart for a narrow bracket, its ends are brought near them and no more: 4 sizes instead of 14 for a
+    # speed-up that grows with the root of the size.
+    is_wide = len(inside) > 2 and inside[-2] / inside[1] * LEAST_GAP**2 > ratio
+    least = math.sqrt(ratio) if is_wide else LEAST_GAP
+    gaps = ((low, inside[1]), (inside[-2], high))
+    for start, end in sorted(gaps, key=lambda gap: gap[1] / gap[0], reverse=True):
         middle = round(math.sqrt(start * end))
-        if end / start >= LEAST_GAP and start < middle < end:
+        if end / start >= least and start < middle < end:
             return middle
     return None
 
