@@ -221,10 +221,10 @@ def command(judged: JudgedClaim) -> str:
 
 
 def tally(judged: Sequence[JudgedClaim]) -> str:
-    """Return how many claims came out how: `9 hold, 7 do not, 4 depend on size, 2 not measured, 3 outdated`."""
+    """Return how many claims came out how: `9 hold, 7 do not, 4 depend, 2 not measured, 3 outdated`."""
     words = {
-        HOLDS: "hold", FAILS: "do not", DEPENDS: "depend on size", UNDECIDED: "undecided",
-        UNMEASURED: "not measured yet", OUTDATED: "outdated",
+        HOLDS: "hold", FAILS: "do not", DEPENDS: "depend", UNDECIDED: "undecided",
+        UNMEASURED: "not measured", OUTDATED: "outdated",
     }  # fmt: skip
     counts = {outcome: sum(each.outcome == outcome for each in judged) for outcome in words}
     return ", ".join(f"{count} {words[outcome]}" for outcome, count in counts.items() if count)

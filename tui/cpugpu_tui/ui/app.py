@@ -6,7 +6,7 @@ Screens that a key opens are imported by that key: they take 10 ms, which the fi
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.binding import BindingType
@@ -24,9 +24,12 @@ from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings import TimingsPane
-from cpugpu_tui.ui.panes.workload import WorkloadPane
+from cpugpu_tui.ui.panes.workload import WorkloadPane, entries
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
+
+if TYPE_CHECKING:
+    from cpugpu_tui.ui.screens.claims import ClaimsScreen
 
 __all__ = ["AppOptions", "AppResult", "CpuGpuApp"]
 
@@ -207,6 +210,31 @@ class CpuGpuApp(Charting):
 
         if not isinstance(self.screen, MachineScreen):
             self.action_machine()
+
+    def action_claims(self) -> None:
+        """Show what publications claim; pressed again, go back."""
+        from cpugpu_tui.ui.screens.claims import ClaimsScreen
+
+        if isinstance(self.screen, ClaimsScreen):
+            self.pop_screen()
+        else:
+            self.push_screen(ClaimsScreen(self.picture, self._glyphs, self.bridge.claim_points))
+
+    def on_claims_screen_wanted(self, message: ClaimsScreen.Wanted) -> None:
+        """Close the page and measure what a claim needs, on the devices that were asked for."""
+        while isinstance(self.screen, Page):
+            self.pop_screen()
+        if message.judged.wants_ceilings:
+            self.action_measure()
+        elif message.judged.request is not None and isinstance(self.screen, MainScreen):
+            asked = self.picture.request
+            request = replace(
+                message.judged.request, devices=asked.devices, mnist=asked.mnist, simulation=asked.simulation
+            )  # fmt: skip
+            pane = self.screen.query_one(WorkloadPane)
+            pane.options.highlighted = list(entries(self._options.request)).index("+".join(request.names))
+            pane.change(request)
+            self._start(request)
 
     def action_help(self) -> None:
         """Explain the pane with the focus; pressed again, go back."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
@@ -11,7 +11,9 @@ from cpugpu_tui.model import Ceilings, Event, Hello, Plan, RunFinished, Telemetr
 from cpugpu_tui.ui.options import AppOptions
 
 if TYPE_CHECKING:
+    from cpugpu_tui.analysis.claim_numbers import Point
     from cpugpu_tui.runs.launch import Agents
+    from cpugpu_tui.runs.state import RunState
     from cpugpu_tui.runs.store import Store
     from cpugpu_tui.telemetry.sampler import Sampler
 
@@ -117,6 +119,24 @@ class Backend:
         except StoreError:
             return ()
         return newest([found for found in known if found.simulated == simulated])
+
+    def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[Point, ...]:
+        """Return what saved runs of this machine add to a run, for the publications' claims."""
+        import platform
+
+        from cpugpu_tui.runs.claims import points_of, stored_points
+
+        if self._store is None:
+            return ()
+        simulated = self._options.request.simulation is not None
+        current = points_of(run) if run.simulated == simulated else ()
+        run_id = run.run.run_id if run.run is not None else ""
+        try:
+            return stored_points(
+                self._store, platform.node(), current, ceilings, simulated=simulated, without=run_id
+            )  # fmt: skip
+        except StoreError:
+            return ()
 
     @property
     def store_notice(self) -> str | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
@@ -31,6 +32,10 @@ from cpugpu_tui.ui.messages import (
     SeriesEnded,
     TelemetryArrived,
 )
+
+if TYPE_CHECKING:
+    from cpugpu_tui.analysis.claim_numbers import Point
+    from cpugpu_tui.runs.state import RunState
 
 
 class Bridge:
@@ -111,6 +116,10 @@ class Bridge:
             with self._lock:
                 self._session, self._streaming = None, False
             self._post(SeriesEnded())
+
+    def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[Point, ...]:
+        """Return what saved runs add to a run, for the publications' claims."""
+        return self._backend.claim_points(run, ceilings)
 
     def _run_one(self, session: RunningSession) -> bool:
         """Run once; return whether the series goes on."""

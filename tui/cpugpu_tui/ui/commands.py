@@ -75,6 +75,10 @@ COMMANDS: tuple[Command, ...] = (
         "measure", ("M",), "Measure", "Measure the machine for its card: all cores and the GPU, about 20 s.", "measure",
         lambda s: not s.live,
     ),
+    Command(
+        "claims", ("k", "K"), "Claims",
+        "Show what publications claim, and whether it holds here; K in a list, where k moves.", "claims",
+    ),
     Command("next-pane", ("tab",), "Next pane", "Go to the next pane; shift+tab goes back.", None),
     Command("zoom", ("z",), "Zoom", "Give the pane with the focus the whole screen, and take it back.", "zoom"),
     Command("next-theme", ("t",), "Theme", "Change to the next theme.", "next_theme"),

@@ -1,0 +1,217 @@
+"""What five publications say, and what this machine says to it: a list, and below it the claim under the cursor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.message import Message
+
+from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Point
+from cpugpu_tui.analysis.claims import CLAIMS
+from cpugpu_tui.model import Ceilings
+from cpugpu_tui.runs.claims import JudgedClaim, command, judge_all, numbers_of, points_of, tally
+from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.ui.glyphs import ASCII, Glyphs
+from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
+from cpugpu_tui.ui.panes.status import tags
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.screens.page import Page
+
+ReadSaved = Callable[[RunState, Sequence[Ceilings]], tuple[Point, ...]]
+"""Returns what saved runs add to the run on the screen; slow, called on a thread."""
+
+OUTCOME_WIDTH = 21
+"""Cells of a sign and the longest outcome, `does not hold here`."""
+
+BY_WIDTH = 6
+"""Cells of `P1-P5` and a space."""
+
+ROLES = {HOLDS: "good", FAILS: "bad", DEPENDS: "warn", UNDECIDED: "warn", UNMEASURED: "muted", OUTDATED: "muted"}
+"""How each outcome is coloured; its sign and its words say the same."""
+
+
+class ClaimsScreen(Page, inherit_bindings=False):
+    """Judges by the finished rows of the run on the screen, then by saved runs, which are read between runs only."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "move(1)", show=False),
+        Binding("k,up", "move(-1)", show=False),
+        Binding("pagedown", "move(10)", show=False),
+        Binding("pageup", "move(-10)", show=False),
+        Binding("home", "move(-999)", show=False),
+        Binding("G,end", "move(999)", show=False),
+        Binding("enter", "measure_claim", show=False),
+    ]
+    AUTO_FOCUS = ""
+    DEFAULT_CSS = """
+    ClaimsScreen #page { height: 1fr; }
+    ClaimsScreen #claim { height: 9; padding: 0 1; background: $surface; }
+    """
+
+    class SavedRead(Message):
+        """The saved runs have been read."""
+
+        def __init__(self, points: tuple[Point, ...]) -> None:
+            """Carry what they add."""
+            super().__init__()
+            self.points = points
+
+    class Wanted(Message):
+        """The person wants what a claim needs to be measured."""
+
+        def __init__(self, judged: JudgedClaim) -> None:
+            """Carry the claim."""
+            super().__init__()
+            self.judged = judged
+
+    def __init__(self, picture: Picture, glyphs: Glyphs, read_saved: ReadSaved) -> None:
+        """Draw with these glyphs; read saved runs by this function, on a thread."""
+        super().__init__(picture)
+        self._glyphs, self._read_saved = glyphs, read_saved
+        self._saved: tuple[Point, ...] = ()
+        self._reading = self._stale = False
+        self._chosen = 0
+        self.set_class(glyphs is ASCII, "-ascii")
+        self._judged: tuple[JudgedClaim, ...] = ()
+        self._judged_by: object = None
+
+    def compose(self) -> ComposeResult:
+        """Yield title, list, the claim under the cursor, and the keys."""
+        yield Lines(id="page-title")
+        with VerticalScroll(id="page", can_focus=False):
+            yield Lines(id="page-text")
+        yield Lines(id="claim")
+        yield Lines(id="page-keys")
+
+    def on_mount(self) -> None:
+        """Read the saved runs."""
+        self._stale = True
+        self._read()
+
+    @property
+    def chosen(self) -> JudgedClaim:
+        """The claim under the cursor."""
+        return self.judged[self._chosen]
+
+    @property
+    def judged(self) -> tuple[JudgedClaim, ...]:
+        """Every claim; judged again only when a row has finished, or saved runs or the machine card came in."""
+        picture = self.picture
+        run = picture.run
+        judged_by = (run.run and run.run.run_id, run.settled, self._saved, picture.ceilings)
+        if judged_by != self._judged_by:
+            points = points_of(run) if run.simulated == picture.simulated else ()
+            numbers = numbers_of(points, self._saved, picture.ceilings, simulated=picture.simulated)
+            self._judged, self._judged_by = judge_all(numbers), judged_by
+        return self._judged
+
+    def show_picture(self, picture: Picture) -> None:
+        """Show a newer picture; a run that is over has become one of the saved ones."""
+        self._stale = self._stale or (self.picture.situation.live and not picture.situation.live)
+        super().show_picture(picture)
+        self._read()
+
+    def _read(self) -> None:
+        """Read the saved runs, on a thread, and never while something is being timed."""
+        if not self._stale or self._reading or self.picture.situation.live:
+            return
+        self._stale, self._reading = False, True
+        run, ceilings = self.picture.run, self.picture.ceilings
+        self.run_worker(
+            lambda: self.post_message(self.SavedRead(self._read_saved(run, ceilings))),
+            thread=True, exit_on_error=False, group="claims",
+        )  # fmt: skip
+        self.redraw()
+
+    @on(SavedRead)
+    def _know(self, message: SavedRead) -> None:
+        message.stop()
+        self._saved, self._reading = message.points, False
+        self.redraw()
+
+    # ---------------------------------------------------------------- drawing
+
+    def page_title(self) -> Spans:
+        """Return how many claims came out how."""
+        state = "reading the saved runs" if self._reading else tally(self.judged)
+        return (*tags(self.picture), ("Claims  ", "title"), (state, "text"))
+
+    def page_lines(self, width: int) -> Sequence[Spans]:
+        """Return one line per claim."""
+        return [
+            claim_line(each, width, self._glyphs, chosen=index == self._chosen)
+            for index, each in enumerate(self.judged)
+        ]
+
+    def redraw(self) -> None:
+        """Write list, claim and keys."""
+        super().redraw()
+        width = max(20, self.size.width - 2)
+        live = self.picture.situation.live
+        self.query_one("#claim", Lines).show(about_lines(self.chosen, width, self._glyphs, live=live))
+        pairs = {" j k": "move", "enter": "measure what it needs", "esc": "back"}
+        keys = tuple(part for key, label in pairs.items() for part in ((key, "key"), (f" {label}  ", "text")))
+        self.query_one("#page-keys", Lines).show([keys])
+
+    # ---------------------------------------------------------------- keys
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor, and keep it in sight."""
+        self._chosen = min(max(self._chosen + step, 0), len(CLAIMS) - 1)
+        self.redraw()
+        scroll = self.query_one("#page", VerticalScroll)
+        top, height = round(scroll.scroll_y), scroll.size.height
+        if not top <= self._chosen < top + height:
+            scroll.scroll_to(y=self._chosen if self._chosen < top else self._chosen - height + 1, animate=False)
+
+    def action_measure_claim(self) -> None:
+        """Measure what the claim under the cursor needs, if something can and nothing else is being timed."""
+        if not self.picture.situation.live and command(self.chosen):
+            self.post_message(self.Wanted(self.chosen))
+
+
+def claim_line(judged: JudgedClaim, width: int, glyphs: Glyphs, *, chosen: bool) -> Spans:
+    """Return a claim in one line: who says what, and what came of it."""
+    outcome = f"{sign(judged.outcome, glyphs)} {judged.outcome}"
+    room = max(width - 2 - BY_WIDTH - OUTCOME_WIDTH - 1, 10)
+    sentence = shown(judged.claim.sentence, glyphs)
+    if len(sentence) > room:
+        sentence = sentence[: room - len(glyphs.ellipsis)] + glyphs.ellipsis
+    text = f"{glyphs.cursor if chosen else ' '} {judged.claim.publication:<{BY_WIDTH}}{sentence:<{room}} "
+    if chosen:
+        return ((f"{text}{outcome:<{OUTCOME_WIDTH}}", "chosen"),)
+    return ((text, "muted" if judged.claim.outdated else "text"), (outcome, ROLES[judged.outcome]))
+
+
+def about_lines(judged: JudgedClaim, width: int, glyphs: Glyphs, *, live: bool) -> list[Spans]:
+    """Return a claim in full: the sentence, what came of it, where the numbers are from, what enter would do."""
+    claim = judged.claim
+    lines = wrapped(shown(f"{claim.publication}: {claim.sentence}", glyphs), width, "strong")
+    verdict = f"{sign(judged.outcome, glyphs)} {judged.outcome}. {judged.here}"
+    lines += wrapped(shown(verdict, glyphs), width, ROLES[judged.outcome])
+    if judged.sources:
+        lines += wrapped(f"Measured in {', '.join(judged.sources)}.", width, "muted")
+    do = command(judged)
+    if do and live:
+        lines += wrapped("A run is going on; after it, enter measures what this claim needs.", width, "muted")
+    elif do:
+        lines += wrapped(f"enter: {do.removeprefix('cpugpu-tui ')}", width, "muted")
+    return lines
+
+
+def sign(outcome: str, glyphs: Glyphs) -> str:
+    """Return an outcome in one cell, for terminals without colours."""
+    signs = {HOLDS: glyphs.yes, FAILS: glyphs.no, DEPENDS: "~", UNDECIDED: "?", UNMEASURED: glyphs.none}
+    return signs.get(outcome, glyphs.dot)
+
+
+def shown(text: str, glyphs: Glyphs) -> str:
+    """Return a sentence as this terminal can show it."""
+    return spelled(re.sub(r"(?<=\d) us\b", " µs", text), glyphs)
