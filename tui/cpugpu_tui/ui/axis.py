@@ -47,13 +47,16 @@ class Axis:
         return value if other.linear else float(10**value)
 
 
-def axis_over(values: Iterable[float], cells: int, *, linear: bool) -> Axis:
-    """Return an axis on which all these positive values have their place; a linear one starts at 0."""
+def axis_over(values: Iterable[float], cells: int, *, linear: bool, least_ratio: float = 1.0) -> Axis:
+    """Return an axis on which all these positive values have their place; a linear one starts at 0.
+
+    A logarithmic one spans at least `least_ratio`, so that noise of a percent does not fill it.
+    """
     known = list(values)
     low, high = min(known), max(known)
     if linear:
         return Axis(0.0, high * (1 + MARGIN), cells, linear=True)
-    if high < 2 * low:  # one value, or nearly: it stands in the middle
+    if high == low or high < least_ratio * low:  # they stand in the middle
         low, high = low / 1.5, high * 1.5
     margin = (high / low) ** MARGIN
     return Axis(low / margin, high * margin, cells)

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 
 from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.crossover import Crossover
-from cpugpu_tui.analysis.quantities import Unit, size_text, time_text
+from cpugpu_tui.analysis.quantities import MS, NS, US, S, Unit, size_text, time_text
 from cpugpu_tui.analysis.what_if import END_TO_END, ONE_THREAD, RESIDENT
 from cpugpu_tui.model import PAGEABLE
 from cpugpu_tui.runs.answers import beside, threads_of, world
@@ -25,7 +26,7 @@ from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans, width_of
 from cpugpu_tui.ui.rows import unit_of
-from cpugpu_tui.ui.what_if import BY_KEY, finished_rows, what_if_sentence
+from cpugpu_tui.ui.what_if import BY_KEY, finished_rows, marked_row, what_if_sentence
 
 LEAST_CELLS = (30, 6)
 """Columns and rows of the field below which curves say nothing."""
@@ -65,20 +66,19 @@ class Curve:
 def chart_lines(
     run: RunState, sweep: Sweep, width: int, height: int, options: ChartOptions, glyphs: Glyphs
 ) -> list[Spans]:
-    """Return the chart of one sweep as at most `height` lines of at most `width` cells.
+    """Return the chart of one sweep as at most `height` lines; what a line has beyond `width` cells is for cutting.
 
     It is made of finished rows alone, and so stays the same until another one has finished.
     """
     rows = finished_rows(run, sweep)
     found = [curve for curve in curves(run, rows, options.what_if) if curve.points]
-    title = _title(sweep, rows, options)
+    title = _title(sweep, rows, options, width)
     sentence = what_if_sentence(run, sweep, rows, options.what_if)
     below = wrapped(spelled(sentence, glyphs), width, "strong" if options.what_if != RESIDENT else "text", lines=2)
     if not found:
         return [title, *wrapped("The chart begins with the first size that has finished.", width, "muted")][:height]
     crossing = world(run, rows, options.what_if)
-    marked = run.rows.get(options.cursor or "")
-    marked = marked if marked in rows else rows[-1]
+    marked = marked_row(run, sweep, options.cursor) or rows[-1]
     legend = _legend(found, crossing, marked, width, glyphs)
     room = height - 1 - len(legend) - len(below) - 1
     if room < LEAST_CELLS[1]:
@@ -86,8 +86,10 @@ def chart_lines(
         room = height - 1 - len(legend) - len(below) - 1
     if room < LEAST_CELLS[1] or width < LEAST_CELLS[0] + 10:
         return [title, *wrapped("There is too little room for a chart here.", width, "muted"), *below][:height]
+    # The table's unit; on an even axis, which is all about the longest times, that of the longest.
+    unit = unit_for_one(max(_times(found))) if options.linear_times else unit_of(run.rows.values())
     try:
-        field = _field(found, crossing, marked, unit_of(run.rows.values()), width, room, options, glyphs)
+        field = _field(found, crossing, marked, unit, width, room, options, glyphs)
     except (ImportError, OSError) as error:  # plotext is compiled, and not for every machine
         reason = wrapped(f"The chart needs plotext, which does not load: {error}.", width, "warn")
         return [title, *legend, *reason, *below][:height]
@@ -105,11 +107,7 @@ def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
     latency = "CPU", "cpu", [(row.case.size, row.cpu.latency_ns) for row in rows if row.cpu is not None]
     gpu = "GPU", "gpu", [(row.case.size, row.gpu.latency_ns) for row in rows if row.gpu is not None]
     moved = "GPU end to end", "title", [(r.case.size, r.gpu.median_ns(PAGEABLE)) for r in rows if r.gpu is not None]
-    threads = threads_of(rows)
-    found = [
-        _curve(sign, f"{label}, {_threads(threads)}" if label == "CPU" and threads else label, role, points)
-        for sign, (label, role, points) in zip("CGE", (latency, gpu, moved), strict=True)
-    ]
+    found = [_curve(sign, *parts) for sign, parts in zip("CGE", (latency, gpu, moved), strict=True)]
     if what_if == ONE_THREAD:
         others = [other for row in rows if (other := beside(run, row, 1)) is not None and other.cpu is not None]
         points = [(other.case.size, other.cpu.latency_ns) for other in others if other.cpu is not None]
@@ -131,18 +129,15 @@ def _curve(sign: str, label: str, role: str, points: Sequence[tuple[int, float |
     return Curve(sign, label, role, known)
 
 
-def _title(sweep: Sweep, rows: Sequence[Row], options: ChartOptions) -> Spans:
+def _title(sweep: Sweep, rows: Sequence[Row], options: ChartOptions, width: int) -> Spans:
     workload, variant, dtype, threads = sweep
     name = workload if variant == "default" else f"{workload} {variant}"
     known = threads_of(rows) or threads
+    against = f" against {known} CPU thread{'s' if known != 1 else ''}" if known else ""
     axes = [word for word, on in (("linear sizes", options.linear_sizes), ("linear times", options.linear_times)) if on]
-    scale = f", time over size, {' and '.join(axes) or 'both logarithmic'}"
-    against = f", {_threads(known)}" if known else ""
-    return ((name, "title"), (f" {dtype}{against}", "text"), (scale, "muted"))
-
-
-def _threads(count: int) -> str:
-    return f"{count} thread{'s' if count != 1 else ''}"
+    scale = f", {' and '.join(axes) or 'both axes logarithmic'}"
+    title: Spans = ((name, "title"), (f" {dtype}{against}", "text"), (scale, "muted"))
+    return title if width_of(title) <= width else title[:-1]
 
 
 def _legend(found: Sequence[Curve], crossing: Crossover, marked: Row, width: int, glyphs: Glyphs) -> list[Spans]:
@@ -173,13 +168,21 @@ def _highlighted(row: Row, glyphs: Glyphs) -> str:
 # -------------------------------------------------------------------- the field
 
 
+def _times(found: Sequence[Curve]) -> list[float]:
+    return [ns for curve in found for _, ns in curve.points]
+
+
+def unit_for_one(ns: float) -> Unit:
+    """Return the largest unit that a time is at least one of."""
+    return next((unit for unit in (S, MS, US) if ns >= unit.ns), NS)
+
+
 def _field(
     found: Sequence[Curve], crossing: Crossover, marked: Row, unit: Unit,
     width: int, height: int, options: ChartOptions, glyphs: Glyphs,
 ) -> list[Spans]:  # fmt: skip
     """Return the field with its numbers: `height` lines, and one with the sizes below."""
-    times = [ns for curve in found for _, ns in curve.points]
-    vertical = axis_over(times, height, linear=options.linear_times)
+    vertical = axis_over(_times(found), height, linear=options.linear_times, least_ratio=2.0)
     labels = time_labels(vertical, unit.ns)
     name = unit.name.replace("u", glyphs.micro)
     gutter = max(len("size"), len(name), *(len(text) for text in labels.values()))
@@ -205,6 +208,8 @@ def _drawn(
     for row in cells:
         row[horizontal.cell(marked)] = (HIGHLIGHT, "strong")
     for curve in found:
+        if len(curve.points) == 1:
+            continue
         marker = curve.sign.lower() if glyphs is ASCII else "braille"
         for row, signs in zip(cells, _line(curve, horizontal, vertical, marker), strict=True):
             for column, sign in enumerate(signs):
@@ -214,7 +219,8 @@ def _drawn(
     for curve in found:
         for size, ns in curve.points:
             at = vertical.cells - 1 - vertical.cell(ns), horizontal.cell(size)
-            placed[at] = (SEVERAL, "strong") if at in placed else (curve.sign, curve.role)
+            shared = at in placed and placed[at][0] != curve.sign
+            placed[at] = (SEVERAL, "strong") if shared else (curve.sign, curve.role)
     if (point := _crossing(found, crossing, horizontal, vertical)) is not None:
         placed[vertical.cells - 1 - vertical.cell(point[1]), horizontal.cell(point[0])] = (CROSSING, "warn")
     for (y, x), cell in placed.items():
@@ -263,12 +269,25 @@ def _line(curve: Curve, horizontal: Axis, vertical: Axis, marker: str) -> list[s
     figure.canvas("default")
     figure.ruler("x").lim(*horizontal.limits).frequency(0)
     figure.ruler("y").lim(*vertical.limits).frequency(0)
-    xs = [horizontal.scaled(size) for size, _ in curve.points]
-    ys = [vertical.scaled(ns) for _, ns in curve.points]
+    points = _thinned(curve.points, horizontal)
+    xs = [horizontal.scaled(size) for size, _ in points]
+    ys = [vertical.scaled(ns) for _, ns in points]
     figure.draw(figure.signal(xs, ys, marker=marker).lines(True))
     text: str = figure.build().string(colorless=True)
     rows = text.split("\n")[:height]
     return [row.ljust(width)[:width] for row in rows] + [" " * width] * (height - len(rows))
+
+
+def _thinned(points: Sequence[tuple[int, float]], horizontal: Axis) -> list[tuple[int, float]]:
+    """Return the points that a line through all of them would show: 3000 take plotext 0.3 s."""
+    columns: dict[int, list[tuple[int, float]]] = {}
+    for point in points:
+        columns.setdefault(horizontal.cell(point[0]), []).append(point)
+    return [
+        point
+        for column in columns.values()
+        for point in sorted({column[0], column[-1], min(column, key=itemgetter(1)), max(column, key=itemgetter(1))})
+    ]
 
 
 _BRAILLE = 0x2800

@@ -33,6 +33,14 @@ def shown_row(run: RunState, cursor: str | None) -> Row | None:
     return next((row for row in reversed(rows) if row.status == "ok"), rows[0] if rows else None)
 
 
+def marked_row(run: RunState, sweep: Sweep, cursor: str | None) -> Row | None:
+    """Return the highlighted row of a sweep if it has finished, the largest that has otherwise."""
+    row = run.rows.get(cursor or "")
+    if row is not None and row.status == "ok" and row.case.sweep == sweep:
+        return row
+    return next(reversed(finished_rows(run, sweep)), None)
+
+
 def next_world(run: RunState, now: str) -> str:
     """Return the world after this one among those that a run has.
 
@@ -67,8 +75,8 @@ def what_if_sentence(run: RunState, sweep: Sweep, rows: Sequence[Row], key: str)
     head = f"What {condition}" if condition.startswith("if ") else condition[0].upper() + condition[1:]
     found = world(run, rows, key)
     if not found.points:
-        remedy = "; run with --threads 1,all, or 1,all as threads of the workload" if key == ONE_THREAD else ""
-        return f"{lead}{head}: not measured{remedy}."
+        remedy = " Set its threads to 1,all (enter on the workload, or --threads 1,all)." if key == ONE_THREAD else ""
+        return f"{lead}{head}: not measured.{remedy}"
     verb = "is" if key in MEASURED else "would be"
     if where(found) == where(measured):
         return f"{lead}{head}: the GPU {verb} {_faster(found)}, the same as measured."

@@ -12,7 +12,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import PicturePane, wrapped
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
-from cpugpu_tui.ui.what_if import shown_row
+from cpugpu_tui.ui.what_if import marked_row, shown_row
 
 NOTHING_YET = "Both times over size, and where the GPU takes the lead: the chart begins with the first finished row."
 
@@ -55,8 +55,8 @@ class ChartPane(PicturePane):
             return self._kept
         self._moment = moment
         row = shown_row(run, picture.cursor)
-        finished = row is not None and row.status == "ok"
-        key = (name, run.settled, row and row.case.sweep, row.case.key if row is not None and finished else "", look)
+        marked = marked_row(run, row.case.sweep, picture.cursor) if row is not None else None
+        key = (name, run.settled, row and row.case.sweep, marked and marked.case.key, look)
         if key != self._key:
             self._key = key
             self._kept = self._drawn(picture, size)
