@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -54,11 +55,15 @@ def test_a_run_is_a_table_on_stdout_and_nothing_on_stderr(cpugpu: CommandLine) -
     assert "cpugpu-tui show 1" in done.out
 
 
-def test_json_is_the_events_and_nothing_else(cpugpu: CommandLine) -> None:
+def test_json_is_the_events_and_the_answer_before_the_last_and_nothing_else(cpugpu: CommandLine) -> None:
     done = cpugpu(*RUN, "--size", "64,128", "--json")
     assert (done.code, done.err) == (EXIT_OK, "")
     events = done.events
-    assert len(events) == len(done.out.splitlines())
+    assert len(events) == len(done.out.splitlines()) - 1
+    answer = json.loads(done.out.splitlines()[-2])
+    assert answer["event"] == "Answer"
+    (sweep,) = answer["sweeps"]
+    assert (sweep["sweep"], tuple(sweep["sentences"])) == ("matmul", answer_lines(state_of(events)))
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     started, finished = events[0], events[-1]
     assert isinstance(started, RunStarted)

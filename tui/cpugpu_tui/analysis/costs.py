@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeGuard
 
 TO_GPU, LAUNCH, KERNELS, WAIT, BACK = "copy to the GPU", "launch", "kernels", "wait", "copy back"
 
@@ -62,16 +63,17 @@ def decompose(
     `kernels` is how many the call queues: they run while later ones are still being queued, so what a caller waits
     for is only what of `device_ns` that does not hide, at least the last one.
     """
-    terms = (measured_ns, launch_ns, device_ns, wait_ns)
-    if any(term is None or not 0 < term < math.inf for term in terms):
+    if not (_is_time(measured_ns) and _is_time(launch_ns) and _is_time(device_ns) and _is_time(wait_ns)):
         return None
-    assert measured_ns is not None
-    assert launch_ns is not None
-    assert device_ns is not None
-    assert wait_ns is not None
     count = max(kernels, 1)
     visible_ns = max(device_ns / count, device_ns - launch_ns * (count - 1) / count)
     parts = [(LAUNCH, launch_ns), (KERNELS, visible_ns), (WAIT, wait_ns)]
     if to_gpu_ns is not None and back_ns is not None:
+        if not (_is_time(to_gpu_ns) and _is_time(back_ns)):
+            return None
         parts = [(TO_GPU, to_gpu_ns), *parts, (BACK, back_ns)]
     return Decomposition(measured_ns, tuple(parts))
+
+
+def _is_time(value_ns: float | None) -> TypeGuard[float]:
+    return value_ns is not None and 0 < value_ns < math.inf

@@ -1,0 +1,79 @@
+"""Other costs: what the GPU would have taken, from rounds that were measured."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cpugpu_tui.analysis.what_if import (
+    END_TO_END,
+    HUNDRED_CALLS,
+    NO_LAUNCH,
+    ONE_THREAD,
+    PINNED,
+    RESIDENT,
+    TEN_CALLS,
+    WHAT_IFS,
+    GpuRounds,
+    gpu_rounds,
+)
+
+MEASURED = GpuRounds(
+    latency={1: 10.0, 2: 12.0, 3: 11.0},
+    pageable={1: 110.0, 2: 112.0},
+    pinned={1: 60.0, 3: 61.0},
+    device={2: 4.0},
+)
+NOTHING = GpuRounds({}, {}, {}, {})
+KEYS = [what_if.key for what_if in WHAT_IFS]
+
+
+@pytest.mark.parametrize(
+    ("key", "rounds"),
+    [
+        (RESIDENT, {1: 10.0, 2: 12.0, 3: 11.0}), (ONE_THREAD, {1: 10.0, 2: 12.0, 3: 11.0}),
+        (END_TO_END, {1: 110.0, 2: 112.0}), (PINNED, {1: 60.0, 3: 61.0}), (NO_LAUNCH, {2: 4.0}),
+        (TEN_CALLS, {1: 20.0, 2: 22.0}), (HUNDRED_CALLS, {1: 11.0, 2: 13.0}),
+    ],
+)  # fmt: skip
+def test_a_world_takes_the_rounds_it_needs(key: str, rounds: dict[int, float]) -> None:
+    """Moved once for n calls, each call takes its latency and the n-th part of what moving added: 10 + 100/10."""
+    assert gpu_rounds(key, MEASURED) == pytest.approx(rounds)
+
+
+@pytest.mark.parametrize("key", [*KEYS, "", "a world of tomorrow"])
+def test_what_was_not_measured_and_what_is_not_known_has_no_rounds(key: str) -> None:
+    assert not gpu_rounds(key, NOTHING)
+
+
+@pytest.mark.parametrize("key", ["", "a world of tomorrow"])
+def test_an_unknown_world_has_no_rounds(key: str) -> None:
+    assert not gpu_rounds(key, MEASURED)
+
+
+def test_moving_that_seemed_to_take_no_time_costs_nothing() -> None:
+    """Noise may put a round end to end below the one without copies."""
+    assert gpu_rounds(TEN_CALLS, GpuRounds({1: 10.0}, {1: 9.0}, {}, {})) == {1: 10.0}
+
+
+SERIES = st.dictionaries(st.integers(1, 12), st.floats(1.0, 1e9), max_size=12)
+
+
+@given(SERIES, SERIES)
+def test_the_more_calls_share_the_copies_the_nearer_to_none(
+    latency: dict[int, float], pageable: dict[int, float]
+) -> None:
+    measured = GpuRounds(latency, pageable, {}, {})
+    ten, hundred = gpu_rounds(TEN_CALLS, measured), gpu_rounds(HUNDRED_CALLS, measured)
+    assert set(ten) == set(hundred) == set(latency) & set(pageable)
+    for index in ten:
+        assert latency[index] <= hundred[index] <= ten[index]
+        assert ten[index] <= max(latency[index], pageable[index]) * (1 + 1e-12)
+
+
+def test_worlds_have_names_of_their_own_and_the_measured_one_comes_first() -> None:
+    assert KEYS[0] == RESIDENT
+    for names in (KEYS, [w.label for w in WHAT_IFS], [w.condition for w in WHAT_IFS]):
+        assert all(names)
+        assert len(set(names)) == len(WHAT_IFS)
