@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from chart_runs import timed
 from fake_run import finish, finished, new_app, opened, reach_gap, readings, rounds, settled, start_run, whole_sweep
-from test_chart import timed
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import Simulation
@@ -151,7 +151,7 @@ async def test_nothing_is_drawn_until_a_case_has_finished(monkeypatch: pytest.Mo
 
 
 async def test_f_finds_the_crossover_with_sizes_of_its_own_and_not_during_a_run() -> None:
-    async with opened() as pilot:
+    async with opened(new_app(PlanRequest(names=("matmul",), sizes="16,64,256"))) as pilot:
         await settled(pilot, lambda: pilot.app.picture.agent_ready)
         await pilot.press("f")
         await settled(pilot, lambda: len(pilot.app.backend.sessions) == 1)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from chart_runs import timed
 from fake_run import DEVICES, finished
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,16 +18,10 @@ from hypothesis import strategies as st
 from cpugpu_tui.analysis.quantities import size_text
 from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, RESIDENT, WHAT_IFS
 from cpugpu_tui.model import (
-    DEVICE,
-    LATENCY,
-    PAGEABLE,
-    Calibrated,
     Case,
     CaseFailed,
-    CaseStarted,
     DevicesFound,
     Event,
-    HalfRoundTimed,
     Plan,
     RunStarted,
 )
@@ -41,29 +36,6 @@ SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
 ALL = tuple(Case("matmul", size) for size in SIZES)
 BOTH = pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 DTYPE = "float32"
-
-
-def timed(case: Case, devices: Sequence[str] = ("cpu", "cuda:0"), threads: int = 16) -> list[Event]:
-    """A case with CPU times of n³: the GPU leads from about 65, from 40 without launches, from 223 end to end."""
-    n = case.size
-    cpu_ns = (1_000 + 0.04 * n**3) * (16 / threads) ** 0.5
-    gpu_ns, moved_ns, kernel_ns = 12_000 + 0.0008 * n**3, 40_000 + 8 * n**2, 4_000 + 0.0008 * n**3
-    events: list[Event] = [CaseStarted(case=case.key)]
-    events += [
-        Calibrated(case=case.key, device=name, estimate_ns=1e3, calls_per_block=1, blocks=1, rounds=8, threads=threads)
-        for name in devices
-    ]
-    for index in range(1, 9):
-        wobble = 1 + 0.01 * (index * 7 % 5 - 2)
-        samples = {
-            "cpu": {LATENCY: (cpu_ns * wobble,)},
-            "cuda:0": {LATENCY: (gpu_ns,), PAGEABLE: (moved_ns,), DEVICE: (kernel_ns,)},
-        }
-        events += [
-            HalfRoundTimed(case=case.key, device=name, round_index=index, calls_per_block=1, samples=samples[name])
-            for name in devices
-        ]
-    return events
 
 
 def run_of(cases: Sequence[Case] = ALL, *events: Event, gpu: bool = True) -> RunState:

@@ -17,7 +17,7 @@ from operator import itemgetter
 from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.crossover import Crossover
 from cpugpu_tui.analysis.quantities import MS, NS, US, S, Unit, size_text, time_text
-from cpugpu_tui.analysis.what_if import END_TO_END, ONE_THREAD, RESIDENT
+from cpugpu_tui.analysis.what_if import END_TO_END, ONE_THREAD, PINNED, RESIDENT
 from cpugpu_tui.model import PAGEABLE
 from cpugpu_tui.runs.answers import beside, threads_of, world
 from cpugpu_tui.runs.state import Row, RunState, Sweep
@@ -120,7 +120,8 @@ def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
             for row, there in worlds
             if there is not None and row.cpu is not None and row.cpu.latency_ns is not None
         ]
-        found.append(_curve("W", f"GPU, {BY_KEY[what_if].label}", "key", points))
+        label = "GPU end to end, pinned" if what_if == PINNED else f"GPU, {BY_KEY[what_if].label}"
+        found.append(_curve("W", label, "key", points))
     return found
 
 
