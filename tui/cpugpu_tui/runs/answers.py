@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from cpugpu_tui.analysis.answer import Evidence, Printed, sentences
@@ -28,7 +28,7 @@ class Answer:
     """What one sweep of a run says."""
 
     name: str
-    """Workload, and variant where it has a name; with the dtype or threads where a run has several."""
+    """Workload, and variant where it has a name; with the dtype where a run has several."""
     evidence: Evidence
     sentences: tuple[str, ...]
     """Most important first; at least one."""
@@ -118,14 +118,18 @@ def world(run: RunState, rows: Sequence[Row], key: str) -> Crossover:
 
 def beside(run: RunState, row: Row, threads: int) -> Row | None:
     """Return the row that differs from this one in CPU threads alone, if there is one with a result."""
-    for sweep, rows in run.sweeps.items():
-        if sweep[:-1] == row.case.sweep[:-1] and sweep[-1] != row.case.sweep[-1]:
-            for other in usable(rows):
-                calibrated = other.cpu.calibrated if other.cpu is not None else None
-                count = calibrated.threads if calibrated is not None else other.case.threads
-                if other.case.size == row.case.size and count == threads:
-                    return other
+    for sweep in run.sweeps:
+        if sweep[:-1] == row.case.sweep[:-1] and sweep[-1] != row.case.threads:
+            other = run.rows.get(replace(row.case, threads=sweep[-1]).key)
+            if other is not None and usable([other]) and _threads_in_force(other) == threads:
+                return other
     return None
+
+
+def _threads_in_force(row: Row) -> int:
+    """Return the threads that the CPU was timed with, what the plan asks for until then."""
+    calibrated = row.cpu.calibrated if row.cpu is not None else None
+    return calibrated.threads if calibrated is not None else row.case.threads
 
 
 def taken_apart(row: Row, *, moved: bool) -> Decomposition | None:
