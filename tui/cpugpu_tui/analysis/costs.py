@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeGuard
 
 TO_GPU, LAUNCH, KERNELS, WAIT, BACK = "copy to the GPU", "launch", "kernels", "wait", "copy back"
 
@@ -56,24 +55,24 @@ class Decomposition:
 
 def decompose(
     measured_ns: float | None, launch_ns: float | None, device_ns: float | None, wait_ns: float | None,
-    to_gpu_ns: float | None = None, back_ns: float | None = None, kernels: int = 1,
+    to_gpu_ns: float | None = None, back_ns: float | None = None,
 ) -> Decomposition | None:  # fmt: skip
     """Return one call taken apart; None where a term was not measured. Without copies it is a resident call.
 
-    `kernels` is how many the call queues: they run while later ones are still being queued, so what a caller waits
-    for is only what of `device_ns` that does not hide, at least the last one.
+    `launch_ns` is the time until the call returned, `wait_ns` what an answer takes beyond the kernel; with copies
+    `to_gpu_ns` is the time until they returned, and `back_ns` fetching the result, which waits for the kernels too.
+    Kernels run while later ones are being queued, so what a caller waits for is what the other terms leave of
+    `device_ns`, and no more than that.
     """
-    if not (_is_time(measured_ns) and _is_time(launch_ns) and _is_time(device_ns) and _is_time(wait_ns)):
+    moved = to_gpu_ns is not None and back_ns is not None
+    others = [(TO_GPU, to_gpu_ns), (LAUNCH, launch_ns), (BACK, back_ns)] if moved else [
+        (LAUNCH, launch_ns), (WAIT, wait_ns)
+    ]  # fmt: skip
+    if any(term is None or not 0 < term < math.inf for term in (measured_ns, device_ns, *(ns for _, ns in others))):
         return None
-    count = max(kernels, 1)
-    visible_ns = max(device_ns / count, device_ns - launch_ns * (count - 1) / count)
-    parts = [(LAUNCH, launch_ns), (KERNELS, visible_ns), (WAIT, wait_ns)]
-    if to_gpu_ns is not None and back_ns is not None:
-        if not (_is_time(to_gpu_ns) and _is_time(back_ns)):
-            return None
-        parts = [(TO_GPU, to_gpu_ns), *parts, (BACK, back_ns)]
-    return Decomposition(measured_ns, tuple(parts))
-
-
-def _is_time(value_ns: float | None) -> TypeGuard[float]:
-    return value_ns is not None and 0 < value_ns < math.inf
+    known = [(name, ns) for name, ns in others if ns is not None]
+    assert measured_ns is not None
+    assert device_ns is not None
+    visible_ns = min(device_ns, max(0.0, measured_ns - sum(ns for _, ns in known)))
+    *first, last = known
+    return Decomposition(measured_ns, (*first, (KERNELS, visible_ns), last))

@@ -48,7 +48,8 @@ def next_size(points: Sequence[SweepPoint], tried: Collection[int], ratio: float
         return None
     low, high = found.low, found.high
     inside = [low, *sorted(size for size in set(tried) if low < size < high), high]
-    step = math.pow(ratio, STEP)
+    # The more is undecided the wider is the noise: with equal steps a search crept through ±15 % in ten of them.
+    step = math.pow(ratio, STEP * max(1, len(inside) - 2))
     lower, upper = inside[1] / low, high / inside[-2]
     above = max(found.point, inside[-2] if len(inside) > 2 else 0) * step
     below = min(found.point, inside[1] if len(inside) > 2 else math.inf) / step

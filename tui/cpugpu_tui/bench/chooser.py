@@ -6,14 +6,19 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
-from cpugpu_tui.analysis.crossover import SweepPoint
+from cpugpu_tui.analysis.crossover import SweepPoint, crossover
 from cpugpu_tui.analysis.search import is_clear, is_hopeless, next_size
-from cpugpu_tui.analysis.verdict import TOO_FEW, Comparison, word
+from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TOO_FEW, Comparison, word
 from cpugpu_tui.bench.point import Point
 from cpugpu_tui.model import Case, Found, Search
 
 PATIENCE = 12
 """Rounds after which a search goes on beside a size that is still undecided, which keeps getting rounds meanwhile."""
+
+
+END_ROUNDS = 12
+"""Rounds that the ends of a bracket get at least: five in a row lie within one burst of a neighbour's load, and on a
+shared host with 16 threads a crossover at 250 was bracketed as 215 to 234."""
 
 
 @dataclass
@@ -68,6 +73,21 @@ class Chooser:
         estimates = self._sweeps[case.sweep].estimates
         below = [estimates[size] for size in sorted(estimates) if size < case.size]
         return not self._search.full and is_hopeless(below)
+
+    def keeps(self, point: Point) -> bool:
+        """Whether a case that is done goes on beside the next ones: as long as it is an end of a bracket, or inside."""
+        if len(point.lanes) < 2 or point.is_exhausted or point.rounds_complete >= END_ROUNDS:
+            return False
+        sweep = self._sweeps[point.case.sweep]
+        return any(self._brackets(self._points(sweep, moved=moved), point.case.size) for moved in (False, True))
+
+    def _brackets(self, points: list[SweepPoint], size: int) -> bool:
+        """Whether a size is one of those between which the lead changes, as far as is known by now."""
+        found = crossover(points)
+        if found.low is not None and found.high is not None:
+            return found.low <= size <= found.high
+        decided = [p.size for p in found.points if p.comparison.verdict in (CPU_WINS, GPU_WINS)]
+        return bool(decided) and size >= max(decided)
 
     def next_case(self) -> Case | None:
         """Return the case to go on with: one that narrows a crossover, resident first, end to end then.

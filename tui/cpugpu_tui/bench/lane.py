@@ -7,7 +7,7 @@ from typing import Any
 
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.bench.timers import Timer, Watch
-from cpugpu_tui.model import DEVICE, END_TO_END, LATENCY, PAGEABLE, PINNED, SINGLE, THROUGHPUT, Plan
+from cpugpu_tui.model import DEVICE, END_TO_END, LATENCY, PAGEABLE, THROUGHPUT, Plan
 
 Samples = dict[str, tuple[float, ...]]
 
@@ -97,7 +97,7 @@ class Lane:
         marks = watch.end()
         samples: Samples = {LATENCY: blocks}
         if self.calls > 1:
-            samples[SINGLE] = timer.singles(operation, self._count(SINGLES, SINGLES_NS))
+            samples |= timer.singles(operation, self._count(SINGLES, SINGLES_NS))
         latency_done_ns = timer.clock_ns()
         self.round_ns[round_index] = median(blocks)
         if self._extras_ns <= EXTRAS_SHARE * self._latency_ns:
@@ -126,11 +126,11 @@ class Lane:
             marks = found.marks
             samples |= known(DEVICE, found.elapsed_ns)
             if len(self.round_ns) <= OVERHEAD_ROUNDS:
-                samples |= timer.overheads(operation, moving=END_TO_END in plan.metrics)
+                samples |= timer.overheads(operation)
         if END_TO_END in plan.metrics:
             count = self._count(MOVES, SINGLES_NS)
-            for metric, pinned in ((PAGEABLE, False), (PINNED, True)):
-                samples |= known(metric, [timer.end_to_end(operation, pinned=pinned) for _ in range(count)])
+            for pinned in (False, True):
+                samples |= timer.end_to_end(operation, count, pinned=pinned)
         return samples, marks
 
     def _count(self, most: int, limit_ns: float) -> int:

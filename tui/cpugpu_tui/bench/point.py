@@ -85,9 +85,11 @@ class Point:
         """Whether every device has all its rounds: enough of them, and the interval narrow or the budget spent."""
         if any(len(lane.round_ns) < lane.rounds for lane in self.lanes):
             return False
-        return self.converged or self._is_exhausted()
+        return self.converged or self.is_exhausted
 
-    def _is_exhausted(self) -> bool:
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether rounds or budget are spent on some device."""
         # One lane's end is the case's end: a round that only one device has decides nothing.
         return any(lane.exhausted(self._plan.budget_s * 1e9) for lane in self.lanes) or not self.lanes
 

@@ -128,7 +128,7 @@ class Sweep:
                 self._between()
                 if self._control.stopping:
                     return
-            if point.done:
+            if point.done and not (self._chooser is not None and self._chooser.keeps(point)):
                 self._active.remove(point)
                 if point.is_checked and not point.is_timed_once:
                     self._to_profile.append(point.case)

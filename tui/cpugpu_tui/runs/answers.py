@@ -144,7 +144,6 @@ def taken_apart(row: Row, *, moved: bool) -> Decomposition | None:
         times.median_ns(PAGEABLE) if moved else times.latency_ns,
         times.median_ns(ENQUEUE), times.kernels_ns or times.median_ns(DEVICE_WARM), times.median_ns(SYNCHRONISE),
         to_gpu if moved else None, back if moved else None,
-        kernels=times.kernels.count if times.kernels is not None else 1,
     )  # fmt: skip
 
 

@@ -36,6 +36,9 @@ SMALL_BUDGET_S = 0.2
 SEARCH_BUDGET_S = 1.5
 """Time for a device and case of a search: 40 rounds of a short operation take 0.8 s."""
 
+QUICK_CASES = 14
+"""Cases of `quick`, which is to end within 10 s on a GPU server: seven sizes to begin with, seven to narrow."""
+
 SEARCH_ROUNDS = 24
 """Most rounds of a case in a search: what is still undecided then lies within the bracket."""
 
@@ -129,7 +132,7 @@ def build_plan(request: PlanRequest) -> Plan:
     )
     if search is not None:
         # All its cases are the window, so that a case's rounds are spread over the whole search.
-        plan = replace(plan, rounds=MIN_ROUNDS, max_rounds=SEARCH_ROUNDS, window=search.most_cases)
+        plan = replace(plan, rounds=MIN_ROUNDS, max_rounds=SEARCH_ROUNDS, window=Search.most_cases)
     if request.rounds is None:
         return plan
     # Whoever names a number of rounds wants that number, not one that an interval decides.
@@ -162,7 +165,8 @@ def _search(request: PlanRequest, presets: list[Preset]) -> Search | None:
                     name, f"--{name.replace('_', '-')} belongs to a search.", "Add --find-crossover to it."
                 )
         return None
-    return Search(full=request.full)
+    most_cases = Search.most_cases if request.find_crossover else QUICK_CASES
+    return Search(most_cases=most_cases, full=request.full)
 
 
 def scale_text(plan: Plan) -> str:

@@ -90,8 +90,8 @@ class Timer(Protocol):
     def latency_block(self, operation: Any, calls: int) -> float:
         """Return the mean wall time per call, ns, of `calls` calls, each waited for."""
 
-    def singles(self, operation: Any, count: int) -> tuple[float, ...]:
-        """Return the wall times of `count` calls, timed one by one and waited for, ns."""
+    def singles(self, operation: Any, count: int) -> dict[str, tuple[float, ...]]:
+        """Return the wall times of `count` calls, timed one by one and waited for, ns: `latency_single`, `enqueue`."""
 
     def throughput_block(self, operation: Any, calls: int) -> float | None:
         """Return the wall time per call, ns, of `calls` queued calls with one wait; None where calls cannot queue."""
@@ -99,14 +99,12 @@ class Timer(Protocol):
     def device_samples(self, operation: Any, count: int) -> DeviceSamples:
         """Return up to `count` times of single calls as the hardware sees them, ns."""
 
-    def overheads(self, operation: Any, *, moving: bool) -> dict[str, tuple[float, ...]]:
-        """Return what a call costs beside the hardware's own work, by metric, ns; nothing on a CPU.
+    def overheads(self, operation: Any) -> dict[str, tuple[float, ...]]:
+        """Return what `decompose` asks beside latency and end to end, by metric, ns; nothing on a CPU."""
 
-        `enqueue` and `synchronise`; if `moving`, also the copies of its inputs and its result alone.
-        """
-
-    def end_to_end(self, operation: Any, *, pinned: bool) -> float | None:
-        """Return the wall time of one call whose data starts and ends on the host; None where that is its latency."""
+    def end_to_end(self, operation: Any, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
+        """Return the wall times of calls whose data starts and ends on the host, and from ordinary memory the part
+        until the inputs were there, by metric, ns; nothing where that is the latency."""
 
     def kernels(self, operation: Any) -> Kernels | None:
         """Profile one call; None on a CPU and where the profiler cannot see the GPU."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from cpugpu_tui.bench.timers import DeviceSamples, FirstCall, Kernels, Readiness
 from cpugpu_tui.bench.timers.operation import Operation, operation
-from cpugpu_tui.model import AS_WRITTEN, COLD_START, SYNCED, Case, Device
+from cpugpu_tui.model import AS_WRITTEN, COLD_START, SINGLE, SYNCED, Case, Device
 
 FLUSH_CAP_BYTES = 128 << 20
 """Most memory walked to flush the CPU's caches: about 25 ms; a last level above 64 MiB is flushed in part only,
@@ -92,7 +92,7 @@ class CpuTimer:
             step(*inputs)
         return (perf_counter_ns() - started) / calls
 
-    def singles(self, op: Operation, count: int) -> tuple[float, ...]:
+    def singles(self, op: Operation, count: int) -> dict[str, tuple[float, ...]]:
         """Return the wall times of single calls, ns."""
         step, inputs = op.step, op.inputs
         samples = []
@@ -100,7 +100,7 @@ class CpuTimer:
             started = perf_counter_ns()
             step(*inputs)
             samples.append(float(perf_counter_ns() - started))
-        return tuple(samples)
+        return {SINGLE: tuple(samples)}
 
     def throughput_block(self, op: Operation, calls: int) -> float | None:
         """Return None: calls on a CPU do not queue, `latency` is measured in blocks already."""
@@ -129,15 +129,15 @@ class CpuTimer:
             self._flush_buffer = torch.ones(self._flush_bytes // 4, dtype=torch.int32)
         self._flush_buffer.add_(1)
 
-    def overheads(self, op: Operation, *, moving: bool) -> dict[str, tuple[float, ...]]:
+    def overheads(self, op: Operation) -> dict[str, tuple[float, ...]]:
         """Return nothing: a CPU call is all there is."""
-        del op, moving
+        del op
         return {}
 
-    def end_to_end(self, op: Operation, *, pinned: bool) -> float | None:
-        """Return None: everything is on the host, so this is the latency."""
-        del op, pinned
-        return None
+    def end_to_end(self, op: Operation, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
+        """Return nothing: everything is on the host, so this is the latency."""
+        del op, count, pinned
+        return {}
 
     def kernels(self, op: Operation) -> Kernels | None:
         """Return None: a CPU call is no kernel."""

@@ -17,7 +17,18 @@ from cpugpu_tui.bench.timers.clock import SettledClock
 from cpugpu_tui.bench.timers.operation import Operation, operation
 from cpugpu_tui.bench.timers.overheads import Overheads
 from cpugpu_tui.bench.timers.profile import profiled_kernels
-from cpugpu_tui.model import AS_WRITTEN, COLD_START, SYNCED, Case, Device
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    COLD_START,
+    ENQUEUE,
+    H2D_PAGEABLE,
+    PAGEABLE,
+    PINNED,
+    SINGLE,
+    SYNCED,
+    Case,
+    Device,
+)
 
 SPIN_MARGIN_NS = 200_000.0
 """Added to 1.5 × the enqueue time (METHOD.md, step 5)."""
@@ -122,16 +133,18 @@ class CudaTimer:
             wait()
         return (perf_counter_ns() - started) / calls
 
-    def singles(self, op: Operation, count: int) -> tuple[float, ...]:
-        """Return the wall times of single calls with their synchronise, ns."""
+    def singles(self, op: Operation, count: int) -> dict[str, tuple[float, ...]]:
+        """Return the wall times of single calls with their synchronise, and the part until the call returned, ns."""
         step, inputs, wait = op.step, op.inputs, self._stream.synchronize
-        samples = []
+        samples, queued = [], []
         for _ in repeat(None, count):
             started = perf_counter_ns()
             step(*inputs)
+            returned = perf_counter_ns()
             wait()
             samples.append(float(perf_counter_ns() - started))
-        return tuple(samples)
+            queued.append(float(returned - started))
+        return {SINGLE: tuple(samples), ENQUEUE: tuple(queued)}
 
     def throughput_block(self, op: Operation, calls: int) -> float | None:
         """Return the wall time per call of up to `MAX_QUEUED` queued calls with one synchronise at the end, ns."""
@@ -142,9 +155,9 @@ class CudaTimer:
         self._stream.synchronize()
         return (perf_counter_ns() - started) / calls
 
-    def overheads(self, op: Operation, *, moving: bool) -> dict[str, tuple[float, ...]]:
-        """Return what queueing, waiting and moving cost; see `Overheads`."""
-        return self._overheads.of(op, moving=moving, enqueue_ns=self._enqueue_ns)
+    def overheads(self, op: Operation) -> dict[str, tuple[float, ...]]:
+        """Return what waiting costs, the kernel with warm caches, and fetching the result."""
+        return self._overheads.of(op, self._enqueue_ns)
 
     def _hold(self, hold_ns: float) -> Any:
         """Keep the stream busy; return an event that happens when it is free."""
@@ -153,28 +166,37 @@ class CudaTimer:
         released.record()
         return released
 
-    def end_to_end(self, op: Operation, *, pinned: bool) -> float | None:
-        """Time host to device, the call, device to host and the wait; None where moving is the work itself."""
+    def end_to_end(self, op: Operation, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
+        """Time host to device, the call, device to host and the wait; nothing where moving is the work itself."""
         if not op.workload.has_end_to_end:
-            return None
-        host = self._pinned(op) if pinned else op.host_inputs
-        target = op.host_result.get(pinned)
-        if target is None:
-            result = op.step(*op.inputs)
-            import torch
+            return {}
+        target, host = self._host_result(op, pinned=pinned), self._pinned(op) if pinned else op.host_inputs
+        samples, brought = [], []
+        for _ in repeat(None, count):
+            started = perf_counter_ns()
+            placed = self._brought(op, host)
+            there = perf_counter_ns()
+            target.copy_(op.step(*placed), non_blocking=pinned)
+            self._stream.synchronize()
+            samples.append(float(perf_counter_ns() - started))
+            brought.append(float(there - started))
+            del placed
+        return {PINNED: tuple(samples)} if pinned else {PAGEABLE: tuple(samples), H2D_PAGEABLE: tuple(brought)}
 
-            target = op.host_result[pinned] = torch.empty(result.shape, dtype=result.dtype, pin_memory=pinned)
-        device, variant = self.device.name, op.case.variant
-        started = perf_counter_ns()
-        # The copies are queued, also pageable ones: torch waits by itself where it must.
-        placed = (
-            tuple(tensor.to(device, non_blocking=True) for tensor in host)
-            if op.plainly_placed
-            else (op.workload.place(variant, host, device))
-        )
-        target.copy_(op.step(*placed), non_blocking=pinned)
-        self._stream.synchronize()
-        return float(perf_counter_ns() - started)
+    def _host_result(self, op: Operation, *, pinned: bool) -> Any:
+        """Return where a result goes on the host, made when it is first needed; its pages exist."""
+        import torch
+
+        if op.host_result.get(pinned) is None:
+            result = op.step(*op.inputs)
+            op.host_result[pinned] = torch.zeros(result.shape, dtype=result.dtype, pin_memory=pinned)
+        return op.host_result[pinned]
+
+    def _brought(self, op: Operation, host: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Bring the inputs to the GPU: copies are queued, also pageable ones; torch waits by itself where it must."""
+        if op.plainly_placed:
+            return tuple(tensor.to(self.device.name, non_blocking=True) for tensor in host)
+        return op.workload.place(op.case.variant, host, self.device.name)
 
     def _pinned(self, op: Operation) -> tuple[Any, ...]:
         if op.pinned is None:

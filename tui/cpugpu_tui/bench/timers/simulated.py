@@ -26,12 +26,13 @@ from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,
     D2H_PAGEABLE,
-    D2H_PINNED,
     DEVICE_WARM,
     ENQUEUE,
     H2D_PAGEABLE,
-    H2D_PINNED,
     ITEMSIZE_BYTES,
+    PAGEABLE,
+    PINNED,
+    SINGLE,
     SYNCED,
     SYNCHRONISE,
     Case,
@@ -152,9 +153,12 @@ class SimulatedTimer:
             self._synchronize()
         return (self._clock.now_ns - started) / calls
 
-    def singles(self, op: SimulatedOperation, count: int) -> tuple[float, ...]:
-        """Return the virtual times of single calls."""
-        return tuple(self._mean_ns(op, 1) for _ in range(count))
+    def singles(self, op: SimulatedOperation, count: int) -> dict[str, tuple[float, ...]]:
+        """Return the virtual times of single calls, and of their launches."""
+        found: dict[str, tuple[float, ...]] = {SINGLE: tuple(self._mean_ns(op, 1) for _ in range(count))}
+        if not self.device.is_cpu:
+            found[ENQUEUE] = (self._laws.launch_ns,) * count
+        return found
 
     def throughput_block(self, op: SimulatedOperation, calls: int) -> float | None:
         """Return the virtual time per call of queued calls with one wait; None on the CPU."""
@@ -166,33 +170,33 @@ class SimulatedTimer:
         self._synchronize()
         return (self._clock.now_ns - started) / calls
 
-    def end_to_end(self, op: SimulatedOperation, *, pinned: bool) -> float | None:
+    def end_to_end(self, op: SimulatedOperation, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
         """Return copy, call and copy back, one after the other; two thirds of the bytes go there, one third comes back.
 
-        None on the CPU, and where moving is the work itself.
+        Nothing on the CPU, and where moving is the work itself.
         """
         if self.device.is_cpu or not catalogue.find(op.case.workload).has_end_to_end:
-            return None
-        started = self._clock.now_ns
-        for share in (2 / 3, 1 / 3):
-            self._clock.advance(transfer_ns(self._laws, op.bytes_moved * share, pinned=pinned))
-        self._launch(op)
-        self._synchronize()
-        return self._clock.now_ns - started
+            return {}
+        to_gpu_ns, back_ns = (
+            transfer_ns(self._laws, op.bytes_moved * share, pinned=pinned) for share in (2 / 3, 1 / 3)
+        )
+        samples = []
+        for _ in range(count):
+            started = self._clock.now_ns
+            self._clock.advance(to_gpu_ns)
+            self._launch(op)
+            self._synchronize()
+            self._clock.advance(back_ns)
+            samples.append(self._clock.now_ns - started)
+        return {PINNED: tuple(samples)} if pinned else {PAGEABLE: tuple(samples), H2D_PAGEABLE: (to_gpu_ns,) * count}
 
-    def overheads(self, op: SimulatedOperation, *, moving: bool) -> dict[str, tuple[float, ...]]:
-        """Return the planted costs of launch, wait and copies; nothing on the CPU."""
+    def overheads(self, op: SimulatedOperation) -> dict[str, tuple[float, ...]]:
+        """Return the planted costs; nothing on the CPU. Fetching a result waits for it, and so has the wait inside."""
         if self.device.is_cpu:
             return {}
-        found: dict[str, tuple[float, ...]] = {
-            ENQUEUE: (self._laws.launch_ns,),
-            SYNCHRONISE: (self._laws.sync_ns,),
-            DEVICE_WARM: (self._work_ns(op),),
-        }
-        if moving and catalogue.find(op.case.workload).has_end_to_end:
-            for (to_gpu, back), pinned in (((H2D_PAGEABLE, D2H_PAGEABLE), False), ((H2D_PINNED, D2H_PINNED), True)):
-                found[to_gpu] = (transfer_ns(self._laws, op.bytes_moved * 2 / 3, pinned=pinned),)
-                found[back] = (transfer_ns(self._laws, op.bytes_moved / 3, pinned=pinned),)
+        found: dict[str, tuple[float, ...]] = {SYNCHRONISE: (self._laws.sync_ns,), DEVICE_WARM: (self._work_ns(op),)}
+        if catalogue.find(op.case.workload).has_end_to_end:
+            found[D2H_PAGEABLE] = (self._laws.sync_ns + transfer_ns(self._laws, op.bytes_moved / 3, pinned=False),)
         self._clock.advance(sum(value for values in found.values() for value in values))
         return found
 
