@@ -49,6 +49,8 @@ class ChartOptions:
     linear_sizes: bool = False
     """Sizes on an even axis instead of a logarithmic one."""
     linear_times: bool = False
+    in_words: bool = True
+    """Whether a sentence below says where the crossover is; not where the answer stands right below."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def chart_lines(
     rows = finished_rows(run, sweep)
     found = [curve for curve in curves(run, rows, options.what_if) if curve.points]
     title = _title(sweep, rows, options, width)
-    sentence = what_if_sentence(run, sweep, rows, options.what_if)
+    sentence = what_if_sentence(run, sweep, rows, options.what_if) if options.in_words else ""
     below = wrapped(spelled(sentence, glyphs), width, "strong" if options.what_if != RESIDENT else "text", lines=2)
     if not found:
         return [title, *wrapped("The chart begins with the first size that has finished.", width, "muted")][:height]

@@ -24,10 +24,14 @@ class ChartPane(PicturePane):
     when a person wants to see it otherwise.
     """
 
-    def __init__(self, glyphs: Glyphs, picture: Picture, *, patient: bool = True, id: str | None = None) -> None:  # noqa: A002
-        """Draw with these glyphs. An impatient one loads plotext beside the app, and says so meanwhile."""
+    def __init__(self, glyphs: Glyphs, picture: Picture, *, alone: bool = False, id: str | None = None) -> None:  # noqa: A002
+        """Draw with these glyphs.
+
+        One that is alone on its screen, because a key asked for it, answers at once and loads plotext meanwhile; and it
+        says in words what the answer says where that is in sight.
+        """
         super().__init__(glyphs, picture, id=id)
-        self._patient = patient
+        self._alone = alone
         self._loading = False
         self._moment: Hashable = None
         self._key: Hashable = None
@@ -46,7 +50,7 @@ class ChartPane(PicturePane):
         """Return the chart; the very lines of last time where nothing of it has changed."""
         run = picture.run
         highlighted = run.rows.get(picture.cursor or "")
-        look = (picture.what_if, picture.linear_sizes, picture.linear_times, size, chart.is_loaded() or self._patient)
+        look = (picture.what_if, picture.linear_sizes, picture.linear_times, size, chart.is_loaded() or not self._alone)
         name = run.run.run_id if run.run is not None else ""
         # The first key is cheap to compare, the second says what is really shown: the cursor moves on to a row that
         # has no times yet, and the chart stays.
@@ -67,10 +71,10 @@ class ChartPane(PicturePane):
         row = shown_row(run, picture.cursor)
         if row is None or not run.settled:
             return wrapped(NOTHING_YET, size.width, "muted")
-        if not self._patient and not chart.is_loaded():
+        if self._alone and not chart.is_loaded():
             self._load()
             return wrapped("Loading the chart.", size.width, "muted")
-        options = ChartOptions(picture.what_if, picture.cursor, picture.linear_sizes, picture.linear_times)
+        options = ChartOptions(picture.what_if, picture.cursor, picture.linear_sizes, picture.linear_times, self._alone)
         return chart_lines(run, row.case.sweep, size.width, size.height, options, self.glyphs)
 
     def _load(self) -> None:

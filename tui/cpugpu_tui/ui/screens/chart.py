@@ -36,7 +36,7 @@ class ChartScreen(Page, inherit_bindings=False):
     def compose(self) -> ComposeResult:
         """Yield the status of the run, the chart, and its keys."""
         yield Lines(id="page-title")
-        yield ChartPane(self._glyphs, self.picture, patient=False, id="chart")
+        yield ChartPane(self._glyphs, self.picture, alone=True, id="chart")
         yield Lines(id="page-keys")
 
     def page_title(self) -> Spans:
