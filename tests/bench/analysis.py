@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from cpugpu_tui.analysis.stats import percentile
-from cpugpu_tui.model import (
-    D2H_PAGEABLE,
-    DEVICE,
-    DEVICE_WARM,
-    ENQUEUE,
-    H2D_PAGEABLE,
-    LATENCY,
-    PAGEABLE,
-    PINNED,
-    SYNCHRONISE,
-    Case,
-    CaseFinished,
-    CaseStarted,
-    Device,
-    DevicesFound,
-    HalfRoundTimed,
-    Plan,
-    RunStarted,
-)
 from cpugpu_tui.runs.answers import answers
 from cpugpu_tui.runs.state import RunState
+from tests.bench.large_run import ROWS, fresh, large_run, samples_of, with_a_round_more
 from tests.bench.ratios import table
 
-ROWS, ROUNDS, BLOCKS = 20, 40, 5
 REPEATS = 30
 
 
@@ -60,52 +40,3 @@ def elapsed_ms(run: RunState) -> float:
     started = time.perf_counter()
     answers(run)
     return 1e3 * (time.perf_counter() - started)
-
-
-def large_run(rows: int = ROWS, rounds: int = ROUNDS) -> RunState:
-    """Return a search as long as they get: all rounds, each with every metric an answer is made of."""
-    cases = tuple(Case("matmul", 16 * (index + 1)) for index in range(rows))
-    run = RunState().apply(RunStarted(run_id="r", series_id="s", plan=Plan("matmul", cases), environment={}))
-    run = run.apply(DevicesFound(devices=(Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1"))))
-    for case in cases:
-        run = run.apply(CaseStarted(case=case.key))
-        for index in range(1, rounds + 1):
-            run = run.apply(half_round(case, "cpu", index)).apply(half_round(case, "cuda:0", index))
-        run = run.apply(CaseFinished(case=case.key))
-    return run
-
-
-def half_round(case: Case, device: str, index: int) -> HalfRoundTimed:
-    """Return a half-round in which the GPU has a constant cost and the CPU has none: they are level at some 160."""
-    wobble = 1 + (index * 37 % 11) / 1000
-    cpu_ns, gpu_ns = case.size**2 * wobble, (20_000 + case.size**1.5) * wobble
-    if device == "cpu":
-        samples = {LATENCY: (cpu_ns,) * BLOCKS, DEVICE: (cpu_ns,) * BLOCKS}
-    else:
-        once = {ENQUEUE: 12_000.0, SYNCHRONISE: 3_000.0, H2D_PAGEABLE: 9e3, D2H_PAGEABLE: 8e3, PINNED: gpu_ns + 1e4,
-                PAGEABLE: gpu_ns + 2e4}  # fmt: skip
-        samples = {name: (gpu_ns,) * BLOCKS for name in (LATENCY, DEVICE, DEVICE_WARM)}
-        samples |= {name: (ns,) for name, ns in once.items()}
-    return HalfRoundTimed(case=case.key, device=device, round_index=index, calls_per_block=1, samples=samples)
-
-
-def with_a_round_more(run: RunState) -> RunState:
-    """Return the run after one more half-round of its first case."""
-    case = next(iter(run.rows.values())).case
-    return run.apply(half_round(case, "cuda:0", ROUNDS + 1))
-
-
-def fresh(run: RunState) -> RunState:
-    """Return the same run without what its rows had computed."""
-    rows = {
-        key: replace(row, times={name: replace(times) for name, times in row.times.items()})
-        for key, row in run.rows.items()
-    }
-    return replace(run, rows=rows)
-
-
-def samples_of(run: RunState) -> int:
-    """Return how many samples a run has."""
-    return sum(
-        len(values) for row in run.rows.values() for times in row.times.values() for values in times.samples.values()
-    )
