@@ -2,63 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.quantities import US, percent, significant, time_text
-from cpugpu_tui.analysis.stats import median, percentile
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    COLD_START,
-    DEVICE,
-    LATENCY,
-    PAGEABLE,
-    PINNED,
-    SINGLE,
-    SYNCED,
-    THROUGHPUT,
-    Device,
-)
-from cpugpu_tui.runs.insight import MARK_WORDS
-from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.analysis.quantities import US, percent, significant
+from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui import rows
-from cpugpu_tui.ui.glyphs import Glyphs, trend_text
-from cpugpu_tui.ui.panes.lines import wrapped
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.screens.breakdown import breakdown_lines
+from cpugpu_tui.ui.screens.device_times import placed_lines, times_lines
 from cpugpu_tui.ui.screens.meaning import hardware_lines, moved_lines, training_lines, written_lines
 from cpugpu_tui.ui.screens.page import Page
-
-METRIC_WORDS = {
-    LATENCY: "latency",
-    DEVICE: "device",
-    THROUGHPUT: "throughput",
-    PAGEABLE: "end to end",
-    PINNED: "same, pinned",
-    AS_WRITTEN: "as written",
-    SYNCED: "same, waited for",
-    COLD_START: "first call",
-}
-METRIC_HELP = {
-    LATENCY: "what a caller waits for one call",
-    DEVICE: "what the hardware needs, caches cold",
-    THROUGHPUT: "many calls queued, one wait",
-    PAGEABLE: "data starts and ends on the host",
-    PINNED: "in memory the GPU can read by itself",
-    AS_WRITTEN: "by the publication's clock",
-    SYNCED: "the same calls until the device had finished",
-    COLD_START: "the first call of the process, libraries loading",
-}
-ENOUGH_FOR_TAILS = 200
-"""Samples from which on p90 and p99 mean something (METHOD.md)."""
-
-VERDICT_SENTENCES = {
-    GPU_WINS: "the GPU is faster",
-    CPU_WINS: "the CPU is faster",
-    TIE: "a tie, within 2 %",
-    UNDECIDED: "undecided",
-    TOO_FEW: "too few for an interval",
-}
+from cpugpu_tui.ui.screens.worlds import VERDICT_SENTENCES, world_lines
 
 
 class DetailScreen(Page):
@@ -87,24 +45,26 @@ class DetailScreen(Page):
 
 
 def detail_lines(row: Row, run: RunState, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return the detail of a row: failure, comparison, times per device, marks, check, environment."""
+    """Return the detail of a row, the answer first: who wins, where the time goes, what if; then each device."""
+    parts = [_failed(row, width), _compared(row, width, glyphs), breakdown_lines(run, row, width, glyphs),
+             world_lines(run, row, width, glyphs), *_devices(run, row, width, glyphs), _checked(row, width),
+             _environment(run, width)]  # fmt: skip
     lines: list[Spans] = []
-    if row.failure is not None:
-        role = "muted" if row.failure.kind == "skipped" else "bad"
-        lines += [*wrapped(row.failure.message, width, role), *wrapped(row.failure.remedy, width), ()]
-    lines += _compared(row, width, glyphs)
-    moved = moved_lines(row, width, glyphs)
-    lines += [*moved, ()] if moved else []
-    for device in run.devices:
-        times = row.times.get(device.name)
-        if times is not None:
-            lines += [*_times(times, device, row, width, glyphs)]
-            if row.status != "mismatch":
-                lines += hardware_lines(run, row, times, width)
-                lines += [*written_lines(run, row, times, width, glyphs), *training_lines(times, width)]
-            lines.append(())
-    lines += _checked(row, width)
-    return lines + _environment(run, width)
+    for part in parts:
+        lines += [(), *part] if lines and part else part
+    return [tuple((_signs(text, glyphs), role) for text, role in line) for line in lines]
+
+
+def _signs(text: str, glyphs: Glyphs) -> str:
+    """Return text from anywhere with this terminal's signs, micro in times too (`time_text` writes `35.2 us`)."""
+    return re.sub(r"(?<=\d) us\b", f" {glyphs.micro}s", spelled(text, glyphs))
+
+
+def _failed(row: Row, width: int) -> list[Spans]:
+    if row.failure is None:
+        return []
+    role = "muted" if row.failure.kind == "skipped" else "bad"
+    return [*wrapped(row.failure.message, width, role), *wrapped(row.failure.remedy, width)]
 
 
 def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
@@ -116,84 +76,29 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
         text += f", 95 % interval {glyphs.times}{comparison.low:.4g} to {glyphs.times}{comparison.high:.4g}"
         text += f" ({glyphs.plus_minus}{percent(comparison.plus_minus or 0)} %)"
     text += f", from {comparison.rounds} rounds: {VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict)}"
-    return [*wrapped(text, width, "strong"), ()]
+    return [*wrapped(text, width, "strong"), *moved_lines(row, width, glyphs)]
 
 
-def _times(times: DeviceTimes, device: Device, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
-    series = "cpu" if device.is_cpu else "gpu"
-    simulated = " (simulated)" if device.simulated else ""
-    lines: list[Spans] = [
-        ((device.name.upper() if device.is_cpu else device.name, series), (f"  {device.label}{simulated}", "muted"))
-    ]
-    calibrated = times.calibrated
-    if calibrated is not None:
-        once = calibrated.rounds * calibrated.blocks * calibrated.calls_per_block == 1
-        how = (
-            "timed once: a call takes longer than the budget"
-            if once
-            else f"{_count(max(len(times.round_ns), 1), 'round')} of {_count(calibrated.blocks, 'block')}"
-            f" of {_count(calibrated.calls_per_block, 'call')}"
-        )
-        threads = f", {_count(calibrated.threads, 'thread')}" if device.is_cpu else ""
-        lines.append(((f"  {how}{threads}", "muted"),))
-    if row.status != "mismatch":
-        lines += _table(times, width, glyphs)
-        lines += _rounds(times, width, glyphs, series)
-    odd = list(times.marks)
-    if calibrated is not None and not calibrated.stable:
-        lines += wrapped("  ~ warm-up did not settle to 1 % before its limit", width, "warn")
-    for mark in odd:
-        lines += wrapped(f"  ~ {mark}: {MARK_WORDS.get(mark, 'odd')}", width, "warn")
-    return lines
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _table(times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return one line per metric, as many columns as fit."""
-    samples = {name: times.samples[name] for name in METRIC_WORDS if times.samples.get(name)}
-    if not samples:
-        return [(("  no samples yet", "muted"),)]
-    header = f"  {'':<17}{'n':>6}{'median':>11}{'p90':>11}{'p99':>11}{'least':>11}"
-    lines: list[Spans] = [((header, "muted"),)]
-    for name, values in samples.items():
-        # The tails of latency come from calls timed one by one; a block's mean hides them.
-        singles = times.samples.get(SINGLE, values) if name == LATENCY else values
-        tails = [
-            _time(percentile(singles, p), glyphs) if len(singles) >= ENOUGH_FOR_TAILS else glyphs.none for p in (90, 99)
-        ]
-        numbers = [_time(median(values), glyphs), *tails, _time(min(values), glyphs)]
-        text = f"{len(values):>6}" + "".join(f"{number:>11}" for number in numbers)
-        room = width - len(header) - 2
-        helped = METRIC_HELP[name] if len(METRIC_HELP[name]) <= room else ""
-        lines.append(((f"  {METRIC_WORDS[name]:<17}", "text"), (text, "strong" if name == LATENCY else "text"),
-                      (f"  {helped}", "muted")))  # fmt: skip
-    return lines
-
-
-def _time(ns: float, glyphs: Glyphs) -> str:
-    return time_text(ns).replace(" us", f" {glyphs.micro}s")
-
-
-def _rounds(times: DeviceTimes, width: int, glyphs: Glyphs, series: str) -> list[Spans]:
-    values = list(times.round_ns.values())
-    if len(values) < 2:
-        return []
-    middle = median(values)
-    relative = [value / middle - 1 for value in values] if middle > 0 else []
-    bars = trend_text(relative, min(len(values), max(10, width - 50)), -rows.ROUND_RANGE, rows.ROUND_RANGE, glyphs)
-    spread = (max(values) - min(values)) / middle if middle > 0 else 0.0
-    return [(("  rounds           ", "text"), (bars, series), (f"  spread {percent(spread)} % of the median", "muted"))]
+def _devices(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[list[Spans]]:
+    """Return a part for each device that has been timed."""
+    found = []
+    for device in run.devices:
+        times = row.times.get(device.name)
+        if times is not None:
+            lines = times_lines(run, row, device, times, width, glyphs)
+            if row.status != "mismatch":
+                lines += [*hardware_lines(run, row, times, width), *placed_lines(times, width)]
+                lines += [*written_lines(run, row, times, width, glyphs), *training_lines(times, width)]
+            found.append(lines)
+    return found
 
 
 def _checked(row: Row, width: int) -> list[Spans]:
     check = row.check
     if check is None:
-        return [*wrapped("Results: not compared in this row.", width, "muted"), ()] if row.status == "ok" else []
+        return wrapped("Results: not compared in this row.", width, "muted") if row.status == "ok" else []
     text = f"Results: error {check.error:.2g} against {check.against}, allowed {check.tolerance:.2g}."
-    return [*wrapped(text, width, "text"), ()]
+    return wrapped(text, width, "text")
 
 
 def _environment(run: RunState, width: int) -> list[Spans]:

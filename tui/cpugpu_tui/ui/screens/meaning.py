@@ -10,6 +10,7 @@ from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import wrapped
 from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.screens.paragraph import paragraph
 
 CLASS_WORDS = {
     "clock wrong": "it does not wait for the device",
@@ -38,9 +39,9 @@ def moved_lines(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
 
 
 def hardware_lines(run: RunState, row: Row, times: DeviceTimes, width: int) -> list[Spans]:
-    """Return rate, share of the ceiling, kernels, clock and what marked half-rounds changed."""
-    texts = [_rate(row, times), _limited(run, row, times), _kernels(times), _clock(times), _marked(times)]
-    return [line for text in texts if text for line in wrapped(f"  {text}", width, "text")]
+    """Return rate, share of the ceiling, kernels and clock."""
+    texts = [_rate(row, times), _limited(run, row, times), _kernels(times), _clock(times)]
+    return [line for text in texts if text for line in paragraph(text, width)]
 
 
 def _rate(row: Row, times: DeviceTimes) -> str:
@@ -81,16 +82,6 @@ def _clock(times: DeviceTimes) -> str:
     return f"SM clock {high:,.0f} MHz" if low == high else f"SM clock {low:,.0f} to {high:,.0f} MHz"
 
 
-def _marked(times: DeviceTimes) -> str:
-    """Return the median without marked half-rounds, where that is another one."""
-    if not times.clean_ns or not times.marks or times.latency_ns is None:
-        return ""
-    clean_ns = median(times.clean_ns)
-    if abs(clean_ns / times.latency_ns - 1) < 0.005:
-        return ""
-    return f"without the marked half-rounds the latency is {time_text(clean_ns)}"
-
-
 def written_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return what the publication's clock shows, what is inside, and what that is worth."""
     judged = written(run, row, times)
@@ -105,21 +96,16 @@ def written_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyph
         text += f"; waited for, it is {glyphs.times}{significant(judged.clock_factor)}"
     if judged.scope_factor is not None and judged.scope_factor > 1.05:
         text += f"; the operations alone are 1/{significant(judged.scope_factor)} of that"
-    lines = wrapped(f"  {text}", width, "text")
+    lines = paragraph(text, width)
     more = [(USER, "user"), (SYSTEM, "system"), (MOVING, "moving again, which does nothing")]
     also = [f"{word} {time_text(ns)}" for name, word in more if (ns := times.median_ns(name)) is not None]
-    lines += wrapped(f"  it also prints: {', '.join(also)}", width, "text") if also else []
+    lines += paragraph(f"it also prints: {', '.join(also)}", width, "text") if also else []
     if judged.impossible_factor is not None:
         factor = f"{glyphs.times}{significant(judged.impossible_factor)}"
-        lines += wrapped(
-            f"  {glyphs.no} impossible: that would be {judged.implied}, {factor} what this device can do", width, "bad"
+        lines += paragraph(
+            f"{glyphs.no} impossible: that would be {judged.implied}, {factor} what this device can do", width, "bad"
         )
-    return _spelled(lines, glyphs)
-
-
-def _spelled(lines: list[Spans], glyphs: Glyphs) -> list[Spans]:
-    """Return the lines with this terminal's sign for micro."""
-    return [tuple((text.replace(" us", f" {glyphs.micro}s"), role) for text, role in line) for line in lines]
+    return lines
 
 
 def training_lines(times: DeviceTimes, width: int) -> list[Spans]:
@@ -136,4 +122,4 @@ def training_lines(times: DeviceTimes, width: int) -> list[Spans]:
     )
     if last.accuracy is not None:
         text += f"; accuracy on the test images {last.accuracy:.1%}"
-    return wrapped(f"  {text}", width, "text")
+    return paragraph(text, width)
