@@ -156,7 +156,7 @@ def test_where_the_gpu_wins_in_a_few_words(letters: str, says: str) -> None:
 # ------------------------------------------------------------------ why not before
 
 RESIDENT_CALL = decompose(20_000.0, 14_000.0, 2_000.0, 3_500.0)
-MOVED_CALL = decompose(50_000.0, 14_000.0, 2_000.0, 3_500.0, 28_000.0, 4_500.0)
+MOVED_CALL = decompose(50_000.0, 14_000.0, 2_000.0, None, 28_000.0, 4_500.0)
 UNEXPLAINED_CALL = decompose(40_000.0, 14_000.0, 2_000.0, 4_000.0)
 OVERLAPPING_CALL = decompose(10_000.0, 8_000.0, 2_000.0, 3_500.0)
 
@@ -181,7 +181,7 @@ OVERLAPPING_CALL = decompose(10_000.0, 8_000.0, 2_000.0, 3_500.0)
         ),
         (
             OVERLAPPING_CALL, None,
-            "At 10 the GPU takes ×2.00 as long as the CPU: launching is 80% of 10.0 us (parts overlap by 35%).",
+            "At 10 the GPU takes ×2.00 as long as the CPU: launching is 80% of 10.0 us (parts overlap by 15%).",
         ),
     ],
 )  # fmt: skip
@@ -296,7 +296,7 @@ def test_of_nothing_nothing_more_is_said() -> None:
 
 
 ANY_NS = st.none() | st.floats() | st.floats(1.0, 1e9)
-CALLS = st.builds(decompose, ANY_NS, ANY_NS, ANY_NS, ANY_NS, ANY_NS, ANY_NS, st.integers(-1, 500))
+CALLS = st.builds(decompose, ANY_NS, ANY_NS, ANY_NS, ANY_NS, ANY_NS, ANY_NS)
 EVIDENCE = st.builds(
     Evidence,
     measured=POINTS.map(crossover),

@@ -96,7 +96,7 @@ def test_a_run_answers_from_all_its_sizes() -> None:
     assert (answer.name, answer.evidence.threads) == ("matmul", 4)
     assert (found.kind, found.low, found.high) == (RISES, 64, 256)
     assert answer.sentences[0].startswith("The GPU is faster from about ")
-    assert answer.sentences[0].endswith(" on (64 to 256), ×33.4 ±0.0% at 256 against 4 CPU threads.")
+    assert answer.sentences[0].endswith(" on (64 to 256), ×33.3 ±0.0% at 256 against 4 CPU threads.")
     assert answer_lines(run_of(CASES, *ALL_WELL)) == answer.sentences
 
 
