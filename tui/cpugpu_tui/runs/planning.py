@@ -42,6 +42,9 @@ QUICK_CASES = 14
 SEARCH_ROUNDS = 24
 """Most rounds of a case in a search: what is still undecided then lies within the bracket."""
 
+SEARCH_BLOCKS = 3
+"""Blocks in a half-round of a search: its noise is between rounds, and so is its time."""
+
 SEARCH_METRICS = (LATENCY, DEVICE, END_TO_END, AS_WRITTEN, COLD_START)
 """What a search takes: nothing that its answer does not need. Loading the profiler alone takes 4 s on an H200."""
 
@@ -132,7 +135,9 @@ def build_plan(request: PlanRequest) -> Plan:
     )
     if search is not None:
         # All its cases are the window, so that a case's rounds are spread over the whole search.
-        plan = replace(plan, rounds=MIN_ROUNDS, max_rounds=SEARCH_ROUNDS, window=Search.most_cases)
+        plan = replace(
+            plan, rounds=MIN_ROUNDS, max_rounds=SEARCH_ROUNDS, blocks=SEARCH_BLOCKS, window=Search.most_cases
+        )
     if request.rounds is None:
         return plan
     # Whoever names a number of rounds wants that number, not one that an interval decides.

@@ -14,6 +14,9 @@ from cpugpu_tui.model import D2H_PAGEABLE, DEVICE_WARM, SYNCHRONISE
 EVENTS_NS = 10_000.0
 """What recording a pair of events costs the host, amply."""
 
+HOLDS = (2, 20)
+"""Holds in multiples of what queueing should take: a process's first one was over too soon in one agent of six."""
+
 QUEUED = 10
 """Calls queued behind a held stream; fewer where they queue so much that the hold would end."""
 
@@ -44,7 +47,9 @@ class Overheads:
 
         `enqueue_ns` is about what queueing one call takes.
         """
-        found: dict[str, tuple[float, ...]] = {SYNCHRONISE: (round(self._waited_ns(), 1),)}
+        found: dict[str, tuple[float, ...]] = {}
+        if (wait_ns := self._waited_ns()) is not None:
+            found[SYNCHRONISE] = (round(wait_ns, 1),)
         kernel_ns = self._kernel_ns(lambda: op.step(*op.inputs), enqueue_ns)
         if kernel_ns is not None:
             found[DEVICE_WARM] = (round(kernel_ns, 1),)
@@ -53,8 +58,11 @@ class Overheads:
             found[D2H_PAGEABLE] = self._fetched(op.step(*op.inputs), target)
         return found
 
-    def _waited_ns(self) -> float:
-        """Return what a caller waits for beyond queueing and the kernel, with the smallest operation there is."""
+    def _waited_ns(self) -> float | None:
+        """Return what a caller waits for beyond queueing and the kernel, with the smallest operation there is.
+
+        None as long as that operation could not be queued behind a hold.
+        """
         if self._wait_ns is None:
             import torch
 
@@ -71,8 +79,9 @@ class Overheads:
                 self._stream.synchronize()
                 both.append(float(perf_counter_ns() - started))
                 queued.append(float(returned - started))
-            kernel_ns = self._kernel_ns(call, median(queued)) or 0.0
-            self._wait_ns = max(0.0, median(both) - median(queued) - kernel_ns)
+            kernel_ns = self._kernel_ns(call, median(queued))
+            if kernel_ns is not None:
+                self._wait_ns = max(0.0, median(both) - median(queued) - kernel_ns)
         return self._wait_ns
 
     def _kernel_ns(self, call: Callable[[], Any], queued_ns: float) -> float | None:
@@ -84,15 +93,18 @@ class Overheads:
             return None
         count = max(1, min(QUEUED, int(LONGEST_NS / max(queued_ns, 1.0))))
         pairs = [(self._event(), self._event()) for _ in range(count)]
-        self._stream.synchronize()
-        held = self._hold(2 * (queued_ns + EVENTS_NS) * count + 100_000.0)
-        for start, end in pairs:
-            start.record()
-            call()
-            end.record()
-        was_held = not held.query()
-        self._stream.synchronize()
-        return median([start.elapsed_time(end) * 1e6 for start, end in pairs]) if was_held else None
+        for patience in HOLDS:
+            self._stream.synchronize()
+            held = self._hold(patience * (queued_ns + EVENTS_NS) * count + 100_000.0)
+            for start, end in pairs:
+                start.record()
+                call()
+                end.record()
+            was_held = not held.query()
+            self._stream.synchronize()
+            if was_held:
+                return median([start.elapsed_time(end) * 1e6 for start, end in pairs])
+        return None
 
     def _fetched(self, result: Any, target: Any) -> tuple[float, ...]:
         """Time copying a finished result to the host, some times in a row, ns."""
