@@ -20,9 +20,12 @@ from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNE
 from cpugpu_tui.model import (
     AS_WRITTEN,
     DEVICE,
+    DEVICE_WARM,
+    ENQUEUE,
     LATENCY,
     PAGEABLE,
     SYNCED,
+    SYNCHRONISE,
     Calibrated,
     Case,
     CaseFailed,
@@ -231,6 +234,19 @@ def test_the_publications_clock_is_told_from_what_it_printed() -> None:
     (answer,) = answers(run_of((SMALL,), *timed(SMALL, 1e3, 2e4, cpu={AS_WRITTEN: 1e6}, gpu=printed)))
     assert answer.sentences[-1] == (
         "By the publication's clock the GPU would be faster at 16, ×1,000; that clock is off by up to ×20.0 (at 16)."
+    )
+
+
+def test_smallest_and_largest_are_those_of_the_sizes_not_of_the_order_or_the_names() -> None:
+    cases = tuple(Case("matmul", size) for size in (1024, 256, 64))
+    events: list[Event] = []
+    for case in cases:
+        once = {ENQUEUE: 1e4, SYNCHRONISE: 5e3, DEVICE_WARM: 5e3, AS_WRITTEN: 1e3, SYNCED: 2e4}
+        events += timed(case, case.size * 1e2, 2e4, cpu={AS_WRITTEN: case.size * 1e2}, gpu=once)
+    (answer,) = answers(run_of(cases, *events))
+    assert answer.sentences[1] == "At 64 the GPU takes ×3.12 as long as the CPU: launching is 50% of 20.0 us."
+    assert answer.sentences[-1].startswith(
+        "By the publication's clock the GPU would be faster from 64 on, ×102 at 1,024;"
     )
 
 

@@ -132,6 +132,22 @@ def test_a_line_that_leans_the_wrong_way_leaves_the_middle() -> None:
     assert crossover(level).point == pytest.approx(100.0)
 
 
+@pytest.mark.parametrize(("speedups", "end"), [((1.5, 40.0), 10), ((0.01, 0.9), 1000)])
+def test_a_line_that_is_level_outside_the_bracket_stops_at_its_end(speedups: tuple[float, float], end: int) -> None:
+    """A verdict comes of the mean of all rounds; a speed-up on the wrong side of 1 can only be noise."""
+    points = [point(10, CPU_WINS, speedups[0]), point(1000, GPU_WINS, speedups[1])]
+    assert crossover(points).point == pytest.approx(end)
+
+
+def test_rounding_does_not_take_the_point_out_of_the_bracket() -> None:
+    """exp(log(n)) is a little below or above n for most n."""
+    for size in range(1, 2000):
+        for speedups in ((1.0, 40.0), (0.01, 1.0)):
+            found = crossover([point(size, CPU_WINS, speedups[0]), point(size + 1, GPU_WINS, speedups[1])])
+            assert found.point is not None
+            assert size <= found.point <= size + 1
+
+
 # ------------------------------------------------------------------ odd input
 
 

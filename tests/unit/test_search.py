@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given
@@ -181,6 +181,13 @@ def test_a_size_that_failed_is_not_proposed_again() -> None:
         assert 100 < size < 200
         tried.append(size)
     assert len(tried) < 22
+
+
+def test_between_small_sizes_no_rounding_leads_back_to_one_that_was_tried() -> None:
+    for low, undecided, high in combinations(range(1, 40), 3):
+        points = [point(low, CPU_WINS), point(undecided, UNDECIDED), point(high, GPU_WINS)]
+        size = next_size(points, (low, undecided, high), RATIO)
+        assert size is None or (low < size < high and size != undecided)
 
 
 @given(POINTS, st.sets(st.integers(1, 10**6)), st.floats(1.0, 3.0))
