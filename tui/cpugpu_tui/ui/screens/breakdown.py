@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cpugpu_tui.analysis.costs import BACK, KERNELS, LAUNCH, TO_GPU, WAIT, Decomposition
 from cpugpu_tui.analysis.quantities import percent, time_text
-from cpugpu_tui.model import DEVICE, ENQUEUE, PAGEABLE, SYNCHRONISE
+from cpugpu_tui.model import DEVICE_WARM, ENQUEUE, PAGEABLE, SYNCHRONISE
 from cpugpu_tui.runs.answers import taken_apart
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -20,11 +20,11 @@ REMARKS = {
 }
 """What each part is, in at most 28 cells: at 80 columns it stands beside its bar."""
 
-HIDDEN = "what launching does not hide"
-"""The kernels' part of a call that queues several: the first ones run while the host queues the next."""
+HIDDEN = "what nothing else hides"
+"""Kernels of which a part runs while the host still queues, copies or waits: the bar shows the rest of them."""
 REST = "what no part accounts for"
 
-MEASURES = ((ENQUEUE, "launch"), (SYNCHRONISE, "wait"), (DEVICE, "kernels"))
+MEASURES = ((ENQUEUE, "launch"), (SYNCHRONISE, "wait"), (DEVICE_WARM, "kernels"))
 """What a call can only be taken apart with, and the part that it is."""
 
 NAME, TIME, SHARE, REMARK = 16, 9, 7, 28
@@ -38,41 +38,45 @@ def breakdown_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list
     times = row.gpu
     which = f" ({times.device})" if times is not None and len(run.devices) > 2 else ""
     title: Spans = ((f"Where the GPU's time goes{which}", "title"),)
+    if times is None or row.status == "mismatch":
+        return [title, *paragraph(_why_nothing(run, row), width, "muted")]
+    kernels_ns = times.kernels_ns or times.median_ns(DEVICE_WARM) or 0.0
     resident, moved = taken_apart(row, moved=False), taken_apart(row, moved=True)
-    if times is None or resident is None:
-        return [title, *paragraph(_why_not(run, row), width, "muted")]
-    several = times.kernels is not None and times.kernels.count > 1
-    lines = [title, *_taken_apart("resident (the inputs are on the GPU)", resident, several, width, glyphs)]
+    if resident is None and moved is None:
+        return [title, *paragraph(_why_not(row, times), width, "muted")]
+    lines = [title]
+    if resident is not None:
+        lines += _taken_apart("resident (the inputs are on the GPU)", resident, kernels_ns, width, glyphs)
     if moved is not None:
-        how = "end to end (data from and to the host)"
-        return [*lines, *_taken_apart(how, moved, several, width, glyphs)]
+        return [*lines, *_taken_apart("end to end (data from and to the host)", moved, kernels_ns, width, glyphs)]
     what = "the copies were not timed by themselves" if times.samples.get(PAGEABLE) else "not timed"
-    return [*lines, *paragraph(f"end to end: {what} {_when(row)}", width, "muted")]
+    when = "yet" if row.status == "active" else "in this run"
+    return [*lines, *paragraph(f"end to end: {what} {when}", width, "muted")]
 
 
-def _when(row: Row) -> str:
-    return "yet" if row.status == "active" else "in this run"
-
-
-def _why_not(run: RunState, row: Row) -> str:
-    """Return why a call is not taken apart."""
+def _why_nothing(run: RunState, row: Row) -> str:
+    """Return why there is no call on a GPU to take apart."""
     if row.status == "mismatch":
         return "Not shown: the results differ, so that no time of this row counts."
-    if row.gpu is None:
-        return "No GPU in this run." if run.gpu is None else "Nothing has been timed on the GPU yet."
-    missing = " and ".join(part for metric, part in MEASURES if not _has(row.gpu, metric))
-    return f"Not taken apart: {missing or 'a part'} not measured by itself {_when(row)}."
+    return "No GPU in this run." if run.gpu is None else "Nothing has been timed on the GPU yet."
+
+
+def _why_not(row: Row, times: DeviceTimes) -> str:
+    """Return which parts have no time of their own."""
+    missing = [part for metric, part in MEASURES if not _has(times, metric)] or ["some part"]
+    parts = " and ".join(part for part in (", ".join(missing[:-1]), missing[-1]) if part)
+    return f"Not taken apart: this run has no time{' yet' if row.status == 'active' else ''} of {parts} alone."
 
 
 def _has(times: DeviceTimes, metric: str) -> bool:
-    return bool(times.samples.get(metric)) or (metric == DEVICE and times.kernels is not None)
+    return bool(times.median_ns(metric)) or (metric == DEVICE_WARM and bool(times.kernels_ns))
 
 
-def _taken_apart(how: str, found: Decomposition, several: bool, width: int, glyphs: Glyphs) -> list[Spans]:
+def _taken_apart(how: str, found: Decomposition, kernels_ns: float, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return a heading with the whole, a line for each part, and what the parts leave or have too much."""
     lines: list[Spans] = [((f"  {how}: ", "text"), (f"{time_text(found.measured_ns)} a call", "strong"))]
     for name, part_ns in found.parts:
-        remark = HIDDEN if several and name == KERNELS else REMARKS[name]
+        remark = HIDDEN if name == KERNELS and part_ns < 0.95 * kernels_ns else REMARKS[name]
         lines.append(_part(name, part_ns, found, remark, "gpu", width, glyphs))
     rest_ns = found.rest_ns
     if rest_ns >= 0:
