@@ -9,7 +9,7 @@ from fake_run import FakeBackend, finish, finished, new_app, opened, reach_gap, 
 from textual.pilot import Pilot
 
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.model import CaseFailed, Hello, RunFinished, Simulation
+from cpugpu_tui.model import LATENCY, CaseFailed, HalfRoundTimed, Hello, RunFinished, Simulation
 from cpugpu_tui.runs.planning import PlanRequest
 from cpugpu_tui.ui.commands import COMMANDS
 from cpugpu_tui.ui.panes.lines import Lines
@@ -238,10 +238,23 @@ async def test_tab_goes_through_the_panes() -> None:
 
 async def test_enter_on_a_row_opens_its_detail_and_esc_goes_back() -> None:
     async with opened(size=(80, 24)) as pilot:
-        await done_run(pilot)
+        session = await start_run(pilot)
+        case = session.plan.cases[2]
+        session.put(*whole_sweep(session.plan))
+        session.put(
+            HalfRoundTimed(
+                case=case.key,
+                device="cuda:0",
+                round_index=9,
+                calls_per_block=40,
+                samples={LATENCY: (2e4,)},
+                marks=("starved",),
+            )
+        )
+        await finish(pilot, session)
         await pilot.press("home", "j", "j", "enter")
         assert isinstance(pilot.app.screen, DetailScreen)
-        assert "matmul 64" in text_of(pilot, "#page-title")
+        assert f"{case.workload} {case.size}" in text_of(pilot, "#page-title")
         detail = text_of(pilot, "#page-text")
         assert "95 % interval" in detail
         assert "starved: the queue ran dry" in detail
