@@ -132,6 +132,18 @@ async def test_a_row_counts_as_soon_as_it_is_finished_and_the_saved_runs_wait_fo
         assert "Measured in this run." in text_of(pilot, "#claim")
 
 
+async def test_opened_before_the_history_it_reads_the_saved_runs_when_that_is_open() -> None:
+    backend = SavingBackend()
+    async with opened(new_app(backend=backend)) as pilot:
+        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        pilot.app.change(agent_ready=False)
+        await show(pilot, "p3-batch-100")
+        assert "not measured yet" in text_of(pilot, "#claim")
+        backend.points = (SLOWER,)
+        pilot.app.change(agent_ready=True)
+        await settled(pilot, lambda: "Measured in run 3." in text_of(pilot, "#claim"))
+
+
 def whole(cases: Sequence[Case], cpu_ns: float, gpu_ns: float) -> list[Event]:
     return [event for case in cases for event in (*rounds(case, cpu_ns, gpu_ns), finished(case))]
 

@@ -20,7 +20,7 @@ def claims_of(cpugpu: CommandLine, *arguments: str) -> dict[str, dict[str, Any]]
 def test_without_a_history_every_claim_is_open_and_none_is_made(cpugpu: CommandLine) -> None:
     done = cpugpu.here("claims")
     assert (done.code, done.err) == (EXIT_OK, "")
-    assert "22 not measured, 3 outdated." in done.out
+    assert "\n22 not measured, 3 outdated." in done.out
     assert "  cpugpu-tui run jacobian --size 100 --variant loop\n" in done.out
     assert not cpugpu.database.exists()
 
@@ -40,6 +40,7 @@ def test_a_saved_run_is_what_it_judges_by(cpugpu: CommandLine) -> None:
     assert found["old-variables"]["command"] is None
     done = cpugpu.here("claims", "--simulate", SIMULATED)
     assert "(run 1)" in done.out
+    assert "\nSIMULATED: " in done.out
 
 
 def test_made_up_numbers_say_nothing_about_this_machine(cpugpu: CommandLine) -> None:

@@ -29,7 +29,8 @@ def print_claims(database: Path | None, *, simulated: bool, as_json: bool) -> in
         return EXIT_OK
     out = console()
     out.print(claims_table(claims))
-    out.print(plain(f"{tally(claims)}."), soft_wrap=True)
+    made_up = "SIMULATED: " if simulated else ""
+    out.print(plain(f"{made_up}{tally(claims)}."), soft_wrap=True)
     missing = dict.fromkeys(command(each) for each in claims if each.is_open and command(each))
     if missing:
         out.print("What is not measured yet is measured by:")

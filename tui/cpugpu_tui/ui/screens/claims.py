@@ -113,8 +113,12 @@ class ClaimsScreen(Page, inherit_bindings=False):
         return self._judged
 
     def show_picture(self, picture: Picture) -> None:
-        """Show a newer picture; a run that is over has become one of the saved ones."""
-        self._stale = self._stale or (self.picture.situation.live and not picture.situation.live)
+        """Show a newer picture; saved runs are read again when a run is over, and when the history has been opened."""
+        before = self.picture
+        over = before.situation.live and not picture.situation.live
+        # The agent starts after the history is open, and the card comes from there.
+        opened = picture.agent_ready > before.agent_ready or picture.ceilings != before.ceilings
+        self._stale = self._stale or over or opened
         super().show_picture(picture)
         self._read()
 
