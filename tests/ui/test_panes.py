@@ -129,7 +129,7 @@ def test_filter_words_match_name_verdict_and_failure() -> None:
     )  # fmt: skip
 
     def kept(wanted: str) -> list[int]:
-        return [run.rows[key].case.size for key in rows.shown_keys(run.rows, wanted, frozenset())]
+        return [run.rows[key].case.size for key in rows.shown_keys(run, wanted, frozenset())]
 
     assert kept("") == [16, 64, 256]
     assert kept("gpu") == [256]

@@ -21,6 +21,7 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DEVICE, PAGEABLE, Plan, RunStarted, Simulation
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.answers import answer_lines
+from cpugpu_tui.runs.columns import is_beside, is_column, thread_columns, with_threads
 from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit, written
 from cpugpu_tui.runs.planning import PlanRequest, build_plan, scale_text
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
@@ -65,7 +66,9 @@ def run_table(state: RunState) -> Table:
     has_gpu = state.gpu is not None
     table.add_column("case" if several else "size", justify="left" if several else "right", overflow="fold")
     # `device`: the GPU's own time, launches hidden. `clock off`: by how much the publication's clock is wrong.
-    for name in ("CPU", "GPU", "device", "speed-up", "end to end") if has_gpu else ("CPU",):
+    beside = tuple(f"CPU, {count or 'all'} thr." for count in thread_columns(state))
+    cpu = f"CPU, {state.threads} thr." if beside and state.threads else "CPU"
+    for name in (cpu, *beside, "GPU", "device", "speed-up", "end to end") if has_gpu else (cpu, *beside):
         # A number that does not fit is wrapped, never cut: "9.3…" would be read as one.
         table.add_column(name, justify="right", overflow="fold")
     if has_gpu:
@@ -75,16 +78,17 @@ def run_table(state: RunState) -> Table:
         table.add_column("clock off", justify="right", overflow="fold")
     table.add_column("remarks")
     cores = state.run.environment.get("affinity_cores") if state.run is not None else None
-    for row in state.rows.values():
+    for row in (row for row in state.rows.values() if not is_beside(state, row)):
         table.add_row(*map(plain, _cells(state, row, cores, several=several, has_gpu=has_gpu)))
     return table
 
 
 def _cells(state: RunState, row: Row, cores: int | None, *, several: bool, has_gpu: bool) -> list[str]:
     case = row.case
-    threads = f" t{case.threads}" if case.threads else ""
+    told = is_column(state, case.sweep) or (case.threads and not thread_columns(state))
+    threads = f" t{case.threads or 'all'}" if told else ""
     name = f"{case.workload} {case.variant} {case.size:,}{threads}" if several else f"{case.size:,}{threads}"
-    cells = [name, _latency(row.cpu, row)]
+    cells = [name, _latency(row.cpu, row), *(_beside(state, row, count) for count in thread_columns(state))]
     if has_gpu:
         device_ns = None if row.gpu is None or row.status == "mismatch" else row.gpu.median_ns(DEVICE)
         moved, (speedup, faster) = end_to_end(row, PAGEABLE), _comparison(row)
@@ -129,6 +133,14 @@ def _latency(times: DeviceTimes | None, row: Row) -> str:
     if times is None or times.latency_ns is None or row.status == "mismatch":
         return "–"
     return time_text(times.latency_ns)
+
+
+def _beside(state: RunState, row: Row, threads: int) -> str:
+    """Return the CPU's time with other threads, or what became of it."""
+    other = with_threads(state, row, threads)
+    if other is None:
+        return "–"
+    return other.failure.kind if other.failure is not None else _latency(other.cpu, other)
 
 
 def _comparison(row: Row) -> tuple[str, str]:

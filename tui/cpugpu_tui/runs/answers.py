@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -20,7 +21,8 @@ from cpugpu_tui.model import (
     SYNCED,
     SYNCHRONISE,
 )
-from cpugpu_tui.runs.state import Row, RunState, Sweep
+from cpugpu_tui.runs.columns import is_column
+from cpugpu_tui.runs.state import Row, RunState
 
 
 @dataclass(frozen=True)
@@ -47,14 +49,26 @@ def answers(run: RunState) -> tuple[Answer, ...]:
 def answer_lines(run: RunState) -> tuple[str, ...]:
     """Return all sentences of a run; each sweep's begin with its name where there are several."""
     found = answers(run)
-    if not found and run.devices and run.gpu is None:
-        return (run.no_gpu or "CPU only: no GPU was asked for.",)
+    if not found:
+        return _without_answer(run)
     several = len([sweep for sweep in run.sweeps if not is_column(run, sweep)]) > 1
     return tuple(
         f"{answer.name}: {sentence}" if several and index == 0 else sentence
         for answer in found
         for index, sentence in enumerate(answer.sentences)
     )
+
+
+def _without_answer(run: RunState) -> tuple[str, ...]:
+    """Return why there is no answer; nothing as long as one may come."""
+    if run.devices and run.gpu is None:
+        return (run.no_gpu or "CPU only: no GPU was asked for.",)
+    failed = [row.failure for row in run.rows.values() if row.failure is not None and row.failure.kind != "skipped"]
+    if not failed or run.settled < len(run.rows):
+        return ()
+    devices = Counter(failure.device for failure in failed if failure.device)
+    where = f", {len(failed)} of {len(run.rows)} failed" + (f" on {devices.most_common(1)[0][0]}" if devices else "")
+    return (f"No answer: no size was timed on both devices{where}. The remarks say why.",)
 
 
 def as_data(run: RunState) -> list[dict[str, Any]]:
@@ -83,17 +97,6 @@ def usable(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.status in ("active", "ok")]
 
 
-def is_column(run: RunState, sweep: Sweep) -> bool:
-    """Whether a sweep is shown beside another one that differs in CPU threads alone: that with most threads."""
-    return sweep[-1] != most_threads(run, sweep)
-
-
-def most_threads(run: RunState, sweep: Sweep) -> int:
-    """Return the threads of the sweep that stands for those that differ in them alone; 0 stands for all."""
-    counts = [other[-1] for other in run.sweeps if other[:-1] == sweep[:-1]]
-    return 0 if 0 in counts else max(counts)
-
-
 def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
     """Return what the answer about one sweep is made of."""
     rows = sorted(usable(rows), key=lambda row: row.case.size)
@@ -112,8 +115,19 @@ def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
 def world(run: RunState, rows: Sequence[Row], key: str) -> Crossover:
     """Return where the crossover of a sweep would be in one world (`WhatIf.key`)."""
     if key == ONE_THREAD:
-        rows = [other for row in rows if (other := beside(run, row, 1)) is not None]
+        rows = _one_thread(run, rows)
     return crossover(SweepPoint(row.case.size, row.in_worlds[key]) for row in rows if key in row.in_worlds)
+
+
+def _one_thread(run: RunState, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of the sweep that differs in having one thread; a search has found sizes of its own for it."""
+    return [
+        other
+        for sweep, others in run.sweeps.items()
+        if rows and sweep[:-1] == rows[0].case.sweep[:-1] and sweep[-1] != rows[0].case.threads
+        for other in usable(others)
+        if _threads_in_force(other) == 1
+    ]
 
 
 def beside(run: RunState, row: Row, threads: int) -> Row | None:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import Comparison, compare
-from cpugpu_tui.analysis.what_if import WHAT_IFS, GpuRounds, gpu_rounds
+from cpugpu_tui.analysis.what_if import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
 from cpugpu_tui.model import (
     AS_WRITTEN,
     DEVICE,
@@ -129,7 +129,10 @@ class Row:
             return {}
         others = self.gpu.other_round_ns
         rounds = GpuRounds(self.gpu.round_ns, *(others.get(name, {}) for name in (PAGEABLE, PINNED, DEVICE)))
-        found = {what_if.key: compare(self.cpu.round_ns, gpu_rounds(what_if.key, rounds)) for what_if in WHAT_IFS}
+        found: dict[str, Comparison | None] = {RESIDENT: self.comparison, ONE_THREAD: self.comparison}
+        for what_if in WHAT_IFS:
+            if what_if.key not in found:
+                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if.key, rounds))
         return {key: comparison for key, comparison in found.items() if comparison is not None}
 
     @property
@@ -180,13 +183,14 @@ class RunState:
         """The first GPU of the run."""
         return next((d for d in self.devices if not d.is_cpu), None)
 
-    @property
+    @cached_property
     def threads(self) -> int:
-        """CPU threads in force, 0 if not known yet."""
-        for row in self.rows.values():
-            if row.cpu is not None and row.cpu.calibrated is not None:
-                return row.cpu.calibrated.threads
-        return 0
+        """Most CPU threads in force, 0 if not known yet."""
+        counts = (
+            next((row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated), 0)
+            for rows in self.sweeps.values()
+        )
+        return max(counts, default=0)
 
     @cached_property
     def sweeps(self) -> Mapping[Sweep, tuple[Row, ...]]:

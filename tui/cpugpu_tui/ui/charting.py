@@ -19,7 +19,7 @@ class Charting(Leaving):
 
     @on(DataTable.RowHighlighted, "#timing-table")
     def _highlight(self, message: DataTable.RowHighlighted) -> None:
-        key = str(message.row_key.value)
+        key = str(message.row_key.value) if message.row_key is not None else None  # an empty table highlights nothing
         if key != self.picture.cursor:
             self.change(cursor=key)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cpugpu_tui.analysis.quantities import US, Unit, percent, significant, size_text, unit_for
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED
 from cpugpu_tui.model import DEVICE, PAGEABLE, Case
+from cpugpu_tui.runs.columns import is_beside, is_column, thread_columns, with_threads
 from cpugpu_tui.runs.insight import end_to_end, row_limit, written
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
@@ -47,10 +48,10 @@ def look_of(run: RunState, unit: Unit, glyphs: Glyphs, rounds_width: int) -> Loo
     return Look(
         unit=unit,
         varying=frozenset(
-            name
-            for name in ("workload", "variant", "dtype", "threads")
-            if len({getattr(case, name) for case in cases}) > 1
-        ),
+            name for name in ("workload", "variant", "dtype") if len({getattr(case, name) for case in cases}) > 1
+        )
+        # Sweeps that differ in threads alone are columns of one row, which need not be told.
+        | ({"threads"} if len({sweep[-1] for sweep in run.sweeps if not is_column(run, sweep)}) > 1 else frozenset()),
         glyphs=glyphs,
         rounds_width=rounds_width,
         cpu_only=bool(run.devices) and run.gpu is None,
@@ -86,9 +87,11 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
     speedup = significant(comparison.speedup) if comparison is not None else glyphs.none
     half = comparison.plus_minus if comparison is not None else None
     role = "strong" if known and _decided(row) else "muted"
+    telling = look.varying | ({"threads"} if is_column(run, row.case.sweep) else frozenset())
     return {
-        CASE: ((case_text(row.case, look.varying), {"active": "strong", "ok": "text"}.get(row.status, "muted")),),
+        CASE: ((case_text(row.case, telling), {"active": "strong", "ok": "text"}.get(row.status, "muted")),),
         CPU: _latency(row, row.cpu, look, "cpu"),
+        **{beside_key(count): _beside(run, row, count, look) for count in thread_columns(run)},
         GPU: _latency(row, row.gpu, look, "gpu"),
         SPEEDUP: (((glyphs.times + speedup) if known else speedup, role),),
         PLUS_MINUS: ((_half_width(half) if half is not None else glyphs.none, "muted"),),
@@ -99,6 +102,20 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
         WRITTEN: _written(run, row, glyphs),
         ROUNDS: rounds(row, look),
     }
+
+
+def beside_key(threads: int) -> str:
+    """Return the key of the column of the CPU's times with so many threads."""
+    return f"{CPU}-{threads}"
+
+
+def _beside(run: RunState, row: Row, threads: int, look: Look) -> Spans:
+    other = with_threads(run, row, threads)
+    if other is None:
+        return ((look.glyphs.none, "muted"),)
+    if other.failure is not None:
+        return ((FAILURE_WORDS.get(other.failure.kind, other.failure.kind), "bad"),)
+    return _latency(other, other.cpu, look, "cpu")
 
 
 def verdict(row: Row, look: Look) -> Spans:
@@ -217,8 +234,9 @@ def matches(row: Row, wanted: str, varying: frozenset[str]) -> bool:
     return all(word in haystack for word in wanted.lower().split())
 
 
-def shown_keys(rows: Mapping[str, Row], wanted: str, varying: frozenset[str]) -> list[str]:
-    """Return the keys of the rows that a filter lets through, in the plan's order."""
+def shown_keys(run: RunState, wanted: str, varying: frozenset[str]) -> list[str]:
+    """Return the keys of the rows that are no columns of others and that a filter lets through, in the plan's order."""
+    rows = {key: row for key, row in run.rows.items() if not is_beside(run, row)}
     if not wanted.strip():
         return list(rows)
     return [key for key, row in rows.items() if matches(row, wanted, varying)]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS, Crossover
 from cpugpu_tui.analysis.what_if import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
-from cpugpu_tui.runs.answers import answers, is_column, world
+from cpugpu_tui.runs.answers import answers, world
+from cpugpu_tui.runs.columns import is_column
 from cpugpu_tui.runs.state import Row, RunState, Sweep
 
 MEASURED = (RESIDENT, END_TO_END, PINNED, ONE_THREAD)

@@ -8,6 +8,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
 from cpugpu_tui.analysis.quantities import Unit
+from cpugpu_tui.runs.columns import is_beside, thread_columns
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -18,6 +19,8 @@ from cpugpu_tui.ui.roles import rich_text
 
 PADDING = 2
 """Cells of padding per column."""
+BESIDE_WIDTH = 8
+"""Cells of the CPU's times with other threads."""
 LEAST_ROUNDS, MOST_ROUNDS = 9, 25
 """Cells of the sparkline, which is never dropped."""
 
@@ -41,13 +44,20 @@ LEFT = {rows.CASE, rows.VERDICT, rows.LIMIT, rows.ROUNDS}
 """Columns of words; numbers are right aligned."""
 
 
-def columns(width: int, unit: Unit, glyphs: Glyphs) -> list[Column]:
-    """Return the richest set of columns that fits into `width` cells; the case column takes what is left."""
+def columns(width: int, unit: Unit, glyphs: Glyphs, threads: tuple[int, ...] = ()) -> list[Column]:
+    """Return the richest set of columns that fits into `width` cells; the case column takes what is left.
+
+    `threads` are the counts with a column of their own beside the CPU's; they stand where the poorest set leaves room.
+    """
 
     def room(tier: dict[str, int]) -> int:
         return width - sum(tier.values()) - PADDING * (len(tier) + 1)
 
-    chosen = next((tier for tier in TIERS if room(tier) >= LEAST_ROUNDS), TIERS[-1])
+    extra = {rows.beside_key(count): BESIDE_WIDTH for count in threads}
+    if width - sum(extra.values()) - PADDING * len(extra) < sum(TIERS[-1].values()) + PADDING * 7 + LEAST_ROUNDS:
+        extra = {}
+    tiers = [{rows.CASE: tier[rows.CASE], rows.CPU: tier[rows.CPU], **extra, **tier} for tier in TIERS]
+    chosen = next((tier for tier in tiers if room(tier) >= LEAST_ROUNDS), tiers[-1])
     sparkline = min(max(room(chosen), LEAST_ROUNDS), MOST_ROUNDS)
     widths = {**chosen, rows.ROUNDS: sparkline}
     widths[rows.CASE] += max(0, room(chosen) - sparkline)
@@ -58,6 +68,7 @@ def columns(width: int, unit: Unit, glyphs: Glyphs) -> list[Column]:
         rows.MOVED: "moved", rows.LIMIT: "limit", rows.WRITTEN: "clock off",
         rows.ROUNDS: "rounds CPU, GPU" if sparkline >= 15 else "rounds",
     }  # fmt: skip
+    labels |= {rows.beside_key(count): f"CPU t{count}" if count else "CPU all" for count in threads}
     return [Column(key, labels[key], cells, "left" if key in LEFT else "right") for key, cells in widths.items()]
 
 
@@ -109,7 +120,7 @@ class TimingsPane(Vertical):
         if width <= 0:
             return
         unit = rows.unit_of(run.rows.values())
-        laid_out = columns(width, unit, self._glyphs)
+        laid_out = columns(width, unit, self._glyphs, thread_columns(run))
         look = rows.look_of(run, unit, self._glyphs, laid_out[-1].width)
         if self._shown is not None and self._shown[0] is run and self._shown[1:] == (self._wanted, look):
             return
@@ -120,7 +131,7 @@ class TimingsPane(Vertical):
     def _fill(self, run: RunState, look: rows.Look) -> None:
         """Bring the table's rows up to date with the run's."""
         table = self.table
-        shown = rows.shown_keys(run.rows, self._wanted, look.varying)
+        shown = rows.shown_keys(run, self._wanted, look.varying)
         known = set(table.row_keys)
         for key in known.difference(shown):
             table.remove_row(key)
@@ -172,7 +183,8 @@ class TimingsPane(Vertical):
     def _narrow(self, wanted: str) -> None:
         self._wanted = wanted
         self._show_rows()
-        total, left = len(self._run.rows), len(self.table.row_keys)
+        total = sum(not is_beside(self._run, row) for row in self._run.rows.values())
+        left = len(self.table.row_keys)
         self.border_subtitle = f"{left} of {total} rows" if wanted.strip() else ""
 
 
