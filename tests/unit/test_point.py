@@ -16,6 +16,7 @@ from cpugpu_tui.bench.warm_up import BLOCK_NS, FIRST_WARMUP_NS, WARMUP_NS
 from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,
+    ENQUEUE,
     LATENCY,
     METRICS,
     SINGLE,
@@ -90,8 +91,8 @@ def test_a_case_goes_its_way_in_order() -> None:
     assert list(dict.fromkeys(steps)) == [
         ("CaseStarted", "", ""),
         ("Progressed", "inputs", "cpu"),
-        ("Progressed", "first call", "cpu"), ("HalfRoundTimed", "", "cpu"),
-        ("Progressed", "first call", "cuda:0"), ("HalfRoundTimed", "", "cuda:0"),
+        ("Progressed", "first call", "cpu"), ("TensorsPlaced", "", "cpu"), ("HalfRoundTimed", "", "cpu"),
+        ("Progressed", "first call", "cuda:0"), ("TensorsPlaced", "", "cuda:0"), ("HalfRoundTimed", "", "cuda:0"),
         ("Progressed", "check", "cpu"),
         ("Progressed", "warm-up", "cpu"), ("Calibrated", "", "cpu"),
         ("Progressed", "warm-up", "cuda:0"), ("Calibrated", "", "cuda:0"),
@@ -103,7 +104,7 @@ def test_a_case_goes_its_way_in_order() -> None:
 
 def test_only_wanted_metrics_are_taken() -> None:
     recorder = swept(plan_of(64, metrics=(LATENCY,)))[1]
-    assert {name for event in recorder.of(HalfRoundTimed) for name in event.samples} == {LATENCY, SINGLE}
+    assert {name for event in recorder.of(HalfRoundTimed) for name in event.samples} == {LATENCY, SINGLE, ENQUEUE}
     assert not [entry for entry in recorder.log if isinstance(entry, Call) and entry.what == "device"]
     recorder = swept(plan_of(64, metrics=(AS_WRITTEN, COLD_START)))[1]
     taken_once = [event for event in recorder.of(HalfRoundTimed) if event.round_index == 0]

@@ -40,6 +40,7 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
     TelemetryRead,
+    TensorsPlaced,
 )
 from cpugpu_tui.runs.launch import Gone
 from cpugpu_tui.runs.session import new_id
@@ -102,7 +103,7 @@ def test_a_case_is_saved_whole_before_it_is_shown() -> None:
             assert (what, name) == ("saved", "case")
             assert events[-1] == entry[1]
             shown = [e[1] for e in log if e[0] == "shown" and getattr(e[1], "case", None) == entry[1].case]
-            assert events == [e for e in shown if type(e).__name__ not in ("Progressed", "Gap")]
+            assert events == [e for e in shown if type(e).__name__ not in ("Progressed", "Gap", "TensorsPlaced")]
 
 
 def test_the_run_itself_is_saved_first_and_its_number_shown() -> None:
@@ -164,8 +165,10 @@ def test_telemetry_becomes_part_of_the_stream_and_is_saved_with_the_next_case() 
     assert values == [0.0, 1.0, 2.0]
     assert isinstance(shown[0], RunStarted)
     case, end = (next(e for e in log if e[:2] == ("saved", what)) for what in ("case", "end"))
-    assert [event.host["cpu_pct"].value for event in case[-1]] == [0.0, 1.0]
-    assert [event.host["cpu_pct"].value for event in end[-1]] == [2.0]
+    with_case, with_end = ([e for e in saved[-1] if isinstance(e, TelemetryRead)] for saved in (case, end))
+    assert [event.host["cpu_pct"].value for event in with_case] == [0.0, 1.0]
+    assert [event.host["cpu_pct"].value for event in with_end] == [2.0]
+    assert [event.device for event in case[-1] if isinstance(event, TensorsPlaced)] == ["cpu", "cuda:0"]
 
 
 # ------------------------------------------------------------------ agents that die

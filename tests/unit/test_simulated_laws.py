@@ -14,7 +14,20 @@ from recorder import QUICK, plan_of, state_of, swept
 from cpugpu_tui.bench.timers import DeviceSamples
 from cpugpu_tui.bench.timers.planted import Drift, cpu_work_ns, gpu_work_ns, tiled
 from cpugpu_tui.bench.timers.simulated import SimulatedMachine, SimulatedTimer
-from cpugpu_tui.model import LATENCY, PAGEABLE, PINNED, THROUGHPUT, Case, Simulation
+from cpugpu_tui.model import (
+    D2H_PAGEABLE,
+    DEVICE_WARM,
+    ENQUEUE,
+    H2D_PAGEABLE,
+    LATENCY,
+    PAGEABLE,
+    PINNED,
+    SINGLE,
+    SYNCHRONISE,
+    THROUGHPUT,
+    Case,
+    Simulation,
+)
 from cpugpu_tui.workloads import Costs
 
 QUIET = Simulation(
@@ -81,11 +94,26 @@ def test_end_to_end_is_copy_call_and_copy_back_on_the_gpu_alone() -> None:
     cpu, gpu = timers(transfer_alpha_ns=7_000.0, pageable_bytes_per_ns=4.0, pinned_bytes_per_ns=40.0)
     op, size_bytes = gpu.load(CASE, None), 3 * 64 * 64 * 4
     call_ns = 5_000 + op.work_ns + 3_000
-    assert gpu.end_to_end(op, pinned=False) == pytest.approx(2 * 7_000 + size_bytes / 4 + call_ns)
-    assert gpu.end_to_end(op, pinned=True) == pytest.approx(2 * 7_000 + size_bytes / 40 + call_ns)
-    assert cpu.end_to_end(cpu.load(CASE, None), pinned=False) is None
+    pageable = gpu.end_to_end(op, 2, pinned=False)
+    assert pageable[PAGEABLE] == pytest.approx((2 * 7_000 + size_bytes / 4 + call_ns,) * 2)
+    assert pageable[H2D_PAGEABLE] == pytest.approx((7_000 + size_bytes * 2 / 3 / 4,) * 2)
+    assert gpu.end_to_end(op, 1, pinned=True) == {PINNED: pytest.approx((2 * 7_000 + size_bytes / 40 + call_ns,))}
+    assert cpu.end_to_end(cpu.load(CASE, None), 1, pinned=False) == {}
     moving = gpu.load(Case("transfer", 4096, variant="h2d-pinned"), None)
-    assert gpu.end_to_end(moving, pinned=True) is None
+    assert gpu.end_to_end(moving, 1, pinned=True) == {}
+
+
+def test_the_parts_of_a_call_add_up_to_it() -> None:
+    cpu, gpu = timers(noise=0.0)
+    op = gpu.load(CASE, None)
+    parts = gpu.overheads(op)
+    whole = gpu.end_to_end(op, 1, pinned=False)
+    (single,), (launch,) = (gpu.singles(op, 1)[name] for name in (SINGLE, ENQUEUE))
+    assert single == pytest.approx(launch + parts[DEVICE_WARM][0] + parts[SYNCHRONISE][0])
+    assert whole[PAGEABLE][0] == pytest.approx(
+        whole[H2D_PAGEABLE][0] + launch + parts[DEVICE_WARM][0] + parts[D2H_PAGEABLE][0]
+    )
+    assert cpu.overheads(cpu.load(CASE, None)) == {}
 
 
 # ------------------------------------------------------------------ speeds that wander
@@ -177,7 +205,7 @@ def test_the_first_calls_after_another_operation_are_slow() -> None:
         for before in (None, other):
             if before is not None:
                 timer.singles(before, 1)
-            assert timer.singles(one, 4) == pytest.approx((slow_ns, slow_ns, usual_ns, usual_ns))
+            assert timer.singles(one, 4)[SINGLE] == pytest.approx((slow_ns, slow_ns, usual_ns, usual_ns))
 
 
 def test_the_protocol_throws_the_slow_calls_away() -> None:

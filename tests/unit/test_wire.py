@@ -22,6 +22,7 @@ from cpugpu_tui.model import (
     Case,
     CaseFailed,
     CaseFinished,
+    CasesChosen,
     CaseStarted,
     Ceilings,
     CeilingsMeasured,
@@ -44,6 +45,7 @@ from cpugpu_tui.model import (
     RunStarted,
     Simulation,
     TelemetryRead,
+    TensorsPlaced,
     WorkloadInfo,
 )
 from cpugpu_tui.plain import to_plain
@@ -75,6 +77,8 @@ EXAMPLES: tuple[Event, ...] = (
         case=CASE, device="cuda:1", epoch=3, epochs=10, loss=0.25, accuracy=0.98, elapsed_ns=2e9, steps=1875
     ),
     KernelsProfiled(case=CASE, device="cuda:1", count=14_400, elapsed_ns=7.5e7),
+    CasesChosen(cases=(Case("matmul", 170), Case("matmul", 162, "tf32", 4))),
+    TensorsPlaced(case=CASE, device="cuda:1", inputs=("[8, 8] float32 on cuda:1",) * 2, results=()),
     CeilingsMeasured(
         ceilings=Ceilings(
             "cuda:1", "H200", "GPU-1", "node1", "2.11", 2**60, 16, {"float32": 5e13}, {"float32": 8192}, 4.3e12, 2**30,
