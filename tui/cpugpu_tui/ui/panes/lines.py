@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -103,7 +104,7 @@ def spelled(text: str, glyphs: Glyphs) -> str:
     for sign, own in (("×", glyphs.times), ("–", glyphs.none), ("±", glyphs.plus_minus), ("µ", glyphs.micro),
                       ("·", glyphs.dot), ("…", glyphs.ellipsis)):  # fmt: skip
         text = text.replace(sign, own)
-    return text
+    return re.sub(r"(?<=\d) us\b", f" {glyphs.micro}s", text)
 
 
 def wrapped(text: str, width: int, role: str = "text", lines: int = 0) -> list[Spans]:

@@ -206,9 +206,10 @@ def plan_facts(request: PlanRequest) -> Mapping[str, str]:
     """
     plan = build_plan(request)
     sizes = [case.size for case in plan.cases]
-    span = f", size {size_text(min(sizes))} to {size_text(max(sizes))}"
+    ends = f"{size_text(min(sizes))} to {size_text(max(sizes))}"
+    chosen = plan.search is not None
     facts = {
-        "cases": f"{len(sizes)}{span}",
+        "sizes" if chosen else "cases": f"{ends}, chosen as it goes" if chosen else f"{len(sizes)}, size {ends}",
         "dtype": ", ".join(dict.fromkeys(case.dtype for case in plan.cases)),
         "threads": ", ".join(dict.fromkeys(str(case.threads or "all") for case in plan.cases)),
         "devices": ", ".join(plan.devices),
