@@ -100,7 +100,7 @@ def test_a_run_answers_from_all_its_sizes() -> None:
     assert (answer.name, answer.evidence.threads) == ("matmul", 4)
     assert (found.kind, found.low, found.high) == (RISES, 64, 256)
     assert answer.sentences[0].startswith("The GPU is faster from about ")
-    assert answer.sentences[0].endswith(" on (64 to 256), ×33.3 ±0.0% at 256 against 4 CPU threads.")
+    assert answer.sentences[0].endswith(" on (64 to 256), ×33.3 ±<0.1% at 256 against 4 CPU threads.")
     assert answer_lines(run_of(CASES, *ALL_WELL)) == answer.sentences
 
 
@@ -226,7 +226,7 @@ def test_worlds_come_from_their_own_rounds_and_those_without_are_absent() -> Non
     (answer,) = answers(run)
     kinds = {key: found.kind for key, found in answer.evidence.worlds.items()}
     assert (kinds[RESIDENT], kinds[END_TO_END], kinds[PINNED], kinds[NO_LAUNCH]) == (RISES, NEVER, RISES, ALWAYS)
-    assert answer.sentences[0].endswith("; end to end nowhere up to 256, ×0.200 ±0.0%.")
+    assert answer.sentences[0].endswith("; end to end nowhere up to 256, ×0.200 ±<0.1%.")
     (plain,) = answers(run_of(CASES, *ALL_WELL))
     assert set(plain.evidence.worlds) == {RESIDENT}
 

@@ -118,6 +118,9 @@ def _end_to_end(moved: Crossover, measured: Crossover) -> str:
     return f"; end to end {subject}{where(moved)}{bracket}, {speedup_text(moved.points[-1].comparison)}"
 
 
+LEAST_SHOWN = 0.0005
+"""Half-widths below this would read as ±0.0%."""
+
 _UNSETTLED = (NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER)
 """Nobody wins anywhere."""
 
@@ -162,8 +165,10 @@ def _whose(point: SweepPoint) -> str:
 def speedup_text(comparison: Comparison) -> str:
     """Return `×47.2 ±1.2%`, without the second part where there is no interval."""
     spread = _spread(comparison)
-    half = "" if spread is None else f" ±{percent(spread)}%"
-    return f"×{significant(comparison.speedup)}{half}"
+    if spread is None:
+        return f"×{significant(comparison.speedup)}"
+    half = f"±{percent(spread)}%" if spread >= LEAST_SHOWN else "±<0.1%"
+    return f"×{significant(comparison.speedup)} {half}"
 
 
 def _spread(comparison: Comparison) -> float | None:

@@ -12,8 +12,8 @@ from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 
 IMPORTANCE = (
-    "run", "pause", "stop", "help", "filter", "chart", "quit", "find", "open", "zoom", "claims", "machine", "next-theme",
-    "next-pane",
+    "run", "pause", "stop", "help", "filter", "chart", "quit", "find", "open", "zoom", "claims", "machine",
+    "next-theme", "next-pane",
 )  # fmt: skip
 """Commands that the footer names, from those that a narrow terminal keeps; seven fit into 80 columns at any time."""
 
