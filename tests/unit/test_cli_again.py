@@ -20,6 +20,10 @@ REQUESTS = [
     PlanRequest(("vector-dot",), threads="1,all"),
     PlanRequest(("matmul",), sizes="1:100:3", dtype="float64", rounds=12, cache="warm", max_seconds=9.0),
     PlanRequest(("vector-dot",), sizes="7,9", variant="dot", devices=("cpu", "cuda:1")),
+    PlanRequest(("matmul",), find_crossover=True),
+    PlanRequest(("matmul",), sizes="500,32", find_crossover=True, max_size="1e4", full=True),
+    PlanRequest(("elementwise",), variant="out", find_crossover=True, threads="1,all"),
+    PlanRequest(sizes="16,64"),
     PlanRequest(simulation=parse_simulation("noise=0.5,gpus=2")),
 ]
 

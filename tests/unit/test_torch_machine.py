@@ -12,7 +12,7 @@ from cpugpu_tui.bench import torch_devices, torch_machine
 from cpugpu_tui.bench.environment import facts, torch_facts
 from cpugpu_tui.bench.timers import CaseError
 from cpugpu_tui.bench.torch_devices import first_line, resolve, why_no_gpu
-from cpugpu_tui.bench.torch_machine import TorchMachine, relative_error
+from cpugpu_tui.bench.torch_machine import TorchMachine, relative_error, tensors_in
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Case, Plan
 from cpugpu_tui.workloads import find
@@ -28,6 +28,30 @@ def machine() -> TorchMachine:
 def results_of(machine: TorchMachine, case: Case = MATMUL) -> tuple[Any, Any]:
     inputs = machine.make_inputs(case)
     return inputs, find(case.workload).variant(case.variant)(*inputs)
+
+
+# ------------------------------------------------------------------ where tensors lie
+
+
+def test_each_tensor_says_where_it_lies(machine: TorchMachine) -> None:
+    operation = machine.timer("cpu").load(MATMUL, machine.make_inputs(MATMUL))
+    inputs, results = machine.placement(operation, torch.zeros(3, dtype=torch.float64), "cpu")
+    assert inputs == ("[32, 32] float32 on cpu",) * 2
+    assert results == ("[3] float64 on cpu",)
+
+
+def test_a_model_says_where_its_parameters_lie() -> None:
+    network = torch.nn.Linear(100, 30)
+    placed = (network, torch.zeros(2, 2), "no tensor")
+    assert tensors_in(placed) == ("2 parameters, 3,030 numbers, on cpu", "[2, 2] float32 on cpu")
+
+
+def test_the_training_says_where_its_parameters_lie() -> None:
+    case = Case("mnist-mlp", 32, variant="eager")
+    machine = TorchMachine(Plan("test", (case,), devices=("cpu",), scale="small"), {"threads": 1, "cpu": "Xeon"})
+    operation = machine.timer("cpu").load(case, machine.make_inputs(case))
+    inputs, _ = machine.placement(operation, None, "cpu")
+    assert any("parameters, 101,770 numbers, on cpu" in line for line in inputs), inputs
 
 
 # ------------------------------------------------------------------ the check

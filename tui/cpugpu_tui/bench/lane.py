@@ -7,7 +7,7 @@ from typing import Any
 
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.bench.timers import Timer, Watch
-from cpugpu_tui.model import DEVICE, END_TO_END, LATENCY, PAGEABLE, THROUGHPUT, Plan
+from cpugpu_tui.model import DEVICE, END_TO_END, LATENCY, PAGEABLE, SINGLE, THROUGHPUT, Plan
 
 Samples = dict[str, tuple[float, ...]]
 
@@ -99,9 +99,7 @@ class Lane:
         blocks = tuple(timer.latency_block(operation, self.calls) for _ in range(self.blocks))
         marks = watch.end()
         samples: Samples = {LATENCY: blocks}
-        if self.calls > 1:
-            limit_ns = SINGLES_NS if plan.search is None else SEARCH_SINGLES_NS
-            samples |= timer.singles(operation, self._count(SINGLES, limit_ns))
+        samples |= self._singles(plan)
         latency_done_ns = timer.clock_ns()
         self.round_ns[round_index] = median(blocks)
         if self._extras_ns <= EXTRAS_SHARE * self._latency_ns:
@@ -115,6 +113,15 @@ class Lane:
         self._extras_ns += ended_ns - latency_done_ns
         self.spent_ns += ended_ns - started_ns
         return samples, marks
+
+    def _singles(self, plan: Plan) -> Samples:
+        """Time calls one by one; of a GPU's long calls, whose blocks are that already, only when each returned."""
+        if self.calls > 1:
+            limit_ns = SINGLES_NS if plan.search is None else SEARCH_SINGLES_NS
+            return self.timer.singles(self.operation, self._count(SINGLES, limit_ns))
+        if self.timer.device.is_cpu:
+            return {}
+        return {name: values for name, values in self.timer.singles(self.operation, 1).items() if name != SINGLE}
 
     def _extras(self, plan: Plan) -> tuple[Samples, tuple[str, ...]]:
         """Take what is reported beside latency."""

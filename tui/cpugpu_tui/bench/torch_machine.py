@@ -194,10 +194,10 @@ def tensors_in(placed: Any) -> tuple[str, ...]:
         return (f"{list(placed.shape)} {str(placed.dtype).removeprefix('torch.')} on {placed.device}{pinned}",)
     if isinstance(placed, (tuple, list)):
         return tuple(line for each in placed for line in tensors_in(each))
-    parameters = getattr(placed, "parameters", None)
-    if not callable(parameters):
+    parameters = getattr(placed, "parameters", ())
+    tensors = list(parameters() if callable(parameters) else parameters)
+    if not tensors:
         return ()
-    tensors = list(parameters())
     count = sum(tensor.numel() for tensor in tensors)
     devices = ", ".join(dict.fromkeys(str(tensor.device) for tensor in tensors))
     return (f"{len(tensors)} parameters, {count:,} numbers, on {devices}",)
