@@ -63,7 +63,7 @@ def test_a_size_that_only_one_count_has_is_a_row_of_its_own() -> None:
     assert alone in shown
     assert "512 t1" in printed(run)[-1]
     look = rows.look_of(run, US, UNICODE, 9)
-    assert rows.cells(run.rows[alone.key], look, run)[rows.CASE][0][0] == "matmul 512 1 threads"
+    assert rows.cells(run.rows[alone.key], look, run)[rows.CASE][0][0] == "matmul 512 1 thread"
     assert rows.cells(run.rows[CASES[1].key], look, run)[rows.CASE][0][0] == "matmul 64"
 
 

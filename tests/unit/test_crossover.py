@@ -124,12 +124,19 @@ def test_sizes_outside_the_bracket_do_not_move_the_point() -> None:
     assert crossover([*inner, *outer]).point == crossover(inner).point == pytest.approx(20.0)
 
 
-def test_a_line_that_leans_the_wrong_way_leaves_the_middle() -> None:
+def test_a_line_that_leans_the_wrong_way_leaves_what_the_ends_say() -> None:
     """Inside the bracket noise may fall where the verdicts rise."""
     points = [point(10, CPU_WINS, 0.97), point(11, UNDECIDED, 40.0), point(900, UNDECIDED, 0.1), point(1000, GPU_WINS)]
-    assert crossover(points).point == pytest.approx(100.0)
+    assert crossover(points).point == pytest.approx(crossover([points[0], points[-1]]).point)
     level = [point(10, CPU_WINS, 1.0), point(1000, GPU_WINS, 1.0)]
     assert crossover(level).point == pytest.approx(100.0)
+
+
+def test_a_noisy_point_inside_the_bracket_hardly_moves_the_crossover() -> None:
+    ends = [SweepPoint(957, Comparison(0.9, 0.89, 0.92, 12, CPU_WINS)),
+            SweepPoint(1138, Comparison(1.07, 1.05, 1.09, 12, GPU_WINS))]  # fmt: skip
+    noise = SweepPoint(1000, Comparison(1.19, 0.7, 2.1, 24, UNDECIDED))
+    assert crossover([*ends, noise]).point == pytest.approx(crossover(ends).point, rel=0.01)
 
 
 @pytest.mark.parametrize(("speedups", "end"), [((1.5, 40.0), 10), ((0.01, 0.9), 1000)])

@@ -99,20 +99,44 @@ def _without_winner(points: Sequence[SweepPoint]) -> str:
     return {frozenset({TOO_FEW}): TOO_FEW_ROUNDS, frozenset({TIE}): TIES}.get(frozenset(verdicts), NO_WINNER)
 
 
+LEAST_SPREAD = 0.01
+"""A half-width of ln(speed-up) below which a point is not worth more: sizes are told apart no finer."""
+
+
 def _level(points: Sequence[SweepPoint], *, rises: bool) -> float:
     """Return the size at which the speed-up is 1: least squares of ln(speed-up) over ln(size), held in the bracket.
 
-    With two points this is interpolation. A line that leans the wrong way says nothing: the middle then.
+    Points count by what their intervals leave open: on a shared host one of ±85 % had bent the line to the bracket's
+    end. With two points this is interpolation, and so it is where the line is level outside of the bracket or leans
+    the wrong way.
     """
     low, high = points[0].size, points[-1].size
     xs = [math.log(point.size) for point in points]
     ys = [math.log(point.comparison.speedup) for point in points]
-    middle_x, middle_y = math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)
-    slope_up = math.fsum((x - middle_x) * (y - middle_y) for x, y in zip(xs, ys, strict=True))
-    spread = math.fsum((x - middle_x) ** 2 for x in xs)
-    if slope_up == 0 or (slope_up > 0) != rises:
+    level_x = _zero(xs, ys, [_precision(point.comparison) for point in points], rises=rises)
+    if level_x is None or not xs[0] < level_x < xs[-1]:
+        level_x = _zero([xs[0], xs[-1]], [ys[0], ys[-1]], [1.0, 1.0], rises=rises)
+    if level_x is None:
         level_x = (xs[0] + xs[-1]) / 2
-    else:
-        level_x = middle_x - middle_y * spread / slope_up
     # Held in the bracket by its sizes, not their logarithms: exp(log(5)) is 4.999….
     return min(max(math.exp(min(level_x, xs[-1])), low), high)
+
+
+def _precision(comparison: Comparison) -> float:
+    """Return how much a point counts: the reciprocal of its variance, 1 for one without an interval."""
+    low, high = comparison.low, comparison.high
+    if low is None or high is None or not 0 < low <= high < math.inf:
+        return 1.0
+    return 1 / (LEAST_SPREAD + (math.log(high) - math.log(low)) / 2) ** 2
+
+
+def _zero(xs: Sequence[float], ys: Sequence[float], weights: Sequence[float], *, rises: bool) -> float | None:
+    """Return where the weighted line through the points is 0; None where it leans the wrong way or not at all."""
+    total = math.fsum(weights)
+    middle_x = math.fsum(w * x for w, x in zip(weights, xs, strict=True)) / total
+    middle_y = math.fsum(w * y for w, y in zip(weights, ys, strict=True)) / total
+    slope_up = math.fsum(w * (x - middle_x) * (y - middle_y) for w, x, y in zip(weights, xs, ys, strict=True))
+    spread = math.fsum(w * (x - middle_x) ** 2 for w, x in zip(weights, xs, strict=True))
+    if slope_up == 0 or (slope_up > 0) != rises:
+        return None
+    return middle_x - middle_y * spread / slope_up

@@ -75,7 +75,7 @@ def case_text(case: Case, varying: frozenset[str]) -> str:
     if "dtype" in varying:
         parts.append(case.dtype)
     if "threads" in varying:
-        parts.append(f"{case.threads or 'all'} threads")
+        parts.append(f"{case.threads or 'all'} thread{'' if case.threads == 1 else 's'}")
     return " ".join(parts)
 
 
