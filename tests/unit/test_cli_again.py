@@ -22,6 +22,8 @@ REQUESTS = [
     PlanRequest(("vector-dot",), sizes="7,9", variant="dot", devices=("cpu", "cuda:1")),
     PlanRequest(("matmul",), find_crossover=True),
     PlanRequest(("matmul",), sizes="500,32", find_crossover=True, max_size="1e4", full=True),
+    PlanRequest(("transfer",), variant="h2d-pageable"),
+    PlanRequest(("transfer",), find_crossover=True, max_size="1e6"),
     PlanRequest(("elementwise",), variant="out", find_crossover=True, threads="1,all"),
     PlanRequest(sizes="16,64"),
     PlanRequest(simulation=parse_simulation("noise=0.5,gpus=2")),

@@ -10,7 +10,7 @@ from cpugpu_tui.analysis.quantities import US
 from cpugpu_tui.cli.tables import run_table
 from cpugpu_tui.model import Case, CaseFailed, Simulation
 from cpugpu_tui.runs.answers import answers
-from cpugpu_tui.runs.columns import is_beside, main_threads, thread_columns, with_threads
+from cpugpu_tui.runs.columns import is_beside, main_threads, table_rows, thread_columns, with_threads
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import UNICODE
@@ -62,9 +62,18 @@ def test_a_size_that_only_one_count_has_is_a_row_of_its_own() -> None:
     shown = [row.case for row in run.rows.values() if not is_beside(run, row)]
     assert alone in shown
     assert "512 t1" in printed(run)[-1]
+    assert printed(run)[-1].split()[2:3] == ["–"], "its time is not that of all threads"
+    assert printed(run)[-1].split()[3] != "–"
     look = rows.look_of(run, US, UNICODE, 9)
     assert rows.cells(run.rows[alone.key], look, run)[rows.CASE][0][0] == "matmul 512 1 thread"
     assert rows.cells(run.rows[CASES[1].key], look, run)[rows.CASE][0][0] == "matmul 64"
+
+
+def test_a_size_of_one_count_alone_stands_among_the_others_by_size() -> None:
+    alone = Case("matmul", 128, threads=1)
+    plan = plan_of(simulation=QUICK, cases=(alone, *CASES))
+    run = state_of(plan, swept(plan)[1])
+    assert [row.case.size for row in table_rows(run)] == [64, 128, 256]
 
 
 def test_the_count_with_results_stands_for_the_row_where_the_other_failed() -> None:

@@ -164,6 +164,16 @@ def test_a_workload_runs_at_its_own_sizes_and_a_case_only_once() -> None:
     assert len({case.key for case in plan.cases}) == 16
 
 
+def test_what_a_person_names_is_for_the_workloads_of_a_preset_that_have_it() -> None:
+    moved = build_plan(PlanRequest(("transfer",), variant="h2d-pageable"))
+    assert {(case.workload, case.variant) for case in moved.cases} == {
+        ("transfer", "h2d-pageable"), ("transfer-model", "h2d"), ("transfer-model", "d2h"),
+    }  # fmt: skip
+    searched = build_plan(PlanRequest(("transfer",), find_crossover=True, max_size="1e6"))
+    highest = {w: max(c.size for c in searched.cases if c.workload == w) for w in ("transfer", "transfer-model")}
+    assert highest == {"transfer": 1_000_000, "transfer-model": 1}
+
+
 def test_a_variant_has_one_name() -> None:
     """Else `default` and `matmul` were two rows of the same thing."""
     named = build_plan(PlanRequest(("vector-dot",), sizes="100", variant="matmul"))

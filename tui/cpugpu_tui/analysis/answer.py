@@ -137,7 +137,8 @@ def where(found: Crossover) -> str:
         case "always":
             return f"at every size from {found.first_win:,} on"
         case "never":
-            return f"nowhere up to {found.points[-1].size:,}"
+            last = found.points[-1].size
+            return f"nowhere up to {last:,}" if len(found.points) > 1 else f"not at {last:,}"
         case "ties":
             return "a tie"
         case _:
@@ -218,11 +219,15 @@ def _lost(point: SweepPoint) -> str:
 
 def _cause(taken_apart: Decomposition, how: str) -> str:
     name, share = taken_apart.largest
-    text = f"{CAUSES[name]} is {percent(share)}% of {time_text(taken_apart.measured_ns)}{how}"
+    whole = f"{time_text(taken_apart.measured_ns)}{how}"
+    # A part is timed on its own, where it can take longer than in the call, beside other parts.
+    text = f"{CAUSES[name]} is {f'{percent(share)}%' if share <= 1 else 'all'} of {whole}"
     if taken_apart.is_explained:
         return text
     rest = taken_apart.share(taken_apart.rest_ns)
-    return f"{text} ({percent(rest)}% unexplained)" if rest > 0 else f"{text} (parts overlap by {percent(-rest)}%)"
+    if rest > 0:
+        return f"{text} ({percent(rest)}% unexplained)"
+    return f"{text} (timed apart, the parts make {percent(1 - rest)}%)"
 
 
 def counterfactual_sentence(evidence: Evidence) -> str:

@@ -21,7 +21,7 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DEVICE, PAGEABLE, Plan, RunStarted, Simulation
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.answers import answer_lines
-from cpugpu_tui.runs.columns import is_beside, is_column, thread_columns, with_threads
+from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit, written
 from cpugpu_tui.runs.planning import PlanRequest, build_plan, scale_text
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
@@ -78,7 +78,7 @@ def run_table(state: RunState) -> Table:
         table.add_column("clock off", justify="right", overflow="fold")
     table.add_column("remarks")
     cores = state.run.environment.get("affinity_cores") if state.run is not None else None
-    for row in (row for row in state.rows.values() if not is_beside(state, row)):
+    for row in table_rows(state):
         table.add_row(*map(plain, _cells(state, row, cores, several=several, has_gpu=has_gpu)))
     return table
 
@@ -88,7 +88,8 @@ def _cells(state: RunState, row: Row, cores: int | None, *, several: bool, has_g
     told = is_column(state, case.sweep) or (case.threads and not thread_columns(state))
     threads = f" t{case.threads or 'all'}" if told else ""
     name = f"{case.workload} {case.variant} {case.size:,}{threads}" if several else f"{case.size:,}{threads}"
-    cells = [name, _latency(row.cpu, row), *(_beside(state, row, count) for count in thread_columns(state))]
+    cpu = "–" if is_column(state, case.sweep) else _latency(row.cpu, row)
+    cells = [name, cpu, *(_beside(state, row, count) for count in thread_columns(state))]
     if has_gpu:
         device_ns = None if row.gpu is None or row.status == "mismatch" else row.gpu.median_ns(DEVICE)
         moved, (speedup, faster) = end_to_end(row, PAGEABLE), _comparison(row)
@@ -220,10 +221,12 @@ def again(run: RunStarted) -> str:
     usual = Plan("", ())
     words = ["cpugpu-tui", "run", *plan.name.split("+")]
     if not is_preset(plan):
-        sizes = list(dict.fromkeys(case.size for case in plan.cases))
+        # Sizes and variant are those of a preset's first workload; parts without them keep their own.
+        first = [case for case in plan.cases if case.workload == plan.cases[0].workload]
+        sizes = list(dict.fromkeys(case.size for case in first))
         words += ["--size", sizes_text(sizes if plan.search is None else [min(sizes), max(sizes)])]
         words += ["--find-crossover"] if plan.search is not None else []
-        variants = {case.variant for case in plan.cases}
+        variants = {case.variant for case in first}
         words += ["--variant", *variants] if len(variants) == 1 and variants != {"default"} else []
     words += ["--full"] if plan.search is not None and plan.search.full else []
     if plan.cases and plan.cases[0].dtype != "float32":

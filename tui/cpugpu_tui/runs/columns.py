@@ -38,6 +38,21 @@ def thread_columns(run: RunState) -> tuple[int, ...]:
     return tuple(sorted({sweep[-1] for sweep in run.sweeps if is_column(run, sweep)}))
 
 
+def table_rows(run: RunState) -> list[Row]:
+    """Return the rows that a table shows, in the plan's order; a size that one thread count alone has where it belongs."""
+    if len(run.sweeps) < 2:
+        return list(run.rows.values())
+    shown = [row for row in run.rows.values() if not is_beside(run, row)]
+    place = {id(row): index for index, row in enumerate(shown)}
+    for row in shown:
+        if not is_column(run, row.case.sweep):
+            continue
+        main = replace(row.case, threads=main_threads(run, row.case.sweep)).sweep
+        smaller = [other for other in run.sweeps.get(main, ()) if other.case.size < row.case.size]
+        place[id(row)] = place[id(smaller[-1])] if smaller else place[id(run.sweeps[main][0])] - 1
+    return sorted(shown, key=lambda row: (place[id(row)], is_column(run, row.case.sweep), row.case.size))
+
+
 def with_threads(run: RunState, row: Row, threads: int) -> Row | None:
-    """Return the row that differs from this one in nothing but having so many threads."""
-    return run.rows.get(replace(row.case, threads=threads).key) if row.case.threads != threads else None
+    """Return the row that differs from this one in nothing but having so many threads; it may be this one."""
+    return run.rows.get(replace(row.case, threads=threads).key)

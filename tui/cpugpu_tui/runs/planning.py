@@ -190,18 +190,27 @@ def _cases(
     small = preset.small if request.scale == "small" else None
     # Sizes that a person names are the first part's: 256 MiB to copy must not become 268 million models to move.
     axis = find(preset.parts[0].workload).axis
+    parts = preset.parts if small is None else small.parts
+    # A variant is that of the parts that have it; the others keep their own, as one experiment.
+    having = [part for part in parts if request.variant and _has(find(part.workload), request.variant)]
     cases = []
-    for part in preset.parts if small is None else small.parts:
-        own = sizes if find(part.workload).axis == axis else None
+    for part in parts:
+        is_first = find(part.workload).axis == axis
+        own = sizes if is_first else None
         if searched:
-            own = _grid(own or part.sizes, request)
-        cases += _part_cases(part, own, threads, request)
+            own = _grid(own or part.sizes, request.max_size if is_first else None)
+        variants = (request.variant,) if request.variant and (part in having or not having) else part.variants
+        cases += _part_cases(part, own, threads, variants, request)
     # One sweep after the other: sorting keeps the order of sizes within each.
     return sorted(cases, key=lambda case: [c.sweep for c in cases].index(case.sweep)) if searched else cases
 
 
-def _grid(sizes: tuple[int, ...], request: PlanRequest) -> tuple[int, ...]:
-    highest = parse_sizes(request.max_size)[-1] if request.max_size is not None else max(sizes)
+def _has(workload: Workload, variant: str) -> bool:
+    return variant == "default" or variant in workload.steps()
+
+
+def _grid(sizes: tuple[int, ...], max_size: str | None) -> tuple[int, ...]:
+    highest = parse_sizes(max_size)[-1] if max_size is not None else max(sizes)
     if highest < min(sizes):
         raise FieldError("max_size", f"The largest size {highest:,} is below the smallest, {min(sizes):,}.",
                          "Write a larger one, or name both ends with --size.")  # fmt: skip
@@ -209,11 +218,14 @@ def _grid(sizes: tuple[int, ...], request: PlanRequest) -> tuple[int, ...]:
 
 
 def _part_cases(
-    part: Part, sizes: tuple[int, ...] | None, threads: tuple[int, ...], request: PlanRequest
+    part: Part,
+    sizes: tuple[int, ...] | None,
+    threads: tuple[int, ...],
+    variants: tuple[str, ...],
+    request: PlanRequest,
 ) -> list[Case]:
     workload = find(part.workload)
     dtype = check_dtype(workload, request.dtype or "float32")
-    variants = (request.variant,) if request.variant else part.variants
     for variant in variants:
         _check_variant(workload, variant)
     return [

@@ -9,7 +9,7 @@ from cpugpu_tui.analysis.quantities import US, Unit, percent, significant, size_
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED
 from cpugpu_tui.model import DEVICE, PAGEABLE, Case
-from cpugpu_tui.runs.columns import is_beside, is_column, thread_columns, with_threads
+from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.runs.insight import end_to_end, row_limit, written
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
@@ -90,7 +90,8 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
     telling = look.varying | ({"threads"} if is_column(run, row.case.sweep) else frozenset())
     return {
         CASE: ((case_text(row.case, telling), {"active": "strong", "ok": "text"}.get(row.status, "muted")),),
-        CPU: _latency(row, row.cpu, look, "cpu"),
+        # The time of a size that fewer threads alone have stands in their column.
+        CPU: ((glyphs.none, "muted"),) if is_column(run, row.case.sweep) else _latency(row, row.cpu, look, "cpu"),
         **{beside_key(count): _beside(run, row, count, look) for count in thread_columns(run)},
         GPU: _latency(row, row.gpu, look, "gpu"),
         SPEEDUP: (((glyphs.times + speedup) if known else speedup, role),),
@@ -236,7 +237,7 @@ def matches(row: Row, wanted: str, varying: frozenset[str]) -> bool:
 
 def shown_keys(run: RunState, wanted: str, varying: frozenset[str]) -> list[str]:
     """Return the keys of the rows that are no columns of others and that a filter lets through, in the plan's order."""
-    rows = {key: row for key, row in run.rows.items() if not is_beside(run, row)}
+    rows = {row.case.key: row for row in table_rows(run)}
     if not wanted.strip():
         return list(rows)
     return [key for key, row in rows.items() if matches(row, wanted, varying)]

@@ -100,7 +100,7 @@ class PicturePane(Lines):
 
 
 def spelled(text: str, glyphs: Glyphs) -> str:
-    """Return a sentence from elsewhere with the signs that this terminal can show."""
+    """Return a sentence from elsewhere with the signs that this terminal can show, micro in times too (`35.2 us`)."""
     for sign, own in (("×", glyphs.times), ("–", glyphs.none), ("±", glyphs.plus_minus), ("µ", glyphs.micro),
                       ("·", glyphs.dot), ("…", glyphs.ellipsis)):  # fmt: skip
         text = text.replace(sign, own)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -218,4 +217,4 @@ def sign(outcome: str, glyphs: Glyphs) -> str:
 
 def shown(text: str, glyphs: Glyphs) -> str:
     """Return a sentence as this terminal can show it."""
-    return spelled(re.sub(r"(?<=\d) us\b", " µs", text), glyphs)
+    return spelled(text, glyphs)

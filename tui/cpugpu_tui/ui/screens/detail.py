@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from cpugpu_tui.analysis.quantities import US, percent, significant
@@ -52,12 +51,7 @@ def detail_lines(row: Row, run: RunState, width: int, glyphs: Glyphs) -> list[Sp
     lines: list[Spans] = []
     for part in parts:
         lines += [(), *part] if lines and part else part
-    return [tuple((_signs(text, glyphs), role) for text, role in line) for line in lines]
-
-
-def _signs(text: str, glyphs: Glyphs) -> str:
-    """Return text from anywhere with this terminal's signs, micro in times too (`time_text` writes `35.2 us`)."""
-    return re.sub(r"(?<=\d) us\b", f" {glyphs.micro}s", spelled(text, glyphs))
+    return [tuple((spelled(text, glyphs), role) for text, role in line) for line in lines]
 
 
 def _failed(row: Row, width: int) -> list[Spans]:

@@ -44,7 +44,7 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
         return []
     shown = [(what_if.label, found[what_if.key]) for what_if in WHAT_IFS if what_if.key in found]
     speedups = [spelled(speedup_text(comparison), glyphs) for _, comparison in shown]
-    labels, numbers = max(len(label) for label, _ in shown) + 2, max(map(len, speedups)) + 2
+    labels, numbers = max(len(label) for label, _ in shown) + 2, max(map(len, speedups)) + 1
     sentences = [VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict) for _, comparison in shown]
     is_wide = width >= 2 + labels + numbers + 2 + max(map(len, sentences))
     lines: list[Spans] = [(("What if: speed-up of the GPU", "title"),)]
