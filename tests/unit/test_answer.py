@@ -181,7 +181,8 @@ OVERLAPPING_CALL = decompose(10_000.0, 8_000.0, 2_000.0, 3_500.0)
         ),
         (
             OVERLAPPING_CALL, None,
-            "At 10 the GPU takes ×2.00 as long as the CPU: launching is 80% of 10.0 us (timed apart, the parts make 115%).",
+            "At 10 the GPU takes ×2.00 as long as the CPU: launching is 80% of 10.0 us"
+            " (timed apart, the parts make 115%).",
         ),
     ],
 )  # fmt: skip

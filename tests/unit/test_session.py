@@ -43,7 +43,7 @@ from cpugpu_tui.model import (
     TensorsPlaced,
 )
 from cpugpu_tui.runs.launch import Gone
-from cpugpu_tui.runs.session import new_id
+from cpugpu_tui.runs.saving import new_id
 
 
 def run(*arguments: Any, **more: Any) -> tuple[RunFinished, list[Event]]:

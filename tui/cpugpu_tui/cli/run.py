@@ -17,7 +17,8 @@ from cpugpu_tui.model import Event, Plan, RunFinished
 from cpugpu_tui.runs.answers import as_data
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
-from cpugpu_tui.runs.session import Session, new_id
+from cpugpu_tui.runs.saving import new_id
+from cpugpu_tui.runs.session import Session
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.runs.store import Store, open_store
 from cpugpu_tui.runs.wire import encode

@@ -39,7 +39,7 @@ def thread_columns(run: RunState) -> tuple[int, ...]:
 
 
 def table_rows(run: RunState) -> list[Row]:
-    """Return the rows that a table shows, in the plan's order; a size that one thread count alone has where it belongs."""
+    """Return the rows that a table shows, in the plan's order; what one thread count alone has by its size."""
     if len(run.sweeps) < 2:
         return list(run.rows.values())
     shown = [row for row in run.rows.values() if not is_beside(run, row)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,11 @@ from cpugpu_tui.model import (
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.store import Store
+
+
+def new_id() -> str:
+    """Return an id that sorts by time: 11 digits of milliseconds in hex, then random ones."""
+    return f"{time.time_ns() // 1_000_000:011x}{secrets.token_hex(4)}"
 
 
 class Saver:

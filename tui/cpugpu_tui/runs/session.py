@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -34,7 +33,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.runs.launch import Agents, AgentThread, Gone, Message, no_agent
 from cpugpu_tui.runs.remaining import Remaining
-from cpugpu_tui.runs.saving import Saver
+from cpugpu_tui.runs.saving import Saver, new_id
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.launch import AgentProcess
@@ -51,11 +50,6 @@ POLL_S = 0.2
 
 KILL_AFTER_S = 1.0
 """A terminated agent that still lives is killed after this long."""
-
-
-def new_id() -> str:
-    """Return an id that sorts by time: 11 digits of milliseconds in hex, then random ones."""
-    return f"{time.time_ns() // 1_000_000:011x}{secrets.token_hex(4)}"
 
 
 class Session:
