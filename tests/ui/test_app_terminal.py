@@ -38,6 +38,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
         yield started
 
 
+def test_a_key_typed_at_the_first_frame_is_obeyed(tmp_path: Path) -> None:
+    command = [sys.executable, SCRIPT, tmp_path, "0"]
+    with PtyApp(command) as app:
+        app.until_text("Press r")
+        app.send("r")
+        until_done(app)
+
+
 def run_slowly(app: PtyApp, until: str = r"\d of 5") -> None:
     """Start a run and get to where rounds are timed, or further; a gap may show several steps at once."""
     app.send("r")
@@ -172,6 +180,32 @@ def test_resized_during_a_run_it_lays_itself_out_anew(start: Start) -> None:
     app.until_text("Needs 60x16")
     app.resize(80, 24)
     app.until_text("Workload 1/")
+
+
+def still(app: PtyApp) -> list[str]:
+    """Lines that do not change by themselves: all but the readings of the machine, the status without its digits."""
+    lines = app.lines
+    top = next((y for y, line in enumerate(lines) if "Telemetry" in line), len(lines))
+    return [re.sub(r"\d", "", lines[0]), *lines[1 : top + 1], lines[-1]]
+
+
+@pytest.mark.parametrize("between", [(60, 16), (120, 40), None])
+def test_resized_there_and_back_nothing_is_missing_and_nothing_is_left_over(
+    start: Start, between: tuple[int, int] | None
+) -> None:
+    app = start(columns=100, rows=30)
+    app.send("r")
+    until_done(app)
+    before = still(app)
+    if between is not None:
+        app.resize(*between)
+        at = len(app.output)
+        app.until(lambda app: len(app.output) > at)
+    else:
+        app.resize(60, 16)  # and back before anybody looked
+    app.blank()
+    app.resize(100, 30)
+    app.until(lambda app: still(app) == before)
 
 
 def test_without_utf8_there_are_no_question_marks(start: Start) -> None:

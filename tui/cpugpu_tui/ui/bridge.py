@@ -49,6 +49,8 @@ class Bridge:
         self._events: list[Event] = []
         self._session: RunningSession | None = None
         self._streaming = False
+        self._opened = threading.Event()
+        """Keys are answered from the first frame on: a run may be asked for before there is anything to run it."""
         self._stop = self._paused = False
         self.repeat_number = 1
         """Which run of its series is going on."""
@@ -61,12 +63,15 @@ class Bridge:
             self._backend.open(self._agent_reported, self._telemetry_read, self._notice)
         except CpuGpuError as error:
             self._post(AgentReported(error))
+        finally:
+            self._opened.set()
         if notice := self._backend.store_notice:
             self._notice(notice)
         self._post(CeilingsKnown(self._backend.ceilings()))
 
     def calibrate(self, plan: Plan) -> None:
         """Measure the machine; the run on the screen stays. Body of the worker thread `run`."""
+        self._opened.wait()
         session = self._backend.session(plan, None, None)
         measured: list[Ceilings] = []
         remark = ""
@@ -100,6 +105,7 @@ class Bridge:
 
     def run_series(self, plan: Plan, repeats: int, case_timeout_s: float | None) -> None:
         """Run a plan so many times in one series. Body of the worker thread `run`."""
+        self._opened.wait()
         series_id: str | None = None
         try:
             for number in range(1, repeats + 1):

@@ -35,6 +35,7 @@ from cpugpu_tui.ui.panes.status import LONG_STEP_S
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
+from cpugpu_tui.ui.thrift import ThriftyDriver
 
 BELL_S = 30.0
 """A run longer than this rings the bell when it ends: the person is looking elsewhere by then."""
@@ -183,7 +184,25 @@ class Running(App[AppResult]):
         """Let what a person does be answered at once."""
         if isinstance(event, events.Key | events.Resize | events.Paste):
             self.gate.open_window()
+        if not isinstance(event, events.Resize):
+            await super().on_event(event)
+            return
+        is_old = event.size == self._size
         await super().on_event(event)
+        if is_old:
+            self._check_resize()
+
+    def _check_resize(self) -> None:
+        """Lay out anew, or paint anew where the size is the old one: Textual sees no change, the terminal lost all."""
+        self._forget_terminal()
+        super()._check_resize()
+        if self.screen_stack and self.screen.size == self._size:
+            self.screen.refresh()
+
+    def _forget_terminal(self) -> None:
+        """After a change of size a terminal shows what it likes: all is written again."""
+        if isinstance(self._driver, ThriftyDriver):
+            self._driver.forget()
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         """Tell the gate what Textual painted, or composed in vain while a batch was open."""

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from rich.cells import cell_len
-from textual import events
 from textual.drivers.linux_driver import LinuxDriver
-from textual.message import Message
 
 _TOKEN = re.compile(r"\x1b\[([0-9;]*)([mH])|(\n)|([^\x1b\n]+)")
 _NO_FRAME = re.compile(r"\x1b(?!\[[0-9;]*[mH])|[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f]")
@@ -173,8 +171,7 @@ class ThriftyDriver(LinuxDriver):
         if missing:
             super().write(missing)
 
-    def process_message(self, message: Message) -> None:
-        """Pass an event on; after a change of size a terminal shows what it likes."""
-        if isinstance(message, events.Resize) and self._memory is not None:
+    def forget(self) -> None:
+        """Write all that comes, as nobody knows what the terminal shows now."""
+        if self._memory is not None:
             self._memory.forget()
-        super().process_message(message)
