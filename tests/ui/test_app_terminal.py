@@ -196,6 +196,7 @@ def test_resized_there_and_back_nothing_is_missing_and_nothing_is_left_over(
     app = start(columns=100, rows=30)
     app.send("r")
     until_done(app)
+    app.until_text("Run again")
     before = still(app)
     if between is not None:
         app.resize(*between)
