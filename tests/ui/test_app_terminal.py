@@ -196,7 +196,7 @@ def test_resized_there_and_back_nothing_is_missing_and_nothing_is_left_over(
     app = start(columns=100, rows=30)
     app.send("r")
     until_done(app)
-    app.until_text("Run again")
+    app.until(lambda app: all(late in app.text for late in ("Run again", "The GPU is faster", "run 1")))
     before = still(app)
     if between is not None:
         app.resize(*between)
