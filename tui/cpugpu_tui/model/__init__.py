@@ -35,6 +35,7 @@ from cpugpu_tui.model.machine import (
     GpuProcess,
     GpuTelemetry,
     Line,
+    MigInstance,
     Reading,
 )
 from cpugpu_tui.model.plans import (
@@ -123,6 +124,7 @@ __all__ = [
     "Hello",
     "KernelsProfiled",
     "Line",
+    "MigInstance",
     "Plan",
     "Progressed",
     "Reading",

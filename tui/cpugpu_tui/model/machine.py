@@ -83,6 +83,8 @@ class Reading:
     """Why there is no number: a key of `telemetry.reasons.REASONS`."""
     age_s: float = 0.0
     """Seconds between the moment the value was true and the moment of the event."""
+    is_stamped: bool = False
+    """Whether the driver itself said when the value was true; otherwise it is when we asked."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,21 @@ class GpuProcess:
 
 
 @dataclass(frozen=True)
+class MigInstance:
+    """A slice of a GPU in MIG mode: what torch sees as a device of its own."""
+
+    index: int
+    """Within its GPU."""
+    uuid: str | None
+    """With the prefix `MIG-`."""
+    name: str
+    readings: dict[str, Reading]
+    """`memory_used_bytes`, `memory_total_bytes`; power and temperature are those of the whole board."""
+    processes: tuple[GpuProcess, ...] | None = None
+    """None when they cannot be listed."""
+
+
+@dataclass(frozen=True)
 class GpuTelemetry:
     """All readings of one GPU at one moment."""
 
@@ -108,9 +125,7 @@ class GpuTelemetry:
     name: str
     pci_bus_id: str | None
     readings: dict[str, Reading]
-    """Keys carry units: `kernel_active_pct`, `memory_used_bytes`, `memory_total_bytes`, `sm_clock_mhz`,
-    `memory_clock_mhz`, `power_mw`, `power_limit_mw`, `temperature_c`, `slowdown_temperature_c`,
-    `throttle_bits`."""
+    """Keys carry units, see `telemetry.nvml.keys`; every key is always there."""
     throttle: tuple[str, ...] = ()
     """Words for the active throttle reasons: `idle`, `power-capped`, `thermal`, `hw-thermal`,
     `power-brake`, `hw-slowdown`, `sync-boost`, `app-clocks`, `display`."""
@@ -118,3 +133,7 @@ class GpuTelemetry:
     """None when they cannot be listed."""
     problem: str | None = None
     """One sentence when this GPU as a whole cannot be read (lost, no permission)."""
+    instances: tuple[MigInstance, ...] = ()
+    """Its slices in MIG mode."""
+    persistence: bool | None = None
+    """Whether the driver stays loaded without a client; None where it cannot be told."""
