@@ -11,6 +11,9 @@ REASONS = {
     "mig": "not available in MIG mode",
     "timeout": "driver does not answer",
     "not-yet": "not read yet",
+    "not-asked": "not asked for",
+    "window-too-short": "too short for its sensor",
+    "counter-reset": "counter was reset",
     "unknown": "driver gave an unknown error",
 }
 """Why a reading has no number, in words for a person."""
