@@ -14,6 +14,7 @@ REASONS = {
     "not-asked": "not asked for",
     "window-too-short": "too short for its sensor",
     "counter-reset": "counter was reset",
+    "window-too-long": "too long for its counter",
     "unknown": "driver gave an unknown error",
 }
 """Why a reading has no number, in words for a person."""

@@ -1,0 +1,73 @@
+"""What NVML's return codes mean for one value, for one GPU, and for the driver as a whole."""
+
+from __future__ import annotations
+
+INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND = 2, 3, 4, 6
+FUNCTION_MISSING, LOST, RESET_REQUIRED = 13, 15, 16
+
+GONE = (LOST, RESET_REQUIRED)
+"""Codes that are about the whole GPU, whatever was asked."""
+
+_REASONS = {
+    1: "no-driver",  # uninitialised: the driver went away under us
+    NOT_SUPPORTED: "not-supported",
+    NO_PERMISSION: "no-permission",
+    9: "no-driver",
+    10: "timeout",
+    FUNCTION_MISSING: "function-missing",
+    LOST: "gpu-lost",
+    RESET_REQUIRED: "gpu-lost",
+    18: "no-driver",
+    25: "function-missing",  # the driver does not know this version of the structure
+}
+
+_GPU_PROBLEMS = {
+    INVALID_ARGUMENT: ("gpu-lost", "The driver no longer lists this GPU. Look for Xid errors in dmesg, or reboot."),
+    NO_PERMISSION: (
+        "no-permission",
+        "No permission to read this GPU. Ask for access to its device file, /dev/nvidia{index}.",
+    ),
+    LOST: (
+        "gpu-lost",
+        "This GPU is lost: the driver no longer reaches it. Look for Xid errors in dmesg; a reboot may bring it back.",
+    ),
+    RESET_REQUIRED: (
+        "gpu-lost",
+        "This GPU needs a reset. Stop what runs on it and let an administrator run `nvidia-smi -r -i {index}`.",
+    ),
+}
+_GPU_PROBLEM = ("unknown", "This GPU cannot be read (NVML: {error}). Run nvidia-smi to see what the driver says of it.")
+
+_DRIVER_PROBLEMS = {
+    NO_PERMISSION: "No permission to use the NVIDIA driver. Ask for access to /dev/nvidiactl and /dev/nvidia*.",
+    9: "The NVIDIA driver is installed but not loaded. Load it with `modprobe nvidia` as root, or reboot.",
+    12: "No NVIDIA driver found (libnvidia-ml.so.1 is missing). CPU results only; install the driver, or ignore this"
+    " on a machine without a GPU.",
+    18: "The NVIDIA driver was updated, but its old version is still loaded. Reboot, or reload its kernel modules.",
+}
+_DRIVER_PROBLEM = "The NVIDIA driver does not work (NVML: {error}). Run nvidia-smi and look for NVRM lines in dmesg."
+NO_GPU = "The NVIDIA driver runs but sees no GPU. Check that the container or job was given one (nvidia-smi -L)."
+NO_PYNVML = (
+    "GPUs cannot be watched without the Python package nvidia-ml-py. Install it with `pip install nvidia-ml-py`."
+)
+
+
+def reason_of(code: int) -> str:
+    """Return why one value is missing, a key of `telemetry.reasons.REASONS`."""
+    return _REASONS.get(code, "unknown")
+
+
+def reason_of_field(code: int) -> str:
+    """Return the same for a field value: a driver older than a field calls its number an invalid argument."""
+    return "function-missing" if code == INVALID_ARGUMENT else reason_of(code)
+
+
+def gpu_problem(code: int, index: int, error: object) -> tuple[str, str]:
+    """Return why all values of a GPU are missing, and a sentence of cause and one of remedy for a person."""
+    reason, sentence = _GPU_PROBLEMS.get(code, _GPU_PROBLEM)
+    return reason, sentence.format(index=index, error=error)
+
+
+def driver_problem(code: int, error: object) -> str:
+    """Return a sentence of cause and one of remedy for a driver that gives no session."""
+    return _DRIVER_PROBLEMS.get(code, _DRIVER_PROBLEM).format(error=error)
