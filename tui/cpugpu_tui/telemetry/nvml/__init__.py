@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, Reading
+from cpugpu_tui.telemetry.nvml.probe import GpuProbe as GpuProbe
 from cpugpu_tui.telemetry.procfs import process_owner
 from cpugpu_tui.telemetry.text import printable
 
@@ -332,44 +333,3 @@ class Nvml:
         self._gpus += [_Gpu(index, self._root) for index in range(len(self._gpus), count)]
         for gpu in self._gpus:
             gpu.detach()
-
-
-class GpuProbe:
-    """Clock, throttle reasons and company of one GPU, cheap enough (0.03 ms) to be asked before every half-round."""
-
-    def __init__(self, uuid: str) -> None:
-        """Open a session of its own for the GPU of this UUID; without one, every answer is unknown."""
-        self._handle: Any = None
-        try:
-            import pynvml
-
-            self._nvml: Any = pynvml
-            pynvml.nvmlInit()
-            self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-        except (ImportError, OSError, ValueError):
-            pass
-        except Exception as error:
-            if not isinstance(error, self._nvml.NVMLError):
-                raise
-
-    def sm_clock_mhz(self) -> float | None:
-        """Return the SM clock, None where it cannot be read."""
-        clock = self._ask(lambda nvml, handle: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
-        return None if clock is None else float(clock)
-
-    def throttle(self) -> tuple[str, ...]:
-        """Return the throttle reasons in force, in words."""
-        return throttle_words(self._ask(_throttle_bits))
-
-    def processes(self) -> int:
-        """Return how many processes compute on this GPU, ours included; 0 where they cannot be listed."""
-        found = self._ask(lambda nvml, handle: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
-        return len(found) if found is not None else 0
-
-    def _ask(self, call: _Call) -> Any:
-        if self._handle is None:
-            return None
-        try:
-            return call(self._nvml, self._handle)
-        except self._nvml.NVMLError:
-            return None

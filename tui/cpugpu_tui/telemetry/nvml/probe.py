@@ -30,7 +30,7 @@ _REASONS = {
 }  # fmt: skip
 """NVML's codes as keys of `reasons.REASONS`; all others are `unknown`."""
 
-_SIGNED, _BY_TYPE = (3, 4, 6), {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
+_BY_TYPE = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
 """Member of a field's value by its type, as nvmlValueType_t numbers them."""
 
 STAMP_LIMIT_S = 3600.0
@@ -137,7 +137,7 @@ class GpuProbe:
         return {name: _field(value, now_s) for name, value in zip(ids, found, strict=True)}
 
     def _listed(self) -> list[GpuProcess] | None:
-        found = self._call(lambda nvml, handle: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+        found = self._call(_compute_processes)
         if isinstance(found, Reading):
             return None
         own = os.getpid()
@@ -178,6 +178,14 @@ def _throttle_bits(nvml: Any, handle: Any) -> int:
         return int(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
     except nvml.NVMLError_FunctionNotFound:
         return int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+
+
+def _compute_processes(nvml: Any, handle: Any) -> Any:
+    """Return the processes that compute, also from drivers that only know the structure before the last."""
+    try:
+        return nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    except nvml.NVMLError_FunctionNotFound:
+        return nvml.nvmlDeviceGetComputeRunningProcesses_v2(handle)
 
 
 def _temperature_c(nvml: Any, handle: Any) -> int:
