@@ -49,6 +49,9 @@ Simulate = Annotated[
     str | None,
     typer.Option(envvar="CPUGPU_SIMULATE", help="A made-up CPU and GPU: default, or noise=0.02,pace=1,…"),
 ]
+Replay = Annotated[
+    Path | None, typer.Option(help="Show a trace of `telemetry --record` in place of this machine, at its own pace.")
+]
 Theme = Annotated[str | None, typer.Option(help="Theme of the app, by name.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Number, latest, or the beginning of an id.")]
 
@@ -68,6 +71,7 @@ def without_command(
     no_save: NoSave = False,
     theme: Theme = None,
     simulate: Simulate = None,
+    replay: Replay = None,
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
 ) -> None:
     """Is the GPU really faster for this work, from which size on, and by how much? Without a command: the app."""
@@ -75,7 +79,7 @@ def without_command(
     if context.invoked_subcommand is None:
         from cpugpu_tui.opening import open_app
 
-        raise typer.Exit(open_app(python, worker, database, not no_save, theme, simulate))
+        raise typer.Exit(open_app(python, worker, database, not no_save, theme, simulate, replay))
 
 
 @app.command()
@@ -160,6 +164,26 @@ def claims(json: Json = False, database: Database = None, simulate: Simulate = N
     from cpugpu_tui.cli.options import simulation
 
     raise typer.Exit(print_claims(database, simulated=simulation(simulate) is not None, as_json=json))
+
+
+@app.command()
+def telemetry(
+    json: Json = False,
+    interval: Annotated[
+        float | None, typer.Option(help="Seconds between two lines (default 1, at least 0.1; a replay: as recorded).")
+    ] = None,
+    count: Annotated[int | None, typer.Option(help="How many lines (default: until ctrl+c).")] = None,
+    gpm: Annotated[
+        bool, typer.Option("--gpm", help="Occupancy, tensor and DRAM activity too (Hopper and later).")
+    ] = False,
+    record: Annotated[Path | None, typer.Option(help="Write what is read to a new file, line by line.")] = None,
+    replay: Replay = None,
+    simulate: Simulate = None,
+) -> None:
+    """Print what GPUs and host are doing, once a second, as a table or as JSON lines."""
+    from cpugpu_tui.cli.telemetry import Wanted, print_telemetry
+
+    raise typer.Exit(print_telemetry(Wanted(interval, count, gpm, record, replay, simulate), as_json=json))
 
 
 @app.command()

@@ -14,6 +14,7 @@ def open_app(
     save: bool = True,
     theme: str | None = None,
     simulate: str | None = None,
+    replay: Path | None = None,
 ) -> int:
     """Open the app and return its exit code; without a terminal, run `quick` instead and say so.
 
