@@ -1,4 +1,4 @@
-"""The person's terminal: what it can show, and how it stays the app's alone while the app draws on it.
+"""The person's terminal: whether the app can be drawn on it, and how it stays the app's alone meanwhile.
 
 Textual draws on `sys.__stderr__`. Native code (CUDA, cuBLAS, torch's C++ warnings) writes to file descriptors 1 and 2
 without asking Python, which would land in the middle of the screen: `private_terminal` moves those two to a log file.
@@ -10,107 +10,17 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from codecs import lookup
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import TextIO
 
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.runs.capabilities import Capabilities, Colours, capabilities, this_terminal
 
-Colours = Literal["truecolor", "256", "16", "none"]
-"""How many colours a terminal shows."""
+__all__ = ["Capabilities", "Colours", "PrivateTerminal", "capabilities", "private_terminal", "refuse", "this_terminal"]
 
 _STDOUT_FD, _STDERR_FD = 1, 2
-_TEXTUAL_NAMES: dict[str, Colours] = {"truecolor": "truecolor", "256": "256", "standard": "16"}
-_TRUECOLOR_TERMS = ("alacritty", "foot", "xterm-kitty", "xterm-ghostty", "wezterm")
-"""Terminals known by name: SSH carries TERM to the server but not COLORTERM."""
-_UNICODE_CODECS = {"utf-8", "utf-8-sig"}
-
-
-# ------------------------------------------------------------------ what it can show
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """What a terminal can show, as far as its environment tells."""
-
-    colours: Colours
-    """`none` when the person set NO_COLOR."""
-    utf8: bool
-    """Whether block elements and arrows arrive as themselves; otherwise use the ASCII glyphs."""
-    dumb: bool
-    """Whether it cannot move its cursor."""
-    interactive: bool
-    """Whether keys can be read from it and a screen drawn on it."""
-    columns: int
-    rows: int
-
-    @property
-    def wants_ansi_theme(self) -> bool:
-        """Whether to start on `ansi-dark`: a theme of RGB values becomes mud in 16 colours, grey under NO_COLOR."""
-        return self.colours in ("16", "none")
-
-    @property
-    def textual_color_system(self) -> str:
-        """Value for the environment's TEXTUAL_COLOR_SYSTEM, to be set before Textual is imported."""
-        return {"truecolor": "truecolor", "256": "256"}.get(self.colours, "standard")
-
-
-def capabilities(environ: Mapping[str, str], encoding: str | None, isatty: bool, size: tuple[int, int]) -> Capabilities:
-    """Return what a terminal can show; a pure function of what is known about it.
-
-    `encoding` is that of the stream drawn on, `isatty` whether both keyboard and screen are a terminal, `size` is
-    (columns, rows).
-    """
-    term = environ.get("TERM", "").strip().lower()
-    columns, rows = size
-    return Capabilities(
-        colours=_colours(environ, term),
-        utf8=_is_utf8(environ, encoding) and term != "linux",  # the kernel console's font has 1 of 8 block heights
-        dumb=term in ("dumb", "unknown"),
-        interactive=isatty,
-        columns=columns,
-        rows=rows,
-    )
-
-
-def _colours(environ: Mapping[str, str], term: str) -> Colours:
-    if "NO_COLOR" in environ:  # even empty: Textual looks no closer, and it is Textual that draws
-        return "none"
-    forced = _TEXTUAL_NAMES.get(environ.get("TEXTUAL_COLOR_SYSTEM", "").strip().lower())
-    if forced is not None:
-        return forced
-    # GNU screen 4 hands COLORTERM on to programs inside and then cannot show 24 bits.
-    in_gnu_screen = "STY" in environ and "TMUX" not in environ
-    if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit") and not in_gnu_screen:
-        return "truecolor"
-    if term.endswith("-direct") or term in _TRUECOLOR_TERMS:
-        return "truecolor"
-    return "256" if term.endswith("-256color") else "16"
-
-
-def _is_utf8(environ: Mapping[str, str], encoding: str | None) -> bool:
-    try:
-        name = lookup(encoding or "ascii").name
-    except LookupError:
-        return False
-    locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
-    charset = locale.partition(".")[2].partition("@")[0].lower().replace("-", "")
-    # A locale without a charset (C, POSIX, none) says nothing: containers have it, their terminals are UTF-8.
-    return name in _UNICODE_CODECS and charset in ("", "utf8")
-
-
-def this_terminal() -> Capabilities:
-    """Return what the terminal of this process can show. Call it before `private_terminal` takes the streams."""
-    streams = (sys.stdin, sys.stderr)
-    isatty = all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
-    size = (80, 24)
-    if isatty:
-        with suppress(OSError):
-            size = os.get_terminal_size(_STDERR_FD)
-    return capabilities(os.environ, getattr(sys.stderr, "encoding", None), isatty, size)
 
 
 def refuse(found: Capabilities) -> UsageError | None:

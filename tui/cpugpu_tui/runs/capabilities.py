@@ -1,0 +1,101 @@
+"""What a terminal can show, as far as its environment tells; pure, for the app that draws and for `doctor`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from codecs import lookup
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+Colours = Literal["truecolor", "256", "16", "none"]
+"""How many colours a terminal shows."""
+
+_STDERR_FD = 2
+_TEXTUAL_NAMES: dict[str, Colours] = {"truecolor": "truecolor", "256": "256", "standard": "16"}
+_TRUECOLOR_TERMS = ("alacritty", "foot", "xterm-kitty", "xterm-ghostty", "wezterm")
+"""Terminals known by name: SSH carries TERM to the server but not COLORTERM."""
+_UNICODE_CODECS = {"utf-8", "utf-8-sig"}
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a terminal can show, as far as its environment tells."""
+
+    colours: Colours
+    """`none` when the person set NO_COLOR."""
+    utf8: bool
+    """Whether block elements and arrows arrive as themselves; otherwise use the ASCII glyphs."""
+    dumb: bool
+    """Whether it cannot move its cursor."""
+    interactive: bool
+    """Whether keys can be read from it and a screen drawn on it."""
+    columns: int
+    rows: int
+
+    @property
+    def wants_ansi_theme(self) -> bool:
+        """Whether to start on `ansi-dark`: a theme of RGB values becomes mud in 16 colours, grey under NO_COLOR."""
+        return self.colours in ("16", "none")
+
+    @property
+    def textual_color_system(self) -> str:
+        """Value for the environment's TEXTUAL_COLOR_SYSTEM, to be set before Textual is imported."""
+        return {"truecolor": "truecolor", "256": "256"}.get(self.colours, "standard")
+
+
+def capabilities(environ: Mapping[str, str], encoding: str | None, isatty: bool, size: tuple[int, int]) -> Capabilities:
+    """Return what a terminal can show; a pure function of what is known about it.
+
+    `encoding` is that of the stream drawn on, `isatty` whether both keyboard and screen are a terminal, `size` is
+    (columns, rows).
+    """
+    term = environ.get("TERM", "").strip().lower()
+    columns, rows = size
+    return Capabilities(
+        colours=_colours(environ, term),
+        utf8=_is_utf8(environ, encoding) and term != "linux",  # the kernel console's font has 1 of 8 block heights
+        dumb=term in ("dumb", "unknown"),
+        interactive=isatty,
+        columns=columns,
+        rows=rows,
+    )
+
+
+def _colours(environ: Mapping[str, str], term: str) -> Colours:
+    if "NO_COLOR" in environ:  # even empty: Textual looks no closer, and it is Textual that draws
+        return "none"
+    forced = _TEXTUAL_NAMES.get(environ.get("TEXTUAL_COLOR_SYSTEM", "").strip().lower())
+    if forced is not None:
+        return forced
+    # GNU screen 4 hands COLORTERM on to programs inside and then cannot show 24 bits.
+    in_gnu_screen = "STY" in environ and "TMUX" not in environ
+    if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit") and not in_gnu_screen:
+        return "truecolor"
+    if term.endswith("-direct") or term in _TRUECOLOR_TERMS:
+        return "truecolor"
+    return "256" if term.endswith("-256color") else "16"
+
+
+def _is_utf8(environ: Mapping[str, str], encoding: str | None) -> bool:
+    try:
+        name = lookup(encoding or "ascii").name
+    except LookupError:
+        return False
+    locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+    charset = locale.partition(".")[2].partition("@")[0].lower().replace("-", "")
+    # A locale without a charset (C, POSIX, none) says nothing: containers have it, their terminals are UTF-8.
+    return name in _UNICODE_CODECS and charset in ("", "utf8")
+
+
+def this_terminal() -> Capabilities:
+    """Return what the terminal of this process can show. Call it before `private_terminal` takes the streams."""
+    streams = (sys.stdin, sys.stderr)
+    isatty = all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
+    size = (80, 24)
+    if isatty:
+        with suppress(OSError):
+            size = os.get_terminal_size(_STDERR_FD)
+    return capabilities(os.environ, getattr(sys.stderr, "encoding", None), isatty, size)
