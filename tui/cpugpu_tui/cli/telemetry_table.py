@@ -1,0 +1,196 @@
+"""Sweeps over the machine as lines of text: a header, then a line per GPU and one for the host, like vmstat."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from cpugpu_tui.model import GpuTelemetry, MigInstance, Reading, TelemetryRead
+from cpugpu_tui.telemetry.reasons import REASONS
+
+DASH = "–"
+"""In place of a number that is not known; why is said once, below."""
+STALE_INTERVALS = 2.5
+"""A number older than so many intervals has `~` in front."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One number of a row."""
+
+    title: str
+    unit: str
+    gpu_key: str
+    host_key: str = ""
+    """Empty where the host has no such number: its cell is blank then."""
+    factor: float = 1.0
+    """From the reading's unit to this one."""
+    digits: int = 0
+
+    @property
+    def width(self) -> int:
+        """Cells: room for five characters at least, `~1980` among them."""
+        return max(len(self.title), len(self.unit), 5)
+
+
+COLUMNS = (
+    Column("active", "%", "kernel_active_pct", "cpu_pct"),
+    Column("memory", "GiB", "memory_used_bytes", "memory_used_bytes", 2**-30, 1),
+    Column("clock", "MHz", "sm_clock_mhz", "cpu_freq_mhz"),
+    Column("power", "W", "power_mw", factor=1e-3),
+    Column("temp", "C", "temperature_c"),
+    Column("to GPU", "MB/s", "pcie_rx_bytes_per_s", factor=1e-6),
+    Column("from", "MB/s", "pcie_tx_bytes_per_s", factor=1e-6),
+)
+"""`active` of a GPU is the share of time in which a kernel ran, of the host that of its cores in use."""
+GPM_COLUMNS = (
+    Column("SM", "%", "sm_occupancy_pct"),
+    Column("tensor", "%", "tensor_active_pct"),
+    Column("DRAM", "%", "dram_active_pct"),
+)
+"""Shown where they were asked for."""
+SHARES = {
+    "power-capped": "throttled_power_cap_pct",
+    "sync-boost": "throttled_sync_boost_pct",
+    "thermal": "throttled_thermal_pct",
+    "hw-thermal": "throttled_hw_thermal_pct",
+    "power-brake": "throttled_power_brake_pct",
+}
+"""Words for throttle reasons → their share of time."""
+
+
+class Table:
+    """Turns sweeps into lines. It remembers what it has told, so that nothing is said every second."""
+
+    def __init__(self, interval_s: float, tag: str = "", *, gpm: bool = False, page_lines: int | None = None) -> None:
+        """`tag` stands in front of every row; the header comes again after `page_lines`, None for never."""
+        self._stale_s = STALE_INTERVALS * interval_s
+        self._clock = "%H:%M:%S.%f" if interval_s < 1 else "%H:%M:%S"
+        self._tag = f"{tag} " if tag else ""
+        self._columns = (*COLUMNS, *GPM_COLUMNS) if gpm else COLUMNS
+        self._page_lines = page_lines
+        self._since_header: int | None = None
+        self._identities: frozenset[str] = frozenset()
+        self._remarks: frozenset[str] = frozenset()
+
+    def lines(self, read: TelemetryRead) -> list[str]:
+        """Return the lines of one sweep."""
+        identities = [identity(gpu) for gpu in read.gpus]
+        lines = [self._tag + line for line in identities if line not in self._identities]
+        self._identities |= set(identities)
+        rows = self._rows(read)
+        full = self._page_lines is not None and (self._since_header or 0) + len(rows) > self._page_lines
+        if self._since_header is None or lines or full:
+            lines += self._header(read)
+            self._since_header = 0
+        remarks = self._new_remarks(read)
+        self._since_header += len(rows) + len(remarks)
+        return [*lines, *rows, *remarks]
+
+    def _header(self, read: TelemetryRead) -> list[str]:
+        indent = " " * (len(self._tag) + len(self._time(read)) + 9)
+        titles = "".join(f" {column.title:>{column.width}}" for column in self._columns)
+        units = "".join(f" {column.unit:>{column.width}}" for column in self._columns)
+        return [f"{indent}{titles}  throttle, company".rstrip(), f"{indent}{units}".rstrip()]
+
+    def _rows(self, read: TelemetryRead) -> list[str]:
+        start = f"{self._tag}{self._time(read)} "
+        rows: list[str] = []
+        for gpu in read.gpus:
+            rows.append(f"{start}{f'GPU {gpu.index}':<8}{self._gpu_cells(gpu)}  {throttle_text(gpu)}")
+            rows += [f"{start}{f'MIG {gpu.index}.{each.index}':<8}{self._mig_cells(each)}" for each in gpu.instances]
+        rows.append(f"{start}{'host':<8}{self._host_cells(read.host)}  {host_text(read.host)}")
+        return [row.rstrip() for row in rows]
+
+    def _time(self, read: TelemetryRead) -> str:
+        text = datetime.fromtimestamp(read.wall_ns / 1e9).strftime(self._clock)
+        return text[:-5] if "." in text else text
+
+    def _gpu_cells(self, gpu: GpuTelemetry) -> str:
+        return "".join(self._cell(column, gpu.readings.get(column.gpu_key)) for column in self._columns)
+
+    def _mig_cells(self, instance: MigInstance) -> str:
+        """Return what a slice has of its own; the rest is its board's."""
+        found = (instance.readings.get(column.gpu_key) for column in self._columns)
+        pairs = zip(self._columns, found, strict=True)
+        return "".join(self._cell(column, r) if r is not None else " " * (column.width + 1) for column, r in pairs)
+
+    def _host_cells(self, host: Mapping[str, Reading]) -> str:
+        return "".join(
+            self._cell(column, host.get(column.host_key)) if column.host_key else " " * (column.width + 1)
+            for column in self._columns
+        )
+
+    def _cell(self, column: Column, reading: Reading | None) -> str:
+        if reading is None or reading.value is None:
+            return f" {DASH:>{column.width}}"
+        text = f"{reading.value * column.factor:.{column.digits}f}"
+        return f" {('~' if reading.age_s > self._stale_s else '') + text:>{column.width}}"
+
+    def _new_remarks(self, read: TelemetryRead) -> list[str]:
+        """Return what was not so at the sweep before: problems, and why a number is missing."""
+        remarks = [] if read.problem is None else [read.problem]
+        for gpu in read.gpus:
+            if gpu.problem is not None:
+                remarks.append(f"GPU {gpu.index}: {gpu.problem}")
+            else:
+                cells = {column.title: gpu.readings.get(column.gpu_key) for column in self._columns}
+                remarks += _missing(f"GPU {gpu.index}", {**cells, "throttle": gpu.readings.get("throttle_bits")})
+        remarks += _missing("host", {c.title: read.host.get(c.host_key) for c in self._columns if c.host_key})
+        before, self._remarks = self._remarks, frozenset(map(_without_numbers, remarks))
+        return [self._tag + remark for remark in remarks if _without_numbers(remark) not in before]
+
+
+def identity(gpu: GpuTelemetry) -> str:
+    """Return which GPU this is, and what does not change: `GPU 0: NVIDIA H200, GPU-…, PCI …, 140 GiB, 700 W`."""
+    total, limit = (gpu.readings.get(key) for key in ("memory_total_bytes", "power_limit_mw"))
+    parts = [
+        gpu.name,
+        gpu.uuid or "UUID not known",
+        f"PCI {gpu.pci_bus_id}" if gpu.pci_bus_id else "",
+        f"{total.value / 2**30:.0f} GiB" if total is not None and total.value is not None else "",
+        f"limit {limit.value / 1000:.0f} W" if limit is not None and limit.value is not None else "",
+        "" if gpu.persistence is None else f"persistence {'on' if gpu.persistence else 'off'}",
+    ]
+    return f"GPU {gpu.index}: {', '.join(part for part in parts if part)}"
+
+
+def throttle_text(gpu: GpuTelemetry) -> str:
+    """Return what holds the GPU back, with the share of time where the driver counts it, and who else is on it."""
+    shares = {word: gpu.readings.get(key) for word, key in SHARES.items()}
+    counted = {word: reading.value for word, reading in shares.items() if reading is not None and reading.value}
+    words = [f"{w} {counted[w]:.0f}%" if w in counted else w for w in dict.fromkeys([*gpu.throttle, *counted])]
+    bits = gpu.readings.get("throttle_bits")
+    unknown = not words and (bits is None or bits.value is None)
+    others = sum(not process.own for process in gpu.processes or ())
+    company = [f"{others} process{'es' if others > 1 else ''}"] if others else []
+    return ", ".join([*(words or [DASH if unknown else "none"]), *company])
+
+
+def host_text(host: Mapping[str, Reading]) -> str:
+    """Return load and quota."""
+    load, quota = host.get("load_1min"), host.get("cpu_quota_cores")
+    parts = [f"load {load.value:.2f}"] if load is not None and load.value is not None else []
+    parts += [f"quota {quota.value:.3g} cores"] if quota is not None and quota.value is not None else []
+    return ", ".join(parts)
+
+
+def _missing(what: str, readings: Mapping[str, Reading | None]) -> list[str]:
+    """Return one sentence for each reason why numbers of one row are missing."""
+    titles: dict[str, list[str]] = {}
+    for title, reading in readings.items():
+        if reading is None or reading.value is None:
+            reason = "not-supported" if reading is None else reading.reason or "unknown"
+            titles.setdefault(REASONS.get(reason, reason), []).append(title)
+    return [f"{DASH} {what}, {_listed(names)}: {reason}" for reason, names in titles.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+def _without_numbers(sentence: str) -> str:
+    """Return what makes a remark the same: `has not answered for 3 s` is no news after `for 2 s`."""
+    return re.sub(r"\b\d+ s\b", "", sentence)

@@ -1,0 +1,379 @@
+"""A trace: sweeps over the machine as lines of JSON, to be replayed. Pure functions between lines and events.
+
+The first line says what was recorded (`Header`), each further line is one sweep. A GPU's readings are an array in the
+order of the header's `gpu_keys`: with the names in every line, 8 s at 5 Hz of one GPU would take 90 kB instead of 35.
+A reading is a number, a reason (text), null where the sweep did not have it, or `[number or reason, age in seconds,
+1 if the driver stamped it]` where it is older than 0.5 ms. A file is data from a stranger: checked by type, never
+trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
+from cpugpu_tui.telemetry.nvml.keys import KEYS
+from cpugpu_tui.telemetry.text import printable
+
+SCHEMA = 1
+"""Version of the lines; a trace of another one is refused."""
+SOURCES = ("live", "fake", "simulated")
+"""Where readings come from: a driver, a made-up library in place of the driver's, a made-up machine."""
+MAX_LINE_BYTES = 1_000_000
+"""A longer line is no sweep of ours: 16 GPUs with a hundred processes each take 100 kB."""
+_MAX_NUMBER = 2**63
+_KIND = "cpugpu-tui telemetry"
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a trace is a trace of."""
+
+    source: str
+    """One of `SOURCES`."""
+    recorded: str
+    """Date and time of the first sweep, ISO 8601 with the offset from UTC."""
+    interval_s: float
+    """Seconds between two sweeps, as asked for."""
+    gpus: tuple[str, ...] = ()
+    """Names, by NVML's index."""
+    driver: str | None = None
+    """Version of the NVIDIA driver, None without one."""
+    nvml: str | None = None
+    """Version of NVML."""
+    torch: str | None = None
+    """Version of torch, if it made the load; None where torch was not there."""
+    gpu_keys: tuple[str, ...] = KEYS
+    """Names of a GPU's readings, in the order of every line's array."""
+
+    @property
+    def tag(self) -> str:
+        """What every output of a replay carries, so that nobody takes it for this machine: `REPLAY`, `REPLAY FAKE`."""
+        return "REPLAY" if self.source == "live" else f"REPLAY {self.source.upper()}"
+
+    @property
+    def summary(self) -> str:
+        """What was recorded, in one line."""
+        versions = [f"driver {self.driver}"] if self.driver else []
+        return ", ".join([", ".join(self.gpus) or "no GPU", *versions, f"recorded {self.recorded}"])
+
+
+class TraceError(UsageError):
+    """A file is no trace, or one that this version cannot read."""
+
+    title = "Cannot replay"
+
+
+class _Wrong(ValueError):
+    """What is wrong with one line, as the end of a sentence."""
+
+
+# ------------------------------------------------------------------ to lines
+
+
+def header_line(header: Header) -> str:
+    """Return the first line of a trace, with its line break."""
+    return _line(
+        {
+            "trace": _KIND, "schema": SCHEMA, "source": header.source, "recorded": header.recorded,
+            "interval_s": header.interval_s, "gpus": list(header.gpus), "driver": header.driver, "nvml": header.nvml,
+            "torch": header.torch, "gpu_keys": list(header.gpu_keys),
+        }
+    )  # fmt: skip
+
+
+def sweep_line(read: TelemetryRead, gpu_keys: Sequence[str] = KEYS) -> str:
+    """Return one sweep as a line; ages are kept to a millisecond, fractions to four digits.
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+    """
+    data: dict[str, Any] = {
+        "wall_ns": read.wall_ns,
+        "mono_ns": read.mono_ns,
+        "host": {key: _cell(reading) for key, reading in read.host.items()},
+        "gpus": [_gpu_data(gpu, gpu_keys) for gpu in read.gpus],
+    }
+    return _line(data | ({"problem": read.problem} if read.problem else {}))
+
+
+def _line(data: dict[str, Any]) -> str:
+    # ASCII: names may hold lone surrogates, which have no UTF-8 form.
+    return json.dumps(data, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def _gpu_data(gpu: GpuTelemetry, keys: Sequence[str]) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "index": gpu.index, "uuid": gpu.uuid, "name": gpu.name, "pci": gpu.pci_bus_id,
+        "readings": [_cell(gpu.readings.get(key)) for key in keys], "throttle": list(gpu.throttle),
+        "processes": _processes_data(gpu.processes),
+    }  # fmt: skip
+    optional = {"problem": gpu.problem, "persistence": gpu.persistence}
+    data |= {key: value for key, value in optional.items() if value is not None}
+    if gpu.instances:
+        data["instances"] = [
+            {
+                "index": instance.index, "uuid": instance.uuid, "name": instance.name,
+                "readings": {key: _cell(reading) for key, reading in instance.readings.items()},
+                "processes": _processes_data(instance.processes),
+            }
+            for instance in gpu.instances
+        ]  # fmt: skip
+    return data
+
+
+def _processes_data(processes: Sequence[GpuProcess] | None) -> list[list[Any]] | None:
+    if processes is None:
+        return None
+    return [[each.pid, each.memory_bytes, each.user, each.command, int(each.own)] for each in processes]
+
+
+def _cell(reading: Reading | None) -> Any:
+    """Return the shortest form of a reading."""
+    if reading is None:
+        return None
+    what = _short(reading.value, 4) if reading.value is not None else reading.reason or "unknown"
+    age_s = _short(reading.age_s, 3)
+    if not age_s and not reading.is_stamped:
+        return what
+    return [what, age_s, 1] if reading.is_stamped else [what, age_s]
+
+
+def _short(number: float, digits: int) -> float | int:
+    """Return a number without digits that no sensor has; whole numbers stay exact."""
+    rounded = float(number) if float(number).is_integer() else round(float(number), digits)
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+# ------------------------------------------------------------------ from lines
+
+
+def parse(lines: Iterable[str], name: str) -> tuple[Header, Iterator[TelemetryRead]]:
+    """Return a trace's header and its sweeps, which are read one by one. `name` is the file's, for the sentences.
+
+    Raises:
+        TraceError: now for the header, while iterating for a sweep: cause and remedy.
+    """
+    rest = iter(lines)
+    first = next(rest, None)
+    if first is None:
+        raise TraceError(f"{name} is empty.", "Record a trace with `cpugpu-tui telemetry --record FILE`.")
+    header = parse_header(first, name)
+    return header, _sweeps(rest, header, name)
+
+
+def _sweeps(lines: Iterator[str], header: Header, name: str) -> Iterator[TelemetryRead]:
+    number = 1
+    for number, line in enumerate(lines, 2):
+        yield parse_sweep(line, header, name, number)
+    if number == 1:
+        raise TraceError(f"{name} has no sweep after its first line.", "Record it again, for at least one interval.")
+
+
+def parse_header(line: str, name: str) -> Header:
+    """Return what the first line says.
+
+    Raises:
+        TraceError: it is not the first line of a trace that this version can read.
+    """
+    try:
+        data = _object(line)
+    except _Wrong:
+        data = {}
+    if data.get("trace") != _KIND:
+        raise TraceError(f"{name} is no telemetry trace.", "Name a file that `cpugpu-tui telemetry --record` wrote.")
+    if data.get("schema") != SCHEMA:
+        raise TraceError(
+            f"{name} is a trace of schema {_shown(data.get('schema'))}, this version reads {SCHEMA}.",
+            "Replay it with the version of cpugpu-tui that recorded it, or record it again.",
+        )
+    try:
+        return Header(
+            source=_one_of(data, "source", SOURCES),
+            recorded=_text(data, "recorded") or "",
+            interval_s=_number(data.get("interval_s"), "interval_s"),
+            gpus=tuple(map(_word, _list(data.get("gpus"), "gpus"))),
+            driver=_text(data, "driver"),
+            nvml=_text(data, "nvml"),
+            torch=_text(data, "torch"),
+            gpu_keys=tuple(map(_word, _list(data.get("gpu_keys"), "gpu_keys"))),
+        )
+    except _Wrong as wrong:
+        raise _damaged(name, 1, wrong) from None
+
+
+def parse_sweep(line: str, header: Header, name: str, number: int) -> TelemetryRead:
+    """Return the sweep on line `number`; every key of `KEYS` is there, `not-asked` where the trace has none.
+
+    Raises:
+        TraceError: the line is cut off, no JSON, or not a sweep.
+    """
+    if not line.endswith("\n"):
+        raise TraceError(
+            f"{name} is cut off in line {number}: the recording ended in the middle of it.",
+            f"Remove line {number} to replay the rest.",
+        )
+    try:
+        data = _object(line)
+        return TelemetryRead(
+            gpus=tuple(_gpu(each, header.gpu_keys) for each in _list(data.get("gpus"), "gpus")),
+            host=_readings(data.get("host"), "host"),
+            problem=_text(data, "problem", 2000),
+            wall_ns=_whole(data.get("wall_ns"), "wall_ns"),
+            mono_ns=_whole(data.get("mono_ns"), "mono_ns"),
+        )
+    except _Wrong as wrong:
+        raise _damaged(name, number, wrong) from None
+
+
+def _damaged(name: str, number: int, wrong: _Wrong) -> TraceError:
+    return TraceError(
+        f"{name} is damaged: line {number} {wrong}.", "Record it again, or remove that line if it is not the first."
+    )
+
+
+def _object(line: str) -> dict[str, Any]:
+    if len(line) > MAX_LINE_BYTES:
+        raise _Wrong(f"is longer than {MAX_LINE_BYTES} characters")
+    try:
+        data = json.loads(line, parse_constant=_no_constant)
+    except _Wrong:
+        raise
+    except (ValueError, RecursionError):  # RecursionError: a hundred thousand brackets
+        raise _Wrong("is not JSON") from None
+    if not isinstance(data, dict):
+        raise _Wrong("is no JSON object")
+    return data
+
+
+def _no_constant(word: str) -> float:
+    raise _Wrong(f"holds {word}, which is no number")
+
+
+def _gpu(data: Any, keys: Sequence[str]) -> GpuTelemetry:
+    data = _dict(data, "gpus")
+    cells = _list(data.get("readings"), "readings")
+    if len(cells) != len(keys):
+        raise _Wrong(f"has {len(cells)} readings where the first line names {len(keys)}")
+    found = {key: _reading(cell, key) for key, cell in zip(keys, cells, strict=True) if cell is not None}
+    # Panes count on every key; an older recorder knew fewer.
+    readings = {key: found.get(key) or Reading(None, "not-asked") for key in dict.fromkeys([*KEYS, *found])}
+    persistence = data.get("persistence")
+    if not isinstance(persistence, bool | None):
+        raise _Wrong("has a persistence that is neither true nor false")
+    return GpuTelemetry(
+        index=_whole(data.get("index"), "index"),
+        uuid=_text(data, "uuid"),
+        name=_text(data, "name") or "",
+        pci_bus_id=_text(data, "pci"),
+        readings=readings,
+        throttle=tuple(map(_word, _list(data.get("throttle"), "throttle"))),
+        processes=_processes(data.get("processes")),
+        problem=_text(data, "problem", 2000),
+        instances=tuple(map(_instance, _list(data.get("instances", []), "instances"))),
+        persistence=persistence,
+    )
+
+
+def _instance(data: Any) -> MigInstance:
+    data = _dict(data, "instances")
+    return MigInstance(
+        index=_whole(data.get("index"), "index"),
+        uuid=_text(data, "uuid"),
+        name=_text(data, "name") or "",
+        readings=_readings(data.get("readings"), "readings"),
+        processes=_processes(data.get("processes")),
+    )
+
+
+def _processes(data: Any) -> tuple[GpuProcess, ...] | None:
+    return None if data is None else tuple(map(_process, _list(data, "processes")))
+
+
+def _process(data: Any) -> GpuProcess:
+    fields = _list(data, "processes")
+    if len(fields) != 5:
+        raise _Wrong("has a process without its five fields")
+    pid, memory_bytes, user, command, own = fields
+    return GpuProcess(
+        pid=_whole(pid, "pid"),
+        memory_bytes=None if memory_bytes is None else _whole(memory_bytes, "memory_bytes"),
+        user=None if user is None else _word(user),
+        command=None if command is None else _word(command),
+        own=bool(_whole(own, "own")),
+    )
+
+
+def _readings(data: Any, what: str) -> dict[str, Reading]:
+    cells = _dict(data, what).items()
+    return {_word(key): _reading(cell, _word(key)) for key, cell in cells if cell is not None}
+
+
+def _reading(cell: Any, key: str) -> Reading:
+    what, age_s, is_stamped = cell, 0.0, False
+    if isinstance(cell, list):
+        if len(cell) not in (2, 3):
+            raise _Wrong(f"has a {key} of {len(cell)} parts")
+        what, age_s, is_stamped = cell[0], _number(cell[1], f"age of {key}"), cell[2:] == [1]
+    if isinstance(what, str):
+        return Reading(None, _word(what), age_s, is_stamped)
+    return Reading(_number(what, key), None, age_s, is_stamped)
+
+
+# ------------------------------------------------------------------ checked pieces
+
+
+def _dict(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _Wrong(f"has no proper {what}")
+    return value
+
+
+def _list(value: Any, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise _Wrong(f"has no proper {what}")
+    return value
+
+
+def _number(value: Any, what: str) -> float:
+    """Return a finite number; true, text and 1e999 are none."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or abs(value) > _MAX_NUMBER:
+        raise _Wrong(f"has {_shown(value)} as {what}")
+    return float(value)
+
+
+def _whole(value: Any, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MAX_NUMBER:
+        raise _Wrong(f"has {_shown(value)} as {what}")
+    return value
+
+
+def _word(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _Wrong(f"has {_shown(value)} where text should be")
+    return printable(value)
+
+
+def _text(data: dict[str, Any], key: str, limit: int = 200) -> str | None:
+    value = data.get(key)
+    if value is not None and not isinstance(value, str):
+        raise _Wrong(f"has {_shown(value)} as {key}")
+    return None if value is None else printable(value, limit)
+
+
+def _one_of(data: dict[str, Any], key: str, known: Sequence[str]) -> str:
+    value = data.get(key)
+    if value not in known:
+        raise _Wrong(f"has {_shown(value)} as {key}")
+    return str(value)
+
+
+def _shown(value: Any) -> str:
+    """Return what stands there, short, for a sentence."""
+    return printable(str(value)[:60], 30) if value is not None else "nothing"
