@@ -52,15 +52,19 @@ class Sampler:
         emit: Callable[[TelemetryRead], None],
         own_pids: Callable[[], set[int]] = set,
         root: str = "/",
+        gpm: bool = False,
     ) -> None:
         """`emit` and `own_pids` (our agents) are called on the thread `telemetry`.
 
-        They must not wait for the thread that calls `stop`. `root` is where `proc` and `sys` are found.
+        They must not wait for the thread that calls `stop`. `root` is where `proc` and `sys` are found. `gpm` asks
+        for SM occupancy, tensor and DRAM activity on GPUs that count them.
         """
         self._interval_s = interval_s
         self._emit = emit
         self._own_pids = own_pids
         self._root = root
+        self._gpm = gpm
+        self._quiet = threading.Event()
         self._host = Host(root)
         self._stopping = threading.Event()
         self._questions: queue.SimpleQueue[set[int] | None] = queue.SimpleQueue()
@@ -69,6 +73,21 @@ class Sampler:
         self._asked_ns: int | None = None
         self._ticker = threading.Thread(target=self._tick_until_stopped, name="telemetry", daemon=True)
         self._asker = threading.Thread(target=self._answer_questions, name="telemetry-nvml", daemon=True)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether values that cost the driver more than 0.2 ms are left as they are, growing older.
+
+        To be set while a run is live, from any thread: an energy counter read beside a timed block takes up to 16 ms.
+        """
+        return self._quiet.is_set()
+
+    @quiet.setter
+    def quiet(self, quiet: bool) -> None:
+        if quiet:
+            self._quiet.set()
+        else:
+            self._quiet.clear()
 
     def start(self) -> None:
         """Start both threads."""
@@ -86,9 +105,9 @@ class Sampler:
 
     def _answer_questions(self) -> None:
         """Thread `telemetry-nvml`: one sweep per question; None ends it."""
-        nvml = Nvml(self._root)
+        nvml = Nvml(self._root, gpm=self._gpm)
         while (own_pids := self._questions.get()) is not None:
-            gpus, problem = nvml.read(own_pids)
+            gpus, problem = nvml.read(own_pids, quiet=self.quiet)
             self._answers.put(_Answer(gpus, problem, time.monotonic_ns()))
         nvml.close()
 

@@ -27,8 +27,9 @@ class Stamped:
 
     def reading(self, now_us: int) -> Reading:
         """Return it as a Reading with its age at `now_us`, never below 0."""
-        age_s = 0.0 if self.value is None else max(0, now_us - self.at_us) / 1e6
-        return Reading(self.value, self.reason, age_s, self.is_stamped and self.value is not None)
+        if self.value is None:
+            return Reading(None, self.reason)
+        return Reading(float(self.value), None, max(0, now_us - self.at_us) / 1e6, self.is_stamped)
 
 
 NOT_YET = Stamped(None, "not-yet")

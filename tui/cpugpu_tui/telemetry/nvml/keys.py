@@ -25,9 +25,9 @@ FAST_KEYS = (
     "tensor_active_pct",
     "dram_active_pct",
 )
-"""Read at every sweep: below 0.01 ms each on an H200 (METHOD.md), the PCIe counters 0.13 ms. Rates and shares of time are
-differences of the driver's counters since the sweep before, by the driver's own time stamps. The last three are GPM's, and
-`not-asked` unless they were asked for."""
+"""Read at every sweep: below 0.01 ms each on an H200, the PCIe counters 0.13 ms. Rates and shares of time are
+differences of the driver's counters by its own time stamps, since the sweep before; PCIe rates over the last 20 ms,
+where counters of 32 bits go round too often for more. The last three are GPM's: `not-asked` unless asked for."""
 
 SLOW_KEYS = (
     "power_limit_mw",
