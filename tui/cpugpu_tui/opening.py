@@ -5,6 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.errors import UsageError
+
+if TYPE_CHECKING:
+    from cpugpu_tui.model import Simulation
+    from cpugpu_tui.telemetry.recording import Trace
 
 
 def open_app(
@@ -19,7 +26,7 @@ def open_app(
     """Open the app and return its exit code; without a terminal, run `quick` instead and say so.
 
     Raises:
-        UsageError: an option, the terminal or the theme cannot be used.
+        UsageError: an option, the terminal, the theme or the trace to replay cannot be used.
     """
     from cpugpu_tui.cli.options import RunOptions, check_worker, simulation
     from cpugpu_tui.runs import paths
@@ -28,6 +35,7 @@ def open_app(
     mnist = os.environ.get("CPUGPU_MNIST")
     request = PlanRequest(mnist=os.path.abspath(mnist) if mnist else None, simulation=simulation(simulate))
     check_worker(worker)
+    trace = _trace(replay, request.simulation) if replay is not None else None
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         from cpugpu_tui.cli.run import run_headless
 
@@ -36,10 +44,25 @@ def open_app(
     from cpugpu_tui.ui.options import AppOptions
     from cpugpu_tui.ui.start import run_app
 
-    result = run_app(AppOptions(request, python, worker, database, save, theme, paths.config_dir()))
+    result = run_app(AppOptions(request, python, worker, database, save, theme, paths.config_dir(), replay=trace))
     # After a hang-up there is no terminal to print to, and the signal's exit code must stand.
     if result.run.rows and result.exit_code == 0:
         from cpugpu_tui.cli.tables import print_state
 
         print_state(result.run, result.notice)
     return result.exit_code
+
+
+def _trace(path: Path, simulation: Simulation | None) -> Trace:
+    """Return the trace to replay, checked before the screen changes."""
+    from cpugpu_tui.telemetry.recording import load
+
+    if simulation is not None:
+        raise UsageError("--replay and --simulate exclude each other.", "Leave one out, or unset CPUGPU_SIMULATE.")
+    trace = load(path)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "The app needs a terminal to replay a trace.",
+            f"Print it with `cpugpu-tui telemetry --replay {trace.name}`.",
+        )
+    return trace

@@ -7,7 +7,7 @@ import queue
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -146,7 +146,7 @@ def paced(timed: Iterable[tuple[float, TelemetryRead]]) -> Iterator[TelemetryRea
         yield read
 
 
-def made_up(interval_s: float, simulated: Simulation) -> Iterator[TelemetryRead]:
+def made_up(interval_s: float, simulated: Simulation) -> Generator[TelemetryRead, None, None]:
     """Yield what a simulated machine reads, for ever."""
     from cpugpu_tui.telemetry.simulated import simulated_sweep
 
@@ -157,7 +157,7 @@ def made_up(interval_s: float, simulated: Simulation) -> Iterator[TelemetryRead]
         due_s += interval_s
 
 
-def sampled(interval_s: float) -> Iterator[TelemetryRead]:
+def sampled(interval_s: float) -> Generator[TelemetryRead, None, None]:
     """Yield what this machine reads, for ever, from the moment at which the driver has said what there is."""
     from cpugpu_tui.telemetry.sampler import Sampler
 

@@ -131,6 +131,8 @@ class CpuGpuApp(Charting):
         self._start(replace(self.picture.request, find_crossover=True))
 
     def _start(self, request: PlanRequest) -> None:
+        if self._refused():
+            return
         try:
             plan = build_plan(replace(request, gaps=True))
         except UsageError as error:
@@ -148,6 +150,12 @@ class CpuGpuApp(Charting):
         self.set_terminal_title(f"cpugpu-tui: {plan.name}")
         if isinstance(self.screen, MainScreen):
             self.screen.query_one(TimingTable).focus()
+
+    def _refused(self) -> bool:
+        """Say that nothing is run during a replay; pages reach this where no key is refused before."""
+        if self.picture.situation.replay:
+            self.change(problem=UsageError("This is a replay.", "Start cpugpu-tui without --replay to run something."))
+        return self.picture.situation.replay
 
     def action_pause(self) -> None:
         """Pause or resume the run."""
@@ -194,6 +202,8 @@ class CpuGpuApp(Charting):
 
     def action_measure(self) -> None:
         """Measure the machine for its card."""
+        if self._refused():
+            return
         request = self.picture.request
         plan = Plan(
             "machine", (), devices=request.devices, calibrate=True, gaps=True, simulation=request.simulation

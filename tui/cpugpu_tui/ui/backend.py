@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.runs.launch import Agents
     from cpugpu_tui.runs.state import RunState
     from cpugpu_tui.runs.store import Store
+    from cpugpu_tui.telemetry.recording import Player, Trace
     from cpugpu_tui.telemetry.sampler import Sampler
 
 TELEMETRY_S = 1.0
@@ -59,7 +60,7 @@ class Backend:
         self._options = options
         self._agents: Agents | None = None
         self._store: Store | None = None
-        self._sampler: Sampler | None = None
+        self._sampler: Sampler | Player | None = None
 
     def open(
         self,
@@ -72,10 +73,13 @@ class Backend:
         Raises:
             CpuGpuError: the interpreter does not exist.
         """
+        options = self._options
+        if options.replay is not None:
+            self._play(options.replay, on_telemetry, on_notice)
+            return
         from cpugpu_tui.runs.launch import Agents
         from cpugpu_tui.telemetry.sampler import Sampler
 
-        options = self._options
         self._agents = agents = Agents(options.python, options.worker, simulated=options.request.simulation is not None)
         agents.on_ready = on_agent
         self._sampler = Sampler(TELEMETRY_S, on_telemetry, agents.pids)
@@ -88,6 +92,15 @@ class Backend:
         else:
             on_notice("not saved")
         agents.prepare()
+
+    def _play(
+        self, trace: Trace, on_telemetry: Callable[[TelemetryRead], None], on_notice: Callable[[str], None]
+    ) -> None:
+        """Replay a trace; neither agents nor a history belong to it."""
+        from cpugpu_tui.telemetry.recording import Player
+
+        self._sampler = Player(trace, on_telemetry, lambda: on_notice("the trace has ended"))
+        self._sampler.start()
 
     def _open_store(self) -> Store:
         from cpugpu_tui.runs import paths

@@ -19,6 +19,13 @@ class Situation:
     """The person pressed stop once and the block has not ended yet."""
     ran: bool = False
     """A run's rows are on the screen."""
+    replay: bool = False
+    """The telemetry is a recorded one: a run beside it would seem to belong to it."""
+
+    @property
+    def may_start(self) -> bool:
+        """Whether something can be run or measured."""
+        return not self.live and not self.replay
 
 
 def _always(_: Situation) -> bool:
@@ -45,7 +52,7 @@ class Command:
 COMMANDS: tuple[Command, ...] = (
     Command(
         "run", ("r",), "Run", "Run what is highlighted, and run it again.", "run",
-        lambda s: not s.live,
+        lambda s: s.may_start,
     ),
     Command(
         "pause", ("space",), "Pause", "Pause the run after the block in flight, and resume it.", "pause",
@@ -68,12 +75,12 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "find", ("f",), "Find", "Find the crossover of the highlighted workload: sizes are chosen as it goes.",
-        "find_crossover", lambda s: not s.live,
+        "find_crossover", lambda s: s.may_start,
     ),
     Command("machine", ("m",), "Machine", "Show what CPU, GPU and the cable between reach at most.", "machine"),
     Command(
         "measure", ("M",), "Measure", "Measure the machine for its card: all cores and the GPU, about 20 s.", "measure",
-        lambda s: not s.live,
+        lambda s: s.may_start,
     ),
     Command(
         "claims", ("k", "K"), "Claims",

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cpugpu_tui.runs.planning import PlanRequest
 from cpugpu_tui.runs.state import RunState
+
+if TYPE_CHECKING:
+    from cpugpu_tui.telemetry.recording import Trace
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class AppOptions:
     """Folder whose `themes` are the person's own."""
     log_path: Path | None = None
     """File for what libraries print while the screen is ours; None for the default place."""
+    replay: Trace | None = None
+    """What the telemetry pane shows in place of this machine; then nothing can be run."""
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,10 @@ class Picture:
     """Whether the chart's axis of sizes is even instead of logarithmic."""
     linear_times: bool = False
     quitting: bool = False
+    replay_tag: str = ""
+    """`REPLAY`, and what more must be said of where the readings come from; empty where they are this machine's."""
+    replay: str = ""
+    """Name of the trace that is replayed and what it is one of; empty without one."""
 
     @property
     def simulated(self) -> bool:

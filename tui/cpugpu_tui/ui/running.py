@@ -20,6 +20,7 @@ from cpugpu_tui.model import Event, Hello, Progressed, RunStarted, TelemetryRead
 from cpugpu_tui.runs.state import RunState, TelemetryState
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.bridge import Bridge
+from cpugpu_tui.ui.commands import Situation
 from cpugpu_tui.ui.gate import PaintGate
 from cpugpu_tui.ui.messages import (
     AgentReported,
@@ -53,6 +54,20 @@ def folded(run: RunState, telemetry: TelemetryState, new: Iterable[Event]) -> tu
     return run, telemetry
 
 
+def first_picture(options: AppOptions) -> Picture:
+    """Return what is shown before anything has been opened."""
+    picture = Picture(request=options.request, worker=options.worker)
+    if options.replay is None:
+        return picture
+    trace = options.replay
+    return replace(
+        picture,
+        situation=Situation(replay=True),
+        replay_tag=trace.header.tag,
+        replay=f"{trace.name}: {trace.header.summary}",
+    )
+
+
 class Running(App[AppResult]):
     """Owns picture, bridge and gate."""
 
@@ -63,7 +78,7 @@ class Running(App[AppResult]):
         super().__init__(driver_class=driver_class)
         self.gate = PaintGate(self)
         self.bridge = Bridge(backend or Backend(options), self.post_message)
-        self.picture = Picture(request=options.request, worker=options.worker)
+        self.picture = first_picture(options)
         """All that is shown, and all the state there is."""
         self._opened = False
         self._current: Progressed | None = None

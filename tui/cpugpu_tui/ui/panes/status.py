@@ -9,7 +9,7 @@ from textual.geometry import Size
 from cpugpu_tui.analysis.quantities import duration, size_text
 from cpugpu_tui.model import Progressed
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import PicturePane
+from cpugpu_tui.ui.panes.lines import PicturePane, spelled
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans, plain, width_of
 
@@ -38,6 +38,8 @@ def status_line(picture: Picture, width: int, glyphs: Glyphs) -> Spans:
 def tags(picture: Picture) -> Spans:
     """Return what must never be overlooked about the numbers."""
     spans: list[tuple[str, str]] = []
+    if picture.replay_tag:
+        spans += [(f" {picture.replay_tag} ", "tag")]
     if picture.simulated:
         spans += [(" SIMULATED ", "tag")]
     if picture.worker != "process":
@@ -52,6 +54,8 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
     total = len(run.rows)
     if picture.quitting:
         return (("quitting: the run is being stopped", "strong"),)
+    if picture.replay:
+        return ((f"{spelled(picture.replay, glyphs)} ", "title"), ("nothing is run", "muted"))
     if picture.calibrating:
         return (
             ("measuring the machine ", "title"), (f"{glyphs.dot} ", "muted"), calibration_step(picture)
