@@ -41,6 +41,8 @@ class Glyphs:
     dot: str
     """Between two parts of a line."""
     arrow: str
+    link: str
+    """Between two names of one thing."""
     ellipsis: str
     cursor: str
     """In front of what is chosen, where colour alone would say it."""
@@ -62,6 +64,7 @@ UNICODE = Glyphs(
     micro="µ",
     dot="·",
     arrow="→",
+    link="↔",
     ellipsis="…",
     cursor="▸",
     spinner="⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏",
@@ -82,6 +85,7 @@ ASCII = Glyphs(
     micro="u",
     dot="|",
     arrow=">",
+    link="=",
     ellipsis=">",
     cursor=">",
     spinner="|/-\\",

@@ -1,0 +1,112 @@
+"""The machine: every GPU and the host, as one line each, as blocks, or as a column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.geometry import Size
+
+from cpugpu_tui.model import Device
+from cpugpu_tui.runs.state import TelemetryState
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import PicturePane, wrapped
+from cpugpu_tui.ui.panes.telemetry.arrangements import (
+    Arrangement,
+    blocks,
+    column,
+    compact_column,
+    one_line,
+    short_column,
+    tall_blocks,
+)
+from cpugpu_tui.ui.panes.telemetry.facts import Subject, gpu_subject, host_subject
+from cpugpu_tui.ui.panes.telemetry.identity import torch_names
+from cpugpu_tui.ui.panes.telemetry.wording import stranger
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import Spans, width_of
+
+BLOCKS_WIDTH = 100
+"""A pane as wide as this has room for three histories side by side."""
+COLUMN_WIDTH = 50
+"""A pane narrower than this shows one fact a line."""
+MORE_KEYS = "tab, z: all"
+"""How to see what is hidden."""
+
+
+class TelemetryPane(PicturePane):
+    """Redrawn with every sweep; a run in progress holds that back until its next gap."""
+
+    def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
+        """Return the arrangement that fits: column, blocks, lines, or the lines that fit."""
+        return telemetry_lines(picture.telemetry, size.width, self.room(), self.glyphs, picture.run.devices)
+
+    def room(self) -> int:
+        """Return how many lines the pane may have: its height is its content's, up to `max-height`."""
+        limit = self.styles.max_height
+        if limit is not None and limit.cells is not None:
+            return max(1, limit.cells - self.gutter.height)
+        return max(1, self.size.height)
+
+
+def telemetry_lines(
+    state: TelemetryState, width: int, height: int, glyphs: Glyphs, devices: Sequence[Device] = ()
+) -> list[Spans]:
+    """Return the richest arrangement of at most `height` lines, cut to that if none is short enough.
+
+    `devices` are those of the run, which tell what torch calls a GPU.
+    """
+    read = state.latest
+    if read is None:
+        return [(("reading the machine", "muted"),)]
+    subjects = [gpu_subject(gpu, state.history, devices, width, glyphs) for gpu in read.gpus]
+    subjects.append(host_subject(read.host, state.history, glyphs))
+    sentence = stranger(read.problem or "", 400, glyphs)
+    problem = wrapped(sentence, width, "warn", lines=max(1, height - len(subjects)))
+    room = height - len(problem)
+    lines: list[Spans] = []
+    for arrange in _arrangements(width):
+        lines = [line for subject in subjects for line in arrange(subject, width, glyphs)]
+        if lines and not lines[-1]:
+            lines.pop()
+        if len(lines) <= room:
+            return lines + problem
+    used = {index for index, gpu in enumerate(read.gpus) if torch_names(gpu, devices)}
+    return _shortened(subjects, used, width, room, glyphs) + problem
+
+
+def _arrangements(width: int) -> tuple[Arrangement, ...]:
+    """Return what suits a width, from the richest to the shortest."""
+    if width < COLUMN_WIDTH:
+        return column, short_column, compact_column
+    if width < BLOCKS_WIDTH:
+        return column, one_line
+    return tall_blocks, blocks, one_line
+
+
+def _shortened(subjects: Sequence[Subject], used: set[int], width: int, room: int, glyphs: Glyphs) -> list[Spans]:
+    """Return a line for each GPU that fits, those of the run before others, what is hidden, and the host always."""
+    *gpus, host = subjects
+    last = one_line(host, width, glyphs)
+    if room < 2 or not gpus:
+        return last
+    count = 1 if room == 2 else room - 2
+    chosen = sorted(sorted(range(len(gpus)), key=lambda index: index not in used)[:count])
+    lines = [line for index in chosen for line in one_line(gpus[index], width, glyphs)]
+    if room > 2:
+        lines.append(_hidden(gpus, chosen, width))
+    return [*lines, *last]
+
+
+def _hidden(gpus: Sequence[Subject], chosen: Sequence[int], width: int) -> Spans:
+    """Return how many GPUs are shown, how to see the others, and what is wrong with one of those."""
+    line: list[tuple[str, str]] = [(f"{len(chosen)} of {len(gpus)} GPUs; {MORE_KEYS}", "muted")]
+    for index, subject in enumerate(gpus):
+        wrong = next((fact for fact in subject.facts if fact.role in ("bad", "warn")), None)
+        if index in chosen or (wrong is None and not subject.problem):
+            continue
+        text = f"! {subject.label} cannot be read" if wrong is None or subject.problem else (
+            f"{wrong.sign} {subject.label} {wrong.brief or wrong.short_or_text}"
+        )  # fmt: skip
+        if width_of((*line, (text, ""))) + 2 <= width:
+            line += [("  ", "text"), (text, wrong.role if wrong is not None else "warn")]
+    return tuple(line)

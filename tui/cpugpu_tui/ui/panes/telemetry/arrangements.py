@@ -1,0 +1,194 @@
+"""Facts as lines: one line, blocks of lines, or a column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cpugpu_tui.ui.glyphs import Glyphs, trend_text
+from cpugpu_tui.ui.panes.lines import wrapped
+from cpugpu_tui.ui.panes.telemetry.facts import Fact, Subject
+from cpugpu_tui.ui.panes.telemetry.identity import joined
+from cpugpu_tui.ui.panes.telemetry.wording import stranger
+from cpugpu_tui.ui.roles import Spans, width_of
+
+Arrangement = Callable[[Subject, int, Glyphs], list[Spans]]
+"""(subject, width, glyphs) → lines."""
+Piece = list[tuple[str, str]]
+BARS_NARROW, BARS_WIDE = 6, 8
+"""Cells of the history in a line of its own GPU, below and from 90 columns on."""
+INDENT = 7
+"""Of the lines below a block's first."""
+
+
+def _piece(fact: Fact, text: str) -> Piece:
+    """Return a fact's text, its sign in front."""
+    sign: Piece = [(f"{fact.sign} ", fact.role)] if fact.sign else []
+    return [*sign, (text, fact.role)]
+
+
+def _width(piece: Sequence[tuple[str, str]]) -> int:
+    return width_of(tuple(piece))
+
+
+def _bars(fact: Fact, cells: int, glyphs: Glyphs) -> str:
+    """Return a fact's history in its fixed range; blanks where no range is known."""
+    if fact.high is None or cells < 1:
+        return " " * max(cells, 0)
+    return trend_text(fact.trend or (), cells, 0, fact.high, glyphs)
+
+
+# ------------------------------------------------------------------ one line
+
+
+def one_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return one line: label, history of the first fact, then the most important facts that fit; no room for a name."""
+    head: Piece = [(f"{subject.label:<5} ", "strong")]
+    if subject.problem:
+        return [(*head, *_one(subject.problem, width - _width(head), glyphs))]
+    bars = BARS_WIDE if width >= 90 else BARS_NARROW
+    head += [(_bars(subject.facts[0], bars, glyphs), subject.series), (" ", "text")]
+    room = width - _width(head)
+    texts = {fact.label: fact.short_or_text for fact in subject.facts}
+    wanted = [fact for fact in subject.facts if texts[fact.label] and not fact.is_extra]
+    if sum(_width(_piece(fact, texts[fact.label])) + 2 for fact in wanted) - 2 > room:
+        texts |= {fact.label: fact.brief for fact in subject.facts if fact.brief is not None}
+    chosen: list[tuple[Fact, Piece]] = []
+    for fact in subject.facts:
+        piece = _piece(fact, texts[fact.label])
+        needed = _width(piece) + (2 if chosen else 0)
+        if texts[fact.label] and needed <= room:
+            chosen.append((fact, piece))
+            room -= needed
+    spans = head
+    for number, (_, piece) in enumerate(sorted(chosen, key=lambda pair: pair[0].is_mark)):
+        spans += [*([("  ", "text")] if number else []), *piece]
+    return [tuple(spans)]
+
+
+def _one(problem: str, width: int, glyphs: Glyphs) -> Spans:
+    """Return as much of a sentence as one line holds."""
+    lines = wrapped(stranger(problem, 400, glyphs), width, "warn", lines=1)
+    return lines[0] if lines else ()
+
+
+# ------------------------------------------------------------------ blocks: three histories side by side
+
+
+def tall_blocks(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return three histories side by side, then everything else, in as many lines as it takes."""
+    return _blocks(subject, width, glyphs, lines=0)
+
+
+def blocks(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return two lines: three histories side by side, and what fits below."""
+    return _blocks(subject, width, glyphs, lines=1)
+
+
+def _blocks(subject: Subject, width: int, glyphs: Glyphs, *, lines: int) -> list[Spans]:
+    head: Piece = [(f"{subject.label:<{INDENT - 1}} ", "strong")]
+    if subject.problem:
+        return [(*head, *_one(f"{subject.name}: {subject.problem}", width - _width(head), glyphs))]
+    drawn = [fact for fact in subject.facts if fact.trend is not None][:3]
+    first, bars = head, max(6, (width - 90) // 3)  # 90 cells are labels and numbers
+    for fact in drawn:
+        label = f"{fact.label:<13} " if fact is drawn[0] else f"{fact.label} "
+        text = fact.text if not fact.sign else f"{fact.sign} {fact.text}"
+        piece: Piece = [(label, "muted"), (_bars(fact, bars, glyphs), subject.series), (f" {text:<15} ", fact.role)]
+        if _width(first) + _width(piece) <= width:
+            first += piece
+    rest = [fact for fact in subject.facts if fact not in drawn and fact.text]
+    # A mark that warns must not be what a second line has no room for.
+    marks = [fact for fact in rest if fact.sign]
+    pieces: list[Piece] = [[(f"{fact.label} ", "muted"), *_piece(fact, fact.text)] for fact in marks]
+    pieces += [[(text, "muted")] for text in (subject.name, joined(subject.identity, glyphs)) if text]
+    pieces += [[(f"{fact.label} ", "muted"), (fact.text, fact.role)] for fact in rest if not fact.sign]
+    pieces += [[(part, "text")] for part in subject.parts] if lines == 0 else []
+    return [tuple(first), *_flowed(pieces, width, glyphs, f" {glyphs.dot} ", " " * INDENT, lines)]
+
+
+def _flowed(
+    pieces: Sequence[Piece], width: int, glyphs: Glyphs, between: str, indent: str, lines: int = 0
+) -> list[Spans]:
+    """Return pieces side by side in lines; at most `lines` if that is above 0, and then what does not fit is left."""
+    done: list[Spans] = []
+    line: Piece = []
+    for piece in pieces:
+        gap = len(between) if line else len(indent)
+        if line and _width(line) + gap + _width(piece) > width:
+            if lines and len(done) + 1 >= lines:
+                continue
+            done.append(tuple(line))
+            line, gap = [], len(indent)
+        line += [(between if line else indent, "muted"), *_cut(piece, width - gap, glyphs)]
+    return [*done, tuple(line)] if line else done
+
+
+def _cut(piece: Piece, width: int, glyphs: Glyphs) -> Piece:
+    """Return a piece in at most so many cells."""
+    if _width(piece) <= width:
+        return piece
+    kept: Piece = []
+    for text, role in piece:
+        room = width - _width(kept)
+        kept.append((text if width_of(((text, role),)) <= room else stranger(text, room, glyphs), role))
+    return kept
+
+
+# ------------------------------------------------------------------ columns
+
+
+def column(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return one fact a line, each history below its number, an empty line at the end."""
+    lines = _titled(subject, width, glyphs)
+    if subject.problem:
+        return [*lines, *wrapped(stranger(subject.problem, 400, glyphs), width, "warn"), ()]
+    pieces: list[Piece] = [
+        [(f"{glyphs.link} {name}" if number else name, "muted")] for number, name in enumerate(subject.identity)
+    ]
+    lines += _flowed(pieces, width, glyphs, " ", "")
+    for fact in filter(lambda fact: fact.text, subject.facts):
+        lines += _pair(fact, width, glyphs)
+        if fact.high is not None and any(value is not None for value in fact.trend or ()):
+            lines.append(((_bars(fact, width, glyphs), subject.series),))
+    lines += [((" ", "text"), *_cut([(part, "text")], width - 1, glyphs)) for part in subject.parts]
+    return [*lines, ()]
+
+
+def short_column(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return three histories beside their numbers, then the other facts side by side."""
+    lines = _titled(subject, width, glyphs)
+    if subject.problem:
+        return [*lines, *wrapped(stranger(subject.problem, 400, glyphs), width, "warn", lines=3)]
+    drawn = [fact for fact in subject.facts if fact.trend is not None][:3]
+    for fact in drawn:
+        number = _cut([(f"{fact.label:<14}", "muted"), *_piece(fact, f"{fact.text:>10} ")], width, glyphs)
+        lines.append((*number, (_bars(fact, width - _width(number), glyphs), subject.series)))
+    return [*lines, *_side_by_side([fact for fact in subject.facts if fact not in drawn], width, glyphs)]
+
+
+def compact_column(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return few lines for many GPUs: the first history, then the other facts side by side."""
+    if subject.problem:
+        return [*_titled(subject, width, glyphs), _one(subject.problem, width, glyphs)]
+    head = Subject(subject.label, "", None, subject.facts[:1], subject.series)
+    return [*one_line(head, width, glyphs), *_side_by_side(subject.facts[1:], width, glyphs)]
+
+
+def _side_by_side(facts: Sequence[Fact], width: int, glyphs: Glyphs) -> list[Spans]:
+    pieces = [_piece(fact, fact.short_or_text) for fact in facts if fact.short_or_text]
+    return _flowed(pieces, width, glyphs, "  ", "")
+
+
+def _titled(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    name = stranger(subject.name, max(0, width - len(subject.label) - 1), glyphs)
+    return [((subject.label, "strong"), (f" {name}" if name else "", "muted"))]
+
+
+def _pair(fact: Fact, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return label and text at the two edges of one line, or of two where they are too long together."""
+    piece = _piece(fact, fact.text)
+    gap = width - len(fact.label) - _width(piece)
+    if gap >= 1:
+        return [((fact.label, "muted"), (" " * gap, "text"), *piece)]
+    piece = _cut(piece, width, glyphs)
+    return [((fact.label, "muted"),), ((" " * (width - _width(piece)), "text"), *piece)]

@@ -1,0 +1,317 @@
+"""What is worth a place in the pane: of each GPU and of the host, most important first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cpugpu_tui.analysis.quantities import gib
+from cpugpu_tui.model import Device, GpuTelemetry, MigInstance, Reading
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.telemetry.identity import mapping, torch_name, torch_names
+from cpugpu_tui.ui.panes.telemetry.quantities import GPU, HOST, Quantity, Readings, known, top_of
+from cpugpu_tui.ui.panes.telemetry.throttling import sign_of, throttles
+from cpugpu_tui.ui.panes.telemetry.wording import (
+    number_text,
+    process_text,
+    reason_text,
+    role_of,
+    stranger,
+    value_text,
+)
+
+History = Mapping[str, tuple[float | None, ...]]
+BUSY_PCT = 50.0
+"""Kernel-active from which on a GPU is under load."""
+BUSY_SWEEPS = 8
+"""So many sweeps in a row must have been busy before a link is judged: a GeForce drops to generation 1 at idle, and
+what is read of the link may be five seconds old."""
+LEAST_RATE = 5e6
+"""Bytes per second from which on a rate is worth a line: 5 MB/s is a ten-thousandth of what a slot carries."""
+SHOWN_PROCESSES = 4
+"""Processes that the pane names; the whole list is one key away."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing worth a label: text, and a history where there is one."""
+
+    label: str
+    text: str
+    role: str = "text"
+    trend: tuple[float | None, ...] | None = None
+    high: float | None = 100.0
+    """Top of the trend's range; the bottom is 0. None: no range is known, and nothing is drawn."""
+    short: str | None = None
+    """For one line among others; None where `text` says it alone, empty where it has no place there."""
+    brief: str | None = None
+    """For 80 columns; None where `short` is short enough."""
+    sign: str = ""
+    """In front of the text: says without colour what the role says."""
+    is_mark: bool = False
+    """Something that is not always there; stands behind what is, so that columns stay columns."""
+
+    is_extra: bool = False
+    """Nothing is made shorter for it: it stands in a line only where there is room left."""
+
+    @property
+    def short_or_text(self) -> str:
+        """What it is among others."""
+        return self.text if self.short is None else self.short
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A GPU or the host."""
+
+    label: str
+    name: str
+    problem: str | None
+    facts: tuple[Fact, ...]
+    series: str
+    """Role of its histories."""
+    identity: tuple[str, ...] = ()
+    """Its names elsewhere: torch's, NVML's, UUID, PCI address."""
+    parts: tuple[str, ...] = ()
+    """MIG instances and processes, a line each."""
+
+
+def gpu_subject(gpu: GpuTelemetry, history: History, devices: Sequence[Device], width: int, glyphs: Glyphs) -> Subject:
+    """Return a GPU with all that a pane of this width may say of it."""
+    return Subject(
+        label=f"GPU {gpu.index}",
+        name=stranger(gpu.name, 60, glyphs),
+        problem=gpu.problem,
+        facts=tuple(gpu_facts(gpu, history, glyphs, devices)),
+        series="gpu",
+        identity=mapping(gpu, devices, glyphs),
+        parts=(*_instance_lines(gpu, devices, glyphs), *_process_lines(gpu, min(width - 1, 60), glyphs)),
+    )
+
+
+def host_subject(host: Readings, history: History, glyphs: Glyphs) -> Subject:
+    """Return the host with all that the pane may say of it."""
+    return Subject("host", "", None, tuple(host_facts(host, history, glyphs)), "cpu")
+
+
+# ------------------------------------------------------------------ a GPU
+
+
+def gpu_facts(gpu: GpuTelemetry, history: History, glyphs: Glyphs, devices: Sequence[Device] = ()) -> list[Fact]:
+    """Return what is known of a GPU, most important first."""
+    past = {key: history.get(f"gpu{gpu.index}/{key}", ()) for key in GPU}
+    readings, none = gpu.readings, glyphs.none
+    throttle = _throttle(gpu, none, glyphs)
+    facts = [
+        _active(readings, past["kernel_active_pct"], none),
+        _power(gpu, past["power_mw"], none),
+        _clock(readings, past["sm_clock_mhz"], none),
+        _others(gpu, glyphs),
+        _link(readings, past["kernel_active_pct"], glyphs),
+        *_errors(readings),
+        _memory(readings, past["memory_used_bytes"], none),
+        _temperature(readings, past["temperature_c"], none),
+        _simple("memory clock", "memory_clock_mhz", readings, none),
+        *_rates(readings),
+    ]
+    facts.insert(1 if throttle.sign.startswith("!") else 3, throttle)
+    if gpu.persistence is False:
+        facts.append(Fact("persistence", "off", "warn", short="persistence off", sign="!", is_mark=True))
+    names = torch_names(gpu, devices)
+    if names:
+        # With more room the mapping says it.
+        facts.append(Fact("torch", "", short=names[0], is_mark=True, is_extra=True))
+    return facts
+
+
+def _active(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
+    quantity, reading = GPU["kernel_active_pct"], readings.get("kernel_active_pct")
+    short = f"kernel-active {number_text(quantity, reading, none):>4}"
+    return Fact(
+        "kernel-active", value_text(quantity, reading, none), role_of(quantity, reading), past, 100.0, short=short
+    )
+
+
+def _power(gpu: GpuTelemetry, past: tuple[float | None, ...], none: str) -> Fact:
+    readings, quantity = gpu.readings, GPU["power_mw"]
+    reading, limit = readings.get("power_mw"), known(readings, "power_limit_mw")
+    if reading is None or reading.value is None:
+        return Fact("power", reason_text(reading, none), "muted", short=f"power {none}")
+    of = f"/{limit / 1000:.0f}" if limit else ""
+    text = f"{reading.value / 1000:>{max(len(of) - 1, 0)}.0f}{of} W"
+    # The sensor is the board's: a slice has no power of its own.
+    label = "power, whole board" if gpu.instances else "power"
+    return Fact(label, text.strip(), role_of(quantity, reading), past, top_of(quantity, readings), short=text)
+
+
+def _clock(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
+    quantity, reading = GPU["sm_clock_mhz"], readings.get("sm_clock_mhz")
+    if reading is None or reading.value is None:
+        return Fact("SM clock", reason_text(reading, none), "muted", short=f"clock {none}")
+    most = known(readings, "sm_clock_max_mhz")
+    text = f"{reading.value:.0f}{f'/{most:.0f}' if most else ''} MHz"
+    return Fact("SM clock", text, role_of(quantity, reading), past, top_of(quantity, readings),
+                short=f"{reading.value:>4.0f} MHz")  # fmt: skip
+
+
+def _memory(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
+    used, total = readings.get("memory_used_bytes"), known(readings, "memory_total_bytes")
+    if used is None or used.value is None:
+        return Fact("memory", reason_text(used, none), "muted", short=f"memory {none}")
+    of = f"/{gib(total)}" if total is not None else ""
+    text = f"{gib(used.value):>{max(len(of) - 1, 0)}}{of} GiB"
+    brief = f"{used.value / 2**30:>3.0f}{f'/{total / 2**30:.0f}' if total is not None else ''} GiB"
+    role = role_of(GPU["memory_used_bytes"], used)
+    return Fact("memory", text.strip(), role, past, total, short=text, brief=brief)
+
+
+def _temperature(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
+    quantity, now = GPU["temperature_c"], readings.get("temperature_c")
+    if now is None or now.value is None:
+        return Fact("temperature", reason_text(now, none), "muted", short="")
+    slow, text = known(readings, "slowdown_temperature_c"), f"{now.value:.0f}C"
+    top = top_of(quantity, readings)
+    if slow is None:
+        return Fact("temperature", text, role_of(quantity, now), past, top, short=text)
+    hot = now.value >= slow
+    role = "warn" if hot else role_of(quantity, now)
+    return Fact("temperature", f"{text}, slows at {slow:.0f}C", role, past, top,
+                short=f"{now.value:.0f}/{slow:.0f}C", sign="!" if hot else "")  # fmt: skip
+
+
+def _throttle(gpu: GpuTelemetry, none: str, glyphs: Glyphs) -> Fact:
+    found = throttles(gpu)
+    if found:
+        text = ", ".join(throttle.text() for throttle in found)
+        brief = found[0].text(brief=True) + (f" +{len(found) - 1}" if len(found) > 1 else "")
+        sign = sign_of(found, glyphs)
+        return Fact("throttle", text, found[0].role, short=text, brief=brief, sign=sign, is_mark=True)
+    bits = gpu.readings.get("throttle_bits")
+    if bits is not None and bits.value is None:
+        return Fact("throttle", reason_text(bits, none), "muted", short="", is_mark=True)
+    return Fact("throttle", "none", short="", is_mark=True)
+
+
+def _others(gpu: GpuTelemetry, glyphs: Glyphs) -> Fact:
+    """Return who else is on the GPU: a neighbour makes a light kernel read 15 % slow (METHOD.md)."""
+    if gpu.processes is None:
+        return Fact("processes", "cannot be listed", "muted", short="", is_mark=True)
+    others = [process for process in gpu.processes if not process.own]
+    if not others:
+        return Fact("processes", "no others", short="", is_mark=True)
+    count = f"{len(others)} other{'s' if len(others) > 1 else ''}"
+    who = dict.fromkeys(stranger(process.user or f"pid {process.pid}", 12, glyphs) for process in others)
+    return Fact("processes", f"{count}: {', '.join(who)}", "warn", short=f"shared with {len(others)}", brief=count,
+                sign="!", is_mark=True)  # fmt: skip
+
+
+def _link(readings: Readings, active: tuple[float | None, ...], glyphs: Glyphs) -> Fact:
+    """Return the PCIe link, and a warning if it is less than it could be while the GPU has work."""
+    now = [known(readings, key) for key in ("pcie_generation", "pcie_width")]
+    most = [known(readings, key) for key in ("pcie_max_generation", "pcie_max_width")]
+    if now[0] is None or now[1] is None:
+        reading = readings.get("pcie_generation")
+        return Fact("PCIe", reason_text(reading, glyphs.none), "muted", short="", is_mark=True)
+    text = f"gen {now[0]:.0f} {glyphs.times}{now[1]:.0f}"
+    if most[0] is None or most[1] is None or (now[0] >= most[0] and now[1] >= most[1]):
+        return Fact("PCIe", text, role_of(GPU["pcie_generation"], readings["pcie_generation"]), short="", is_mark=True)
+    best = f"gen {most[0]:.0f} {glyphs.times}{most[1]:.0f}"
+    if is_loaded(active):
+        return Fact("PCIe", f"{text} of {best}", "warn", short=f"PCIe {text} of {best}", brief="slow PCIe", sign="!",
+                    is_mark=True)  # fmt: skip
+    return Fact("PCIe", f"{text}, idle; {best}", short="", is_mark=True)
+
+
+def is_loaded(active: Sequence[float | None]) -> bool:
+    """Say whether a GPU had work at every one of its last sweeps, so that its link would have woken up."""
+    last = active[-BUSY_SWEEPS:]
+    return len(last) == BUSY_SWEEPS and all(value is not None and value >= BUSY_PCT for value in last)
+
+
+def _errors(readings: Readings) -> list[Fact]:
+    """Return memory errors, if there were any."""
+    facts = []
+    for key, words, role, sign in (
+        ("ecc_uncorrected_count", "not corrected", "bad", "!!"),
+        ("ecc_corrected_count", "corrected", "warn", "!"),
+    ):
+        count = known(readings, key)
+        if count:
+            short = f"{count:.0f} ECC error{'s' if count != 1 else ''}"
+            facts.append(
+                Fact("ECC errors", f"{count:,.0f} {words}", role, short=f"{short} {words}", brief=short, sign=sign,
+                     is_mark=True)
+            )  # fmt: skip
+    return facts
+
+
+def _rates(readings: Readings) -> list[Fact]:
+    """Return what goes over the links, where anything does."""
+    facts = []
+    for label, sent, received in (
+        ("PCIe rate", "pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s"),
+        ("NVLink rate", "nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s"),
+    ):
+        out, into = known(readings, sent), known(readings, received)
+        if max(out or 0.0, into or 0.0) >= LEAST_RATE:
+            texts = [f"{value / 1e9:.3g}" if value is not None else "?" for value in (into, out)]
+            role = role_of(GPU[sent], readings[sent if out is not None else received])
+            text = f"in {texts[0]} out {texts[1]} GB/s"
+            facts.append(Fact(label, text, role, short=f"{label.partition(' ')[0]} {text}", is_mark=True,
+                              is_extra=True))  # fmt: skip
+    return facts
+
+
+def _instance_lines(gpu: GpuTelemetry, devices: Sequence[Device], glyphs: Glyphs) -> list[str]:
+    return [instance_text(instance, devices, glyphs) for instance in gpu.instances]
+
+
+def instance_text(instance: MigInstance, devices: Sequence[Device], glyphs: Glyphs) -> str:
+    """Return `MIG 0 1g.18gb  2.1/17.5 GiB  cuda:0`: of a slice, its memory alone can be measured."""
+    used, total = instance.readings.get("memory_used_bytes"), known(instance.readings, "memory_total_bytes")
+    memory = reason_text(used, glyphs.none)
+    if used is not None and used.value is not None:
+        memory = f"{gib(used.value)}{f'/{gib(total)}' if total is not None else ''} GiB"
+    name = torch_name(instance.uuid, devices)
+    return f"MIG {instance.index} {stranger(instance.name, 16, glyphs)}  {memory}{f'  {name}' if name else ''}"
+
+
+def _process_lines(gpu: GpuTelemetry, width: int, glyphs: Glyphs) -> list[str]:
+    others = [process for process in gpu.processes or () if not process.own]
+    lines = [process_text(process, width, glyphs) for process in others[:SHOWN_PROCESSES]]
+    more = len(others) - len(lines)
+    return [*lines, f"and {more} more"] if more > 0 else lines
+
+
+# ------------------------------------------------------------------ the host
+
+
+def host_facts(host: Readings, history: History, glyphs: Glyphs) -> list[Fact]:
+    """Return what is known of the host, most important first."""
+    none, cpu, load = glyphs.none, host.get("cpu_pct"), host.get("load_1min")
+    busy = HOST["cpu_pct"]
+    facts = [
+        Fact("CPU", value_text(busy, cpu, none), role_of(busy, cpu), history.get("host/cpu_pct", ()),
+             short=f"CPU {number_text(busy, cpu, none):>4}"),
+        _memory(host, history.get("host/memory_used_bytes", ()), none),
+        Fact("load", value_text(HOST["load_1min"], load, none), role_of(HOST["load_1min"], load),
+             short=f"load {number_text(HOST['load_1min'], load, none)}"),
+        _frequency(host.get("cpu_freq_mhz"), none),
+    ]  # fmt: skip
+    quota = host.get("cpu_quota_cores")
+    if quota is not None and quota.value is not None:
+        text = value_text(HOST["cpu_quota_cores"], quota, none)
+        facts.append(Fact("quota", f"{text} cores", role_of(HOST["cpu_quota_cores"], quota), short=f"quota {text}"))
+    return facts
+
+
+def _frequency(reading: Reading | None, none: str) -> Fact:
+    if reading is None or reading.value is None:
+        return Fact("frequency", f"{none} not known here", "muted", short="")
+    return Fact("frequency", value_text(HOST["cpu_freq_mhz"], reading, none), role_of(HOST["cpu_freq_mhz"], reading))
+
+
+def _simple(label: str, key: str, readings: Readings, none: str) -> Fact:
+    quantity: Quantity = GPU[key]
+    reading = readings.get(key)
+    return Fact(label, value_text(quantity, reading, none), role_of(quantity, reading), short="")

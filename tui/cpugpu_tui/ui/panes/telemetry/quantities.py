@@ -1,0 +1,176 @@
+"""Every reading of a GPU and of the host as a person reads it: label, number with unit, range of its history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cpugpu_tui.analysis.quantities import gib, significant
+from cpugpu_tui.model import Reading
+
+STALE_S = 2.5
+"""Older than two sweeps of one second: dimmed, so that nobody reads an old number as a new one."""
+SLOW_STALE_S = 12.5
+"""The same for what is read every five seconds: clock and quota of the host, limits of a GPU."""
+LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
+"""PCIe generation → bytes per second, lane and direction, after line coding."""
+NVLINK_BYTES_PER_S = 25e9
+"""Per link and direction from Volta to Hopper (18 links: 450 GB/s). Faster links are drawn at the range's edge."""
+
+Readings = Mapping[str, Reading]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """How one key of `readings` is shown."""
+
+    label: str
+    text: Callable[[float], str]
+    """Number → text with its unit."""
+    top: float | str | None = None
+    """Upper end of its history, the lower is 0: a number, or the key whose value it is. None: it has no history."""
+    else_top: float | None = None
+    """Upper end where the reading that should tell is unknown; a range never follows the values themselves."""
+    is_slow: bool = False
+    """Read every five seconds only."""
+
+    @property
+    def stale_s(self) -> float:
+        """Age from which on it is old."""
+        return SLOW_STALE_S if self.is_slow else STALE_S
+
+    def is_stale(self, reading: Reading) -> bool:
+        """Whether a number is older than it ought to be."""
+        return reading.value is not None and reading.age_s > self.stale_s
+
+
+def percent_text(value: float) -> str:
+    """Return `97%`; `<1%` for what is little but not nothing."""
+    return "<1%" if 0 < value < 0.5 else f"{value:.0f}%"
+
+
+def bytes_text(value: float) -> str:
+    """Return `12.1 GiB`."""
+    return f"{gib(value)} GiB"
+
+
+def rate_text(value: float) -> str:
+    """Return `1.20 GB/s`."""
+    return f"{value / 1e9:.2f} GB/s"
+
+
+def _form(form: str, scale: float = 1.0) -> Callable[[float], str]:
+    return lambda value: form.format(value / scale)
+
+
+def _energy_text(value: float) -> str:
+    joules = value / 1e3
+    for size, unit in ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ")):
+        if joules >= size:
+            return f"{significant(joules / size)} {unit}"
+    return f"{significant(joules)} J"
+
+
+def _share(label: str, is_slow: bool = False) -> Quantity:
+    return Quantity(label, percent_text, 100.0, is_slow=is_slow)
+
+
+_MHZ, _WATTS, _CELSIUS, _COUNT = _form("{:.0f} MHz"), _form("{:.0f} W", 1000.0), _form("{:.0f} C"), _form("{:,.0f}")
+
+GPU_GROUPS: dict[str, dict[str, Quantity]] = {
+    "Work": {
+        "kernel_active_pct": _share("kernel-active"),
+        "memory_active_pct": _share("memory-active"),
+        "sm_occupancy_pct": _share("SM occupancy"),
+        "tensor_active_pct": _share("tensor cores active"),
+        "dram_active_pct": _share("DRAM active"),
+    },
+    "Memory": {
+        "memory_used_bytes": Quantity("used", bytes_text, "memory_total_bytes"),
+        "memory_reserved_bytes": Quantity("kept by the driver", bytes_text, "memory_total_bytes"),
+        "memory_total_bytes": Quantity("total", bytes_text),
+    },
+    "Clocks": {
+        "sm_clock_mhz": Quantity("SM clock", _MHZ, "sm_clock_max_mhz", 3000.0),
+        "sm_clock_max_mhz": Quantity("SM clock, most", _MHZ, is_slow=True),
+        "memory_clock_mhz": Quantity("memory clock", _MHZ, "memory_clock_max_mhz", 15000.0),
+        "memory_clock_max_mhz": Quantity("memory clock, most", _MHZ, is_slow=True),
+        "performance_state": Quantity("performance state", _form("P{:.0f}"), is_slow=True),
+    },
+    "Power": {
+        "power_mw": Quantity("power now", _WATTS, "power_limit_mw", 1_000_000.0),
+        "power_average_mw": Quantity("power, 1 s average", _WATTS, "power_limit_mw", 1_000_000.0),
+        "power_limit_mw": Quantity("limit in force", _WATTS, is_slow=True),
+        "energy_mj": Quantity("energy since driver load", _energy_text, is_slow=True),
+    },
+    "Temperature": {
+        "temperature_c": Quantity("GPU", _CELSIUS, "slowdown_temperature_c", 100.0),
+        "slowdown_temperature_c": Quantity("slows down at", _CELSIUS, is_slow=True),
+        "temperature_margin_c": Quantity("left to slow-down", _CELSIUS, 100.0, is_slow=True),
+        "memory_temperature_c": Quantity("memory", _CELSIUS, 110.0, is_slow=True),
+        "fan_pct": _share("fan", is_slow=True),
+    },
+    "Share of time the clock was held down": {
+        "throttled_power_cap_pct": _share("by the power cap"),
+        "throttled_sync_boost_pct": _share("by sync boost"),
+        "throttled_thermal_pct": _share("by heat (driver)"),
+        "throttled_hw_thermal_pct": _share("by heat (hardware)", is_slow=True),
+        "throttled_power_brake_pct": _share("by the power brake", is_slow=True),
+        "throttle_bits": Quantity("reasons now, as a mask", lambda value: f"0x{int(value):x}"),
+    },
+    "Links": {
+        "pcie_generation": Quantity("PCIe generation", _COUNT, "pcie_max_generation", 6.0, is_slow=True),
+        "pcie_max_generation": Quantity("PCIe generation, most", _COUNT, is_slow=True),
+        "pcie_width": Quantity("PCIe lanes", _COUNT, "pcie_max_width", 16.0, is_slow=True),
+        "pcie_max_width": Quantity("PCIe lanes, most", _COUNT, is_slow=True),
+        "pcie_tx_bytes_per_s": Quantity("PCIe, GPU to host", rate_text, "pcie"),
+        "pcie_rx_bytes_per_s": Quantity("PCIe, host to GPU", rate_text, "pcie"),
+        "nvlink_links": Quantity("NVLink links", _COUNT, is_slow=True),
+        "nvlink_tx_bytes_per_s": Quantity("NVLink, sent", rate_text, "nvlink"),
+        "nvlink_rx_bytes_per_s": Quantity("NVLink, received", rate_text, "nvlink"),
+    },
+    "Memory errors (ECC) since driver load": {
+        "ecc_corrected_count": Quantity("corrected", _COUNT, is_slow=True),
+        "ecc_uncorrected_count": Quantity("not corrected", _COUNT, is_slow=True),
+    },
+}  # fmt: skip
+"""Heading → key → how it is shown, in reading order; together every key of `telemetry.nvml.keys`."""
+
+GPU = {key: quantity for group in GPU_GROUPS.values() for key, quantity in group.items()}
+"""The same without the headings."""
+
+HOST = {
+    "cpu_pct": _share("CPU busy"),
+    "load_1min": Quantity("load, 1 min average", _form("{:.2f}")),
+    "memory_used_bytes": Quantity("memory used", bytes_text, "memory_total_bytes"),
+    "memory_total_bytes": Quantity("memory total", bytes_text),
+    "cpu_freq_mhz": Quantity("CPU clock", _MHZ, 6000.0, is_slow=True),
+    "cpu_quota_cores": Quantity("cores allowed (cgroup)", _form("{:.3g}"), is_slow=True),
+}
+"""Keys of `TelemetryRead.host`, in reading order."""
+
+
+def known(readings: Readings, key: str) -> float | None:
+    """Return a reading's number, None where there is none."""
+    reading = readings.get(key)
+    return reading.value if reading is not None else None
+
+
+def top_of(quantity: Quantity, readings: Readings) -> float | None:
+    """Return the upper end of a history's range, None if it has no fixed one."""
+    if isinstance(quantity.top, float) or quantity.top is None:
+        return quantity.top
+    if quantity.top == "pcie":
+        return pcie_bytes_per_s(readings)
+    if quantity.top == "nvlink":
+        links = known(readings, "nvlink_links")
+        return links * NVLINK_BYTES_PER_S if links else None
+    return known(readings, quantity.top) or quantity.else_top
+
+
+def pcie_bytes_per_s(readings: Readings) -> float | None:
+    """Return what the slot can carry in one direction: of the link at its best, since an idle one is slower."""
+    generation, lanes = known(readings, "pcie_max_generation"), known(readings, "pcie_max_width")
+    if generation is None or lanes is None:
+        return None
+    return LANE_BYTES_PER_S.get(int(generation), LANE_BYTES_PER_S[6]) * lanes
