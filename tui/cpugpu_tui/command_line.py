@@ -206,6 +206,25 @@ def show(run_name: RunName = "latest", json: Json = False, database: Database = 
     print_run(run_name, database, as_json=json)
 
 
+@app.command()
+def doctor(
+    json: Json = False,
+    python: Python = None,
+    database: Database = None,
+    telemetry_cost: Annotated[
+        bool, typer.Option("--telemetry-cost", help="Time tiny kernels with our telemetry off and on; needs a GPU.")
+    ] = False,
+    max_seconds: Annotated[float, typer.Option(min=1.0, help="Time for --telemetry-cost.")] = 60.0,
+    simulate: Simulate = None,
+) -> None:
+    """Check driver, torch, GPUs, host, history and terminal, and say what to do about what is wrong."""
+    from cpugpu_tui.cli.doctor import print_checkup
+    from cpugpu_tui.cli.options import simulation
+
+    cost_s = max_seconds if telemetry_cost else None
+    raise typer.Exit(print_checkup(python, database, simulation(simulate), cost_s=cost_s, as_json=json))
+
+
 def run_command() -> int:
     """Run the command that `sys.argv` holds and return its exit code.
 

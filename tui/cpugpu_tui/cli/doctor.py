@@ -1,0 +1,100 @@
+"""`cpugpu-tui doctor`: one line for each check, with cause and remedy where something is wrong."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.text import Text
+
+from cpugpu_tui.cli.listing import print_json
+from cpugpu_tui.cli.tables import console, plain
+from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, CpuGpuError
+from cpugpu_tui.model import Simulation
+from cpugpu_tui.runs.checkup.collect import collect
+from cpugpu_tui.runs.checkup.cost import cost_finding
+from cpugpu_tui.runs.checkup.finding import Finding, fail
+from cpugpu_tui.runs.checkup.registry import examine
+from cpugpu_tui.runs.checkup.telemetry_cost import measure_cost
+from cpugpu_tui.telemetry.text import printable
+
+STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+"""Beside the word, never instead of it."""
+
+INDENT = 25
+"""Where what was found begins: behind the verdict and the longest id."""
+
+LONGEST = 1000
+"""Characters of a text that are printed: a list of processes may be long."""
+
+
+def print_checkup(
+    python: str | None, database: Path | None, simulation: Simulation | None, *, cost_s: float | None, as_json: bool
+) -> int:
+    """Run all checks, and measure the cost of telemetry for at most `cost_s` if that is given.
+
+    Return 1 if a check failed, else 0.
+
+    Raises:
+        UsageError: there is no such interpreter.
+    """
+    findings = examine(collect(python, database, simulation))
+    for finding in findings:
+        show(finding, as_json=as_json)
+    if cost_s is not None:
+        sys.stdout.flush()
+        findings += (_cost(python, simulation, cost_s),)
+        show(findings[-1], as_json=as_json)
+    if not as_json:
+        print(summary(findings))
+    return EXIT_CHECK_SAID_NO if any(finding.verdict == "fail" for finding in findings) else EXIT_OK
+
+
+def _cost(python: str | None, simulation: Simulation | None, cost_s: float) -> Finding:
+    try:
+        return cost_finding(measure_cost(python, simulation, cost_s, _tell), cost_s)
+    except CpuGpuError as error:
+        finding = fail("Not measured.", error.message, error.remedy)
+        return Finding(finding.verdict, finding.found, finding.cause, finding.remedy, "telemetry.cost")
+    finally:
+        _tell("")
+
+
+def _tell(text: str) -> None:
+    """Show how far it is, on a terminal only."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{plain(text)}", end="", file=sys.stderr, flush=True)
+
+
+def show(finding: Finding, *, as_json: bool) -> None:
+    """Print one finding. Commands, users and variables in it come from strangers."""
+    said = {key: printable(value, LONGEST) for key, value in asdict(finding).items()}
+    if as_json:
+        print_json({key: said[key] for key in ("check", "verdict", "found", "cause", "remedy")})
+        return
+    width = max(40, shutil.get_terminal_size((100, 24)).columns)
+    out = console()
+    line = Text(f"{said['verdict']:<5} ", STYLES[finding.verdict])
+    line.append(f"{said['check']:<{INDENT - 6}}", "")
+    line.append(_wrapped(said["found"], width).lstrip(), "")
+    out.print(line, soft_wrap=True)
+    for text in filter(None, (said["cause"], said["remedy"])):
+        out.print(Text(_wrapped(text, width)), soft_wrap=True)
+
+
+def _wrapped(text: str, width: int) -> str:
+    margin = " " * INDENT
+    return textwrap.fill(
+        plain(text), width, initial_indent=margin, subsequent_indent=margin, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """Return the last line: how many of each."""
+    count = {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in STYLES}
+    return f"{count['ok']} ok, {count['warn']} to know about, {count['fail']} failed."

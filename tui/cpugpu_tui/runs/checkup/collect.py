@@ -1,0 +1,203 @@
+"""Collects the facts, all sections at once, each on a thread of its own with a deadline.
+
+A wedged driver and a dead network file system have in common that a call never returns, and cannot be ended: its
+thread is left behind (a daemon, it does not keep the program from exiting), and its section is said to be missing.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cpugpu_tui.errors import StoreError, UsageError
+from cpugpu_tui.model import DevicesFound, Hello, Plan, Simulation
+from cpugpu_tui.runs import paths
+from cpugpu_tui.runs.capabilities import this_terminal
+from cpugpu_tui.runs.checkup.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
+from cpugpu_tui.runs.launch import Agents, Gone, Message, no_agent
+from cpugpu_tui.telemetry.host_setup import has_nvidia_gpu, host_setup, own_runs
+from cpugpu_tui.telemetry.nvml import Nvml
+from cpugpu_tui.telemetry.nvml.setup import driver_setup
+
+DEADLINE_S = 2.0
+"""For the driver (as the sampler's), the host, the history and the terminal: all answer in 0.2 s where they work."""
+HELLO_S = 60.0
+"""For an agent to import torch: 1 s from a warm cache, half a minute from a busy network file system."""
+CUDA_S = 20.0
+"""For CUDA to list its devices: seconds on a host of 8 GPUs without persistence. Where NVML hangs it is not asked."""
+
+T = TypeVar("T")
+
+
+class Section:
+    """One section's facts, under way."""
+
+    def __init__(self, name: str, call: Callable[[], Any], deadline_s: float) -> None:
+        self.name = name
+        self._deadline_s = deadline_s
+        self._ends_s = time.monotonic() + deadline_s
+        self._answer: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+        self._call = call
+        threading.Thread(target=self._work, name=f"checkup-{name}", daemon=True).start()
+
+    def _work(self) -> None:
+        try:
+            self._answer.put((self._call(), None))
+        except Exception as error:  # noqa: BLE001 - it becomes a line of the report
+            self._answer.put((None, error))
+
+    def result(self) -> tuple[Any, str]:
+        """Return the facts, or None and one sentence why there are none.
+
+        Raises:
+            UsageError: what the person asked for cannot be: that is no finding.
+        """
+        try:
+            value, error = self._answer.get(timeout=max(0.0, self._ends_s - time.monotonic()))
+        except queue.Empty:
+            return None, f"{_ASKED.get(self.name, self.name)} has not answered for {self._deadline_s:.0f} s."
+        if isinstance(error, UsageError):
+            raise error
+        return value, "" if error is None else f"Asking failed with {type(error).__name__}: {error}"
+
+
+_ASKED = {
+    "driver": "The NVIDIA driver", "agent": "The agent", "host": "The kernel", "own_runs": "The list of processes",
+    "history": "The file system of the history", "terminal": "The terminal",
+}  # fmt: skip
+
+
+def collect(python: str | None, database: Path | None, simulation: Simulation | None) -> Facts:
+    """Collect all facts.
+
+    Raises:
+        UsageError: there is no such interpreter.
+    """
+    agents = Agents(python, simulated=simulation is not None)
+    agents.prepare()
+    driver_done = threading.Event()
+
+    def driver() -> DriverFacts:
+        found = driver_facts(agents.pids())
+        driver_done.set()
+        return found
+
+    sections = [
+        Section("driver", driver, DEADLINE_S),
+        Section("host", host_setup, DEADLINE_S),
+        Section("own_runs", own_runs, DEADLINE_S),
+        Section("history", lambda: history_facts(paths.database_path(database)), DEADLINE_S),
+        Section("terminal", this_terminal, DEADLINE_S),
+        Section("agent", lambda: agent_facts(agents, simulation, driver_done), HELLO_S + CUDA_S + DEADLINE_S),
+    ]
+    found: dict[str, Any] = {}
+    faults: dict[str, str] = {}
+    try:
+        for section in sections:
+            value, fault = section.result()
+            if fault:
+                faults[section.name] = fault
+            else:
+                found[section.name] = value
+    finally:
+        agents.close()
+    return Facts(**found, environ=dict(os.environ), simulated=simulation is not None, faults=faults)
+
+
+def driver_facts(own_pids: set[int]) -> DriverFacts:
+    """Ask NVML, on the thread that this is called on."""
+    setup = driver_setup()
+    nvml = Nvml()
+    try:
+        gpus, problem = nvml.read(own_pids)
+    finally:
+        nvml.close()
+    return DriverFacts(setup, gpus, problem, has_nvidia_gpu())
+
+
+def agent_facts(agents: Agents, simulation: Simulation | None, driver_done: threading.Event) -> AgentFacts:
+    """Let an agent say hello and list its devices; not the latter where the driver hangs, CUDA would hang too."""
+    agent = agents.take()
+    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+    agent.listen(inbox)
+    hello = _next(inbox, Hello, HELLO_S)
+    if isinstance(hello, Gone):
+        error = hello.error or no_agent(agents.python or "This interpreter", hello)
+        return AgentFacts(problem=error.message, remedy=error.remedy)
+    if hello is None:
+        return AgentFacts(problem=f"It has not said hello for {HELLO_S:.0f} s.", remedy="See what its disk is doing.")
+    environment = hello.environment
+    if environment.get("torch_error"):
+        return AgentFacts(environment)
+    if simulation is None and not driver_done.wait(DEADLINE_S):
+        return AgentFacts(environment, "CUDA was not asked, because the driver hangs.", "See the check `driver`.")
+    agent.send_plan(Plan("doctor", (), ("all",), simulation=simulation))
+    devices = _next(inbox, DevicesFound, CUDA_S)
+    if isinstance(devices, DevicesFound):
+        return AgentFacts(environment, devices=devices.devices, no_gpu=devices.no_gpu)
+    agent.end(at_once=True)
+    if isinstance(devices, Gone):
+        said = f" Its last line: {devices.last_lines[-1]}" if devices.last_lines else ""
+        return AgentFacts(environment, f"The agent {devices.manner}.{said}", "See what `nvidia-smi` says.")
+    return AgentFacts(environment, f"CUDA has not answered for {CUDA_S:.0f} s.", "Look for Xid errors in dmesg.")
+
+
+def _next(inbox: queue.SimpleQueue[Message], wanted: type[T], within_s: float) -> T | Gone | None:
+    """Return the next event of a class, what ended the agent instead, or None when the time is over."""
+    ends_s = time.monotonic() + within_s
+    while (left_s := ends_s - time.monotonic()) > 0:
+        try:
+            message = inbox.get(timeout=left_s)
+        except queue.Empty:
+            return None
+        if isinstance(message, (wanted, Gone)):
+            return message
+    return None
+
+
+def _refusal(path: Path) -> tuple[str, str] | None:
+    from cpugpu_tui.runs.store.filesystem import prepare_folder
+
+    try:
+        prepare_folder(path, create_parents=False)
+    except StoreError as error:
+        return error.message, error.remedy
+    return None
+
+
+def history_facts(path: Path) -> HistoryFacts:
+    """Look at the database and at its disk; change nothing."""
+    from cpugpu_tui.runs.store import schema
+    from cpugpu_tui.runs.store.filesystem import journal_mode, mounts
+
+    path = path.absolute()
+    refusal: tuple[str, str] | None = None
+    # The default folder is made by the first run; one that the person named is a typo if it is not there.
+    if path != paths.default_database_path() or path.parent.exists():
+        refusal = _refusal(path)
+    exists = path.is_file()
+    folder = next(folder for folder in path.parents if folder.is_dir())
+    header = b""
+    if exists and os.access(path, os.R_OK):
+        with path.open("rb") as file:
+            header = file.read(100)
+    # SQLite writes its journal beside the file: the folder must be writable too.
+    writable = os.access(folder, os.W_OK | os.X_OK) and (not exists or os.access(path, os.W_OK))
+    return HistoryFacts(
+        path=path,
+        refusal=refusal,
+        exists=exists,
+        header=header,
+        size_bytes=path.stat().st_size if exists else 0,
+        writable=writable,
+        network=journal_mode(folder.resolve(), mounts()) == "DELETE",
+        free_bytes=shutil.disk_usage(folder).free,
+        known_version=len(schema.MIGRATIONS),
+        application_id=schema.APPLICATION_ID,
+    )

@@ -1,0 +1,82 @@
+"""What is asked of the driver once, by `doctor`: versions, and clocks that somebody set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from cpugpu_tui.telemetry.text import printable
+
+
+@dataclass(frozen=True)
+class ClockSetting:
+    """The SM clock that somebody set for one GPU (`nvidia-smi -ac`), beside what the card offers."""
+
+    index: int
+    """NVML's."""
+    set_mhz: int | None
+    """Application clock in force; None where the driver no longer has such a thing."""
+    default_mhz: int | None
+    max_mhz: int | None
+
+
+@dataclass(frozen=True)
+class DriverSetup:
+    """The driver's versions; None for what it does not tell."""
+
+    init_code: int | None = None
+    """NVML's code when no session could be opened: 12 no library, 9 not loaded, 18 updated underneath, 4 no
+    permission. None when it was opened, or never tried."""
+    version: str | None = None
+    """Like `580.159.03`."""
+    cuda: tuple[int, int] | None = None
+    """Newest CUDA that this driver supports, (major, minor)."""
+    clocks: tuple[ClockSetting, ...] = ()
+
+
+def driver_setup() -> DriverSetup:
+    """Ask the driver, in a session of its own; never raises for what the driver says.
+
+    All NVML calls of a process belong on one thread: call it where the others are made.
+    """
+    try:
+        import pynvml
+    except ImportError:
+        return DriverSetup()
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return DriverSetup(init_code=int(error.value))
+    try:
+        version = _answer(pynvml, pynvml.nvmlSystemGetDriverVersion)
+        number = _answer(pynvml, pynvml.nvmlSystemGetCudaDriverVersion_v2)
+        return DriverSetup(
+            version=None if version is None else printable(str(version)) or None,
+            cuda=None if number is None else (int(number) // 1000, int(number) % 1000 // 10),
+            clocks=_clock_settings(pynvml),
+        )
+    finally:
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+
+
+def _answer(nvml: Any, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a call returns, None for an error."""
+    with suppress(nvml.NVMLError, UnicodeDecodeError):
+        return call(*arguments)
+    return None
+
+
+def _clock_settings(nvml: Any) -> tuple[ClockSetting, ...]:
+    settings = []
+    for index in range(_answer(nvml, nvml.nvmlDeviceGetCount) or 0):
+        handle = _answer(nvml, nvml.nvmlDeviceGetHandleByIndex, index)
+        if handle is not None:
+            # The SM clock follows the graphics clock, the only one of the two that can be set.
+            asked = (nvml.nvmlDeviceGetApplicationsClock, nvml.nvmlDeviceGetDefaultApplicationsClock)
+            set_mhz, default_mhz = (_answer(nvml, call, handle, nvml.NVML_CLOCK_GRAPHICS) for call in asked)
+            max_mhz = _answer(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_GRAPHICS)
+            settings.append(ClockSetting(index, set_mhz, default_mhz, max_mhz))
+    return tuple(settings)
