@@ -126,7 +126,7 @@ def _watch(wanted: Wanted, simulated: Simulation | None, *, as_json: bool) -> No
         # A session of its own takes 0.1 s, which a table need not wait for.
         origin = _Origin("live", "", None, *(versions() if as_json or wanted.record else (None, None)))
     recorder = Recorder(wanted.record) if wanted.record is not None else None
-    sweeps = sampled(interval_s) if simulated is None else made_up(interval_s, simulated)
+    sweeps = sampled(interval_s, gpm=wanted.gpm) if simulated is None else made_up(interval_s, simulated)
     try:
         with closing(sweeps):
             some = islice(sweeps, wanted.count)
@@ -157,7 +157,7 @@ def made_up(interval_s: float, simulated: Simulation) -> Generator[TelemetryRead
         due_s += interval_s
 
 
-def sampled(interval_s: float) -> Generator[TelemetryRead, None, None]:
+def sampled(interval_s: float, *, gpm: bool) -> Generator[TelemetryRead, None, None]:
     """Yield what this machine reads, for ever, from the moment at which the driver has said what there is."""
     from cpugpu_tui.telemetry.sampler import Sampler
 
@@ -167,7 +167,7 @@ def sampled(interval_s: float) -> Generator[TelemetryRead, None, None]:
         if not waiting.full():
             waiting.put(read)
 
-    sampler = Sampler(interval_s, emit)
+    sampler = Sampler(interval_s, emit, gpm=gpm)
     sampler.start()
     try:
         while True:

@@ -72,14 +72,12 @@ class Table:
         self._columns = (*COLUMNS, *GPM_COLUMNS) if gpm else COLUMNS
         self._page_lines = page_lines
         self._since_header: int | None = None
-        self._identities: frozenset[str] = frozenset()
+        self._identities: dict[int, str] = {}
         self._remarks: frozenset[str] = frozenset()
 
     def lines(self, read: TelemetryRead) -> list[str]:
         """Return the lines of one sweep."""
-        identities = [identity(gpu) for gpu in read.gpus]
-        lines = [self._tag + line for line in identities if line not in self._identities]
-        self._identities |= set(identities)
+        lines = self._new_identities(read.gpus)
         rows = self._rows(read)
         full = self._page_lines is not None and (self._since_header or 0) + len(rows) > self._page_lines
         if self._since_header is None or lines or full:
@@ -88,6 +86,16 @@ class Table:
         remarks = self._new_remarks(read)
         self._since_header += len(rows) + len(remarks)
         return [*lines, *rows, *remarks]
+
+    def _new_identities(self, gpus: Sequence[GpuTelemetry]) -> list[str]:
+        """Return who the GPUs are that were not named yet; one that is lost is still who it was."""
+        new: list[str] = []
+        for gpu in gpus:
+            line, before = identity(gpu), self._identities.get(gpu.index)
+            if line != before and (gpu.problem is None or before is None):
+                self._identities[gpu.index] = line
+                new.append(self._tag + line)
+        return new
 
     def _header(self, read: TelemetryRead) -> list[str]:
         indent = " " * (len(self._tag) + len(self._time(read)) + 9)

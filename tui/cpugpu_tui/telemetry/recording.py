@@ -153,6 +153,8 @@ class Player:
         interval_s: float | None = None,
     ) -> None:
         """`emit` and, after the last sweep, `on_end` are called on the thread `telemetry`."""
+        self.quiet = False
+        """As of a `Sampler`; a file disturbs nobody."""
         self._trace = trace
         self._emit = emit
         self._on_end = on_end
