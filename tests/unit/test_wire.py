@@ -29,6 +29,7 @@ from cpugpu_tui.model import (
     Check,
     Device,
     DevicesFound,
+    EnergyMeasured,
     EpochFinished,
     Event,
     Gap,
@@ -38,6 +39,7 @@ from cpugpu_tui.model import (
     Hello,
     KernelsProfiled,
     Line,
+    MachineRead,
     Plan,
     Progressed,
     Reading,
@@ -77,6 +79,18 @@ EXAMPLES: tuple[Event, ...] = (
         case=CASE, device="cuda:1", epoch=3, epochs=10, loss=0.25, accuracy=0.98, elapsed_ns=2e9, steps=1875
     ),
     KernelsProfiled(case=CASE, device="cuda:1", count=14_400, elapsed_ns=7.5e7),
+    MachineRead(
+        case=CASE, device="cuda:1", edge="end", readings={"energy_mj": Reading(5e9, age_s=0.05, is_stamped=True)},
+        processes=(GpuProcess(99999, None, None, None, own=False),), elapsed_ns=2e9,
+    ),
+    EnergyMeasured(
+        case=CASE, device="cuda:1", calls=800, elapsed_ns=1.6e9, begin_mj=1e9, end_mj=1.001e9, tick_ns=1e8,
+        scope="board", power_mw=(6e5, 7e5),
+    ),
+    HalfRoundTimed(
+        case=CASE, device="cuda:1", round_index=3, calls_per_block=7, samples={"latency": (1.5,)},
+        sm_clock_mhz=1980.0, sm_clock_end_mhz=1575.0, throttled_ns={"power-capped": 3e6}, watched_ns=4e6, power_mw=7e5,
+    ),
     CasesChosen(cases=(Case("matmul", 170), Case("matmul", 162, "tf32", 4))),
     TensorsPlaced(case=CASE, device="cuda:1", inputs=("[8, 8] float32 on cuda:1",) * 2, results=()),
     CeilingsMeasured(

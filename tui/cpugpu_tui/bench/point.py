@@ -9,6 +9,7 @@ from typing import Any
 from cpugpu_tui.analysis.search import is_clear
 from cpugpu_tui.analysis.verdict import Comparison, compare, is_converged
 from cpugpu_tui.bench.control import Control
+from cpugpu_tui.bench.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
 from cpugpu_tui.bench.emitter import Emit
 from cpugpu_tui.bench.lane import Lane, Samples
 from cpugpu_tui.bench.reporting import Reporter
@@ -21,6 +22,7 @@ from cpugpu_tui.model import (
     Case,
     CaseFinished,
     CaseStarted,
+    EnergyMeasured,
     HalfRoundTimed,
     Plan,
     Progressed,
@@ -67,6 +69,8 @@ class Point:
         self.rounds_complete = 0
         self.converged = False
         """Whether the interval is narrow enough (METHOD.md, step 7)."""
+        self._edges = CaseEdges(case, machine.watcher, emit)
+        self._long_calls: dict[str, EnergyMeasured] = {}
         self._check: Any = None
         self._is_checked = False
 
@@ -149,10 +153,14 @@ class Point:
             timer = self._machine.timer(device.name)
             operation = timer.load(self.case, inputs)
             self._announce("first call", device.name)
+            self._edges.begin(device.name)
+            before = Meter.read(self._machine.watcher(device.name))
             started = now()
             self._control.was_suspended = False
             first = timer.first_call(operation)
             ended = now()
+            if first.elapsed_ns >= LONG_NS:
+                self._note_energy(device.name, before)
             results[device.name] = first.result
             inside, outside = self._machine.placement(operation, first.result, device.name)
             self._emit(TensorsPlaced(case=self.case.key, device=device.name, inputs=inside, results=outside))
@@ -188,7 +196,9 @@ class Point:
         later_ns = WARMUP_NS if self._plan.search is None else SEARCH_WARMUP_NS
         least_ns = FIRST_WARMUP_NS if first_case else later_ns
         if budget_ns < lane.first_ns < COLD_NS:
+            before = Meter.read(self._machine.watcher(lane.name))
             lane.first_ns = lane.timer.latency_block(lane.operation, 1)
+            self._note_energy(lane.name, before)
         if lane.first_ns > budget_ns:
             lane.estimate_ns, stable = lane.first_ns, True
         else:
@@ -199,6 +209,8 @@ class Point:
             )  # fmt: skip
         lane.calls, lane.blocks, lane.rounds = sizing(lane.estimate_ns, self._plan)
         lane.max_rounds = 1 if lane.first_ns > budget_ns else max(lane.rounds, self._plan.max_rounds)
+        if lane.is_timed_once and lane.name in self._long_calls:
+            self._emit(self._long_calls.pop(lane.name))
         self._emit(
             Calibrated(
                 case=self.case.key,
@@ -212,6 +224,11 @@ class Point:
                 stable=stable,
             )
         )
+
+    def _note_energy(self, device: str, before: Meter) -> None:
+        """Keep the energy of a call that may be the only one: a long one is a window by itself."""
+        watcher = self._machine.watcher(device)
+        self._long_calls[device] = energy_between(self.case.key, device, watcher, before, Meter.read(watcher), calls=1)
 
     def half_rounds(self) -> Iterator[None]:
         """Time the next round, one device per step, in flipped order every other round."""
@@ -266,13 +283,18 @@ class Point:
         readiness = Readiness() if lane.is_timed_once else lane.timer.ready(lane.operation, lane.calls)
         if not lane.is_timed_once:
             lane.throw_away()
+        # What is timed once was timed long ago.
+        watcher = None if lane.is_timed_once else self._machine.watcher(lane.name)
+        before = None if watcher is None else watcher.edge()
         started = now()
         samples, marks = lane.take(self.round_index, self._plan, self._machine.watch)
-        return self._timed(lane.name, lane.calls, samples, readiness, marks, started, now())
+        ended = now()
+        seen = passage(before, None if watcher is None else watcher.edge())
+        return self._timed(lane.name, lane.calls, samples, readiness, marks, started, ended, seen)
 
     def _timed(
         self, device: str, calls: int, samples: Samples, readiness: Readiness, marks: tuple[str, ...],
-        started: Instant, ended: Instant,
+        started: Instant, ended: Instant, seen: Passage = NOT_WATCHED,
     ) -> HalfRoundTimed:  # fmt: skip
         return HalfRoundTimed(
             case=self.case.key,
@@ -280,8 +302,12 @@ class Point:
             round_index=self.round_index,
             calls_per_block=calls,
             samples=samples,
-            marks=tuple(dict.fromkeys((*readiness.marks, *marks))),
+            marks=tuple(dict.fromkeys((*readiness.marks, *marks, *seen.marks))),
             sm_clock_mhz=readiness.sm_clock_mhz,
+            sm_clock_end_mhz=seen.sm_clock_end_mhz,
+            throttled_ns=seen.throttled_ns,
+            watched_ns=seen.watched_ns,
+            power_mw=seen.power_mw,
             started_wall_ns=started.wall_ns,
             ended_wall_ns=ended.wall_ns,
             started_mono_ns=started.mono_ns,
@@ -290,6 +316,7 @@ class Point:
 
     def finish(self) -> None:
         """Report the case complete and let go of its tensors."""
+        self._edges.end()
         self._emit(CaseFinished(case=self.case.key, check=self._check))
         self.close()
 

@@ -9,11 +9,12 @@ from itertools import chain
 from cpugpu_tui.bench.chooser import Chooser
 from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.emitter import Emit
+from cpugpu_tui.bench.energy_pass import EnergyPass
 from cpugpu_tui.bench.forecast import Forecast
 from cpugpu_tui.bench.kernel_pass import profile_cases
 from cpugpu_tui.bench.point import Point
 from cpugpu_tui.bench.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
-from cpugpu_tui.model import KERNELS, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
+from cpugpu_tui.model import ENERGY, KERNELS, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
 
 CHECK_EVERY = 10
 """In sweeps of over 20 cases every tenth is checked, and the first and last (METHOD.md, step 2)."""
@@ -43,6 +44,7 @@ class Sweep:
         self._since_gap = Stopwatch()
         self._forecast = Forecast(plan, machine)
         self._to_profile: list[Case] = []
+        self._to_measure: list[Case] = []
 
     def run(self) -> str:
         """Run to the end; return `done` or `stopped`.
@@ -55,6 +57,8 @@ class Sweep:
             self._pending.extend(self._later.popleft())
             if not self._run_group():
                 return self._wind_up()
+        if ENERGY in self._plan.metrics:
+            EnergyPass(self._machine, self._emit, self._over).run(self._to_measure)
         if KERNELS in self._plan.metrics:
             profile_cases(self._to_profile, self._machine, self._emit, self._over)
         return "done"
@@ -130,6 +134,8 @@ class Sweep:
                     return
             if point.done and not (self._chooser is not None and self._chooser.keeps(point)):
                 self._active.remove(point)
+                if not point.is_timed_once:
+                    self._to_measure.append(point.case)
                 if point.is_checked and not point.is_timed_once:
                     self._to_profile.append(point.case)
                 point.finish()

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
+from cpugpu_tui.bench.edges import CpuWatcher, GpuWatcher, Watcher
 from cpugpu_tui.bench.gauges import Gauge
 from cpugpu_tui.bench.gauges.cpu import CpuGauge
 from cpugpu_tui.bench.gauges.cuda import CudaGauge
@@ -48,6 +49,9 @@ class TorchMachine:
         Workload.setting = Setting(plan.scale, plan.mnist)
         names, self.no_gpu = resolve(plan.devices)
         self.devices: tuple[Device, ...] = tuple(describe(name, environment) for name in names)
+        # Before there is a context: a container finds its own process among those that appear with it.
+        self._probes = {device.name: GpuProbe(device.uuid or "") for device in self.devices if not device.is_cpu}
+        self._watchers: dict[str, Watcher] = {}
 
     def timer(self, device: str) -> Timer:
         """Return the timer of a device, made on first use."""
@@ -61,10 +65,17 @@ class TorchMachine:
         return CpuTimer(device, self._flush_bytes, self._threads, self._cores, cold=self._cold, fresh=fresh)
 
     def _cuda_timer(self, device: Device) -> CudaTimer:
-        clock = SettledClock(GpuProbe(device.uuid)) if device.uuid else None
+        clock = SettledClock(self._probes[device.name]) if device.uuid else None
         timer = CudaTimer(device, cold=self._cold, fresh=device.name not in self._touched, clock=clock)
         timer.calibrate_spin()
         return timer
+
+    def watcher(self, device: str) -> Watcher:
+        """Return what the driver says of a device."""
+        if device not in self._watchers:
+            found = next(d for d in self.devices if d.name == device)
+            self._watchers[device] = CpuWatcher() if found.is_cpu else GpuWatcher(self._probes[device], found.label)
+        return self._watchers[device]
 
     def gauge(self, device: str) -> Gauge:
         """Return what a calibration asks of a device."""

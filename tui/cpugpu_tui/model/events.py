@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from cpugpu_tui.model.machine import Ceilings, Device, GpuTelemetry, Reading
+from cpugpu_tui.model.machine import Ceilings, Device, GpuProcess, GpuTelemetry, Reading
 from cpugpu_tui.model.plans import Case, Plan, WorkloadInfo
 
 
@@ -138,6 +138,62 @@ class HalfRoundTimed(Event):
     """What was odd: `starved`, `launch-bound`, `clock-unsettled`, `page-faults`, … Never a deletion."""
     sm_clock_mhz: float | None = None
     """The GPU's SM clock when the half-round began; None on a CPU and where it cannot be read."""
+    sm_clock_end_mhz: float | None = None
+    """The same when it had ended."""
+    throttled_ns: dict[str, float] | None = None
+    """Throttle reason → time that the GPU was throttled by it meanwhile, by the driver's counters; only what the driver
+    counts cheaply. None on a CPU and where nothing is counted."""
+    watched_ns: float = 0.0
+    """Time between the two readings of these counters: what shares are of."""
+    power_mw: float | None = None
+    """Power as it ended; None on a CPU, and for a half-round that its sensor is too slow for."""
+
+
+EDGES = ("begin", "end")
+"""Sides of a case: before its first call on a device, and after its last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineRead(Event):
+    """What the driver said of a GPU at one side of a case, outside all timed blocks."""
+
+    case: str
+    device: str
+    edge: str
+    """One of `EDGES`."""
+    readings: dict[str, Reading]
+    """Keys carry units: `sm_clock_mhz`, `temperature_c`, `memory_used_bytes`, `energy_mj`, `throttled_…_ns`; the last
+    two are counted since the driver was loaded."""
+    processes: tuple[GpuProcess, ...] | None = None
+    """None when they cannot be listed."""
+    elapsed_ns: float = 0.0
+    """Of an `end`: time since `begin`, by the clock that the counters go by."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnergyMeasured(Event):
+    """An energy counter at both sides of a window of repeated calls, or of idleness; what it means is derived.
+
+    Without a `reason` both counters have numbers; they may still mean nothing (`analysis.energy`).
+    """
+
+    case: str
+    """Empty for idleness."""
+    device: str
+    calls: int = 0
+    """Calls within the window; 0 for idleness."""
+    elapsed_ns: float = 0.0
+    """Length of the window."""
+    begin_mj: float | None = None
+    end_mj: float | None = None
+    tick_ns: float = 0.0
+    """How often the counter is refreshed."""
+    scope: str = "gpu"
+    """What is counted: `gpu`, `board` (a GPU in MIG mode), `module` (GPU and CPU together), `package` (processors)."""
+    power_mw: tuple[float, ...] = ()
+    """Instantaneous power, read evenly over the window between blocks."""
+    reason: str | None = None
+    """Why there is no window: a key of `telemetry.reasons.REASONS`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +210,8 @@ class Progressed(Event):
     case: str
     device: str
     phase: str
-    """`inputs`, `as written`, `first call`, `check`, `warm-up`, `round`, `kernels`, `calibration`, `gap`."""
+    """`inputs`, `as written`, `first call`, `check`, `warm-up`, `round`, `kernels`, `energy`, `calibration`,
+    `gap`."""
     round_index: int = 0
     estimate_s: float | None = None
     """Expected length of this step, None if unknown."""

@@ -47,8 +47,11 @@ H2D_PAGEABLE = "h2d_pageable"
 D2H_PAGEABLE = "d2h_pageable"
 """and fetching the result alone, waited for."""
 
+ENERGY = "energy"
+"""Joules of a call, from at least 1 s of repeated calls: the event `EnergyMeasured`. Only where it is asked for."""
+
 METRICS = (LATENCY, DEVICE, THROUGHPUT, END_TO_END, KERNELS, AS_WRITTEN, COLD_START)
-"""What a plan can ask for (METHOD.md, "What is reported per case and device")."""
+"""What a plan asks for unless told otherwise (METHOD.md, "What is reported per case and device")."""
 
 DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16")
 """Element types a case may name, as torch spells them; `tf32` is float32 with TF32 products on a GPU."""
@@ -133,7 +136,7 @@ class Plan:
     devices: tuple[str, ...] = ("auto",)
     """`auto` (CPU, and the first GPU if there is one), `cpu`, `cuda` (first GPU), `cuda:N`."""
     metrics: tuple[str, ...] = METRICS
-    """Subset of `METRICS` to take; `latency` always is."""
+    """Subset of `METRICS` to take, `latency` always is; and `ENERGY`."""
     rounds: int = 8
     """Least rounds per case; each round is one half per device."""
     max_rounds: int = 40

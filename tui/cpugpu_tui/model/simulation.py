@@ -61,6 +61,18 @@ class Simulation:
     """How much longer kernels take in these."""
     sm_clock_mhz: float = 0.0
     """The GPU's clock at its usual speed; 0 where it cannot be read."""
+    gpu_idle_w: float = 0.0
+    """Power of the GPU while it waits."""
+    gpu_busy_w: float = 0.0
+    """Its power while a kernel runs; 0 where power and energy cannot be read. The counter steps every 100 ms."""
+    cpu_busy_w: float = 0.0
+    """Power of the processor, at work or not; 0 where it cannot be read."""
+    temperature_c: float = 0.0
+    """Temperature of the GPU; 0 where it cannot be read."""
+    counted_before_ns: float = 0.0
+    """What the throttle counters stood at before the run; they count the half-rounds of `throttle_share` as thermal."""
+    neighbour_pid: int = 0
+    """A process of somebody else on the GPU, from another namespace; 0 for none."""
     transient_calls: int = 0
     """Slow calls on a device after it ran another operation."""
     transient_factor: float = 4.0

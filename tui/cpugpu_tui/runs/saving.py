@@ -12,14 +12,23 @@ from cpugpu_tui.model import (
     Calibrated,
     CaseFailed,
     CaseFinished,
+    CasesChosen,
     CaseStarted,
     Ceilings,
     DevicesFound,
+    EnergyMeasured,
+    EpochFinished,
     Event,
     HalfRoundTimed,
+    KernelsProfiled,
+    MachineRead,
     RunFinished,
     RunStarted,
+    TensorsPlaced,
 )
+
+BESIDE = (EpochFinished, KernelsProfiled, CasesChosen, TensorsPlaced, MachineRead, EnergyMeasured)
+"""An agent's events that are kept as they are, with no tables of their own."""
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.store import Store

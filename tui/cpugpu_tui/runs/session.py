@@ -15,25 +15,21 @@ from cpugpu_tui.model import (
     Calibrated,
     CaseFailed,
     CaseFinished,
-    CasesChosen,
     CaseStarted,
     CeilingsMeasured,
     DevicesFound,
-    EpochFinished,
     Event,
     HalfRoundTimed,
     Hello,
-    KernelsProfiled,
     Plan,
     Progressed,
     RunFinished,
     RunStarted,
     TelemetryRead,
-    TensorsPlaced,
 )
 from cpugpu_tui.runs.launch import Agents, AgentThread, Gone, Message, no_agent
 from cpugpu_tui.runs.remaining import Remaining
-from cpugpu_tui.runs.saving import Saver, new_id
+from cpugpu_tui.runs.saving import BESIDE, Saver, new_id
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.launch import AgentProcess
@@ -335,7 +331,7 @@ class Session:
                     self._blame = event
             case CaseStarted() | Calibrated() | HalfRoundTimed():
                 self._saver.note(event)
-            case EpochFinished() | KernelsProfiled() | CasesChosen() | TensorsPlaced():
+            case _ if isinstance(event, BESIDE):
                 self._saver.note_beside(event)
             case CeilingsMeasured():
                 self._saver.ceilings(event.ceilings)

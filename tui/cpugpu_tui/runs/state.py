@@ -25,10 +25,12 @@ from cpugpu_tui.model import (
     Check,
     Device,
     DevicesFound,
+    EnergyMeasured,
     EpochFinished,
     Event,
     HalfRoundTimed,
     KernelsProfiled,
+    MachineRead,
     Progressed,
     RunFinished,
     RunStarted,
@@ -62,7 +64,21 @@ class DeviceTimes:
     """Latency of the blocks of half-rounds without a mark, ns."""
     marks: tuple[str, ...] = ()
     clocks_mhz: tuple[float, ...] = ()
-    """SM clock at each half-round."""
+    """SM clock as each half-round began."""
+    end_clocks_mhz: tuple[float, ...] = ()
+    """The same as each ended."""
+    throttled_ns: Mapping[str, float] = field(default_factory=dict)
+    """Throttle reason → time counted within half-rounds."""
+    watched_ns: float = 0.0
+    """Length of the half-rounds in which that was counted; 0 where the driver counts nothing."""
+    mark_counts: Mapping[str, int] = field(default_factory=dict)
+    """Mark → half-rounds that have it."""
+    powers_mw: tuple[float, ...] = ()
+    """Power in each half-round that is long enough for the sensor."""
+    edges: Mapping[str, MachineRead] = field(default_factory=dict)
+    """`begin`, `end` → what the driver said there."""
+    energy: EnergyMeasured | None = None
+    """Energy of repeated calls, or of a long one."""
     epochs: tuple[EpochFinished, ...] = ()
     """Of a training inside `as_written`."""
     kernels: KernelsProfiled | None = None
@@ -165,6 +181,8 @@ class RunState:
     """Cases that are ok, failed or skipped."""
     failed: int = 0
     """Cases that failed (skipped ones are no failures)."""
+    idle: Mapping[str, EnergyMeasured] = field(default_factory=dict)
+    """Device → its energy while it waited."""
 
     @property
     def status(self) -> str:
@@ -215,12 +233,22 @@ class RunState:
                 return replace(self, rows=_with_cases(self.rows, event.cases))
             case (
                 CaseStarted() | Calibrated() | HalfRoundTimed() | EpochFinished() | KernelsProfiled()
-                | TensorsPlaced() | CaseFinished() | CaseFailed()
+                | TensorsPlaced() | MachineRead() | CaseFinished() | CaseFailed()
             ):  # fmt: skip
                 row = self.rows.get(event.case)
                 return self if row is None else self._with_row(row, _apply_to_row(row, event))
+            case EnergyMeasured():
+                return self._with_energy(event)
             case _:
                 return self
+
+    def _with_energy(self, event: EnergyMeasured) -> RunState:
+        if not event.case:
+            return replace(self, idle={**self.idle, event.device: event})
+        row = self.rows.get(event.case)
+        if row is None:
+            return self
+        return self._with_row(row, _with_times(row, replace(_times(row, event.device), energy=event)))
 
     def _with_row(self, before: Row, after: Row) -> RunState:
         settled = self.settled + _is_settled(after) - _is_settled(before)
@@ -266,6 +294,9 @@ def _apply_to_row(row: Row, event: Event) -> Row:
             return _with_times(row, replace(_times(row, event.device), kernels=event))
         case TensorsPlaced():
             return _with_times(row, replace(_times(row, event.device), placed=event))
+        case MachineRead():
+            times = _times(row, event.device)
+            return _with_times(row, replace(times, edges={**times.edges, event.edge: event}))
         case HalfRoundTimed():
             return _with_times(row, _add_half_round(_times(row, event.device), event))
         case _:
@@ -280,6 +311,10 @@ def _with_times(row: Row, times: DeviceTimes) -> Row:
     return replace(row, times={**row.times, times.device: times})
 
 
+def _with_known(values: tuple[float, ...], value: float | None) -> tuple[float, ...]:
+    return values if value is None else (*values, value)
+
+
 def _add_half_round(times: DeviceTimes, event: HalfRoundTimed) -> DeviceTimes:
     samples = dict(times.samples)
     for metric, values in event.samples.items():
@@ -292,6 +327,12 @@ def _add_half_round(times: DeviceTimes, event: HalfRoundTimed) -> DeviceTimes:
     for name in ROUND_METRICS:
         if event.samples.get(name) and event.round_index > 0:
             others[name] = {**others.get(name, {}), event.round_index: median(event.samples[name])}
+    counts = dict(times.mark_counts)
+    for mark in event.marks:
+        counts[mark] = counts.get(mark, 0) + 1
+    throttled = dict(times.throttled_ns)
+    for word, throttled_ns in (event.throttled_ns or {}).items():
+        throttled[word] = throttled.get(word, 0.0) + throttled_ns
     return replace(
         times,
         samples=samples,
@@ -299,7 +340,12 @@ def _add_half_round(times: DeviceTimes, event: HalfRoundTimed) -> DeviceTimes:
         other_round_ns=others,
         clean_ns=times.clean_ns if event.marks else times.clean_ns + tuple(latency or ()),
         marks=tuple(dict.fromkeys((*times.marks, *event.marks))),
-        clocks_mhz=times.clocks_mhz if event.sm_clock_mhz is None else (*times.clocks_mhz, event.sm_clock_mhz),
+        clocks_mhz=_with_known(times.clocks_mhz, event.sm_clock_mhz),
+        end_clocks_mhz=_with_known(times.end_clocks_mhz, event.sm_clock_end_mhz),
+        powers_mw=_with_known(times.powers_mw, event.power_mw),
+        mark_counts=counts,
+        throttled_ns=throttled,
+        watched_ns=times.watched_ns + (event.watched_ns if event.throttled_ns is not None else 0.0),
     )
 
 

@@ -21,6 +21,10 @@ class Edge:
     """Reasons in force, in words."""
     throttled_ns: Mapping[str, float] = field(default_factory=dict)
     """Reason → time throttled by it since the driver was loaded; only what the driver counts."""
+    power_mw: Reading = UNKNOWN
+    """Power at the sensor's last look, with its age."""
+    is_average_power: bool = False
+    """Whether that is an average over a second: drivers before 535 or so have no other."""
 
 
 @dataclass(frozen=True)

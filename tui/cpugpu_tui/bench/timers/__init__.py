@@ -9,11 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cpugpu_tui.bench.gauges import Gauge
 from cpugpu_tui.model import Case, Check, Device
 from cpugpu_tui.workloads import Costs, Report
+
+if TYPE_CHECKING:
+    from cpugpu_tui.bench.edges import Watcher
 
 Singles = Mapping[str, tuple[float, ...]]
 """Metric → samples that are taken once, before any warm-up; ns."""
@@ -135,6 +138,9 @@ class Machine(Protocol):
 
     def timer(self, device: str) -> Timer:
         """Return the timer of a device of `devices`."""
+
+    def watcher(self, device: str) -> Watcher:
+        """Return what the driver says of a device, for the edges of half-rounds and cases."""
 
     def gauge(self, device: str) -> Gauge:
         """Return what a calibration asks of a device."""

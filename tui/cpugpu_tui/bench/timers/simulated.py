@@ -21,6 +21,7 @@ from cpugpu_tui.bench.gauges.simulated import SimulatedGauge, transfer_ns
 from cpugpu_tui.bench.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.bench.timers.cuda import SPIN_CAP_NS
 from cpugpu_tui.bench.timers.planted import Drift, cpu_work_ns, gpu_work_ns, tiled
+from cpugpu_tui.bench.timers.sensors import Sensors
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import (
     AS_WRITTEN,
@@ -86,6 +87,8 @@ class SimulatedTimer:
         self._drift = Drift(deviation, self._laws.drift_rho, f"{self._laws.seed}/drift/{device.name}")
         self._throttling = random.Random(f"{self._laws.seed}/throttling/{device.name}")
         self._is_throttled = False
+        self.sensors = Sensors(machine.simulation, machine.clock, device)
+        """What the simulated driver says of this device."""
         self._last_case: Case | None = None
         self._slow_calls = 0
 
@@ -135,6 +138,7 @@ class SimulatedTimer:
             return Readiness()
         self._is_throttled = self._throttling.random() < self._laws.throttle_share
         clock_mhz = self._laws.sm_clock_mhz / self._slowdown() or None
+        self.sensors.begin_half(clock_mhz, is_throttled=self._is_throttled)
         return Readiness(clock_mhz, ("throttled",) if self._is_throttled else ())
 
     def _slowdown(self) -> float:
@@ -209,6 +213,7 @@ class SimulatedTimer:
         if not self.device.is_cpu and self._laws.launch_ns > SPIN_CAP_NS:
             return DeviceSamples((), ("launch-bound",))
         samples = tuple(self._work_ns(op) for _ in range(count))
+        self.sensors.work(sum(samples))
         self._clock.advance(sum(samples))
         return DeviceSamples(samples)
 
@@ -221,7 +226,9 @@ class SimulatedTimer:
             self._clock.advance(self._work_ns(op) * transient)
             return
         self._clock.advance(self._laws.launch_ns * transient)
-        self._device_free_ns = max(self._device_free_ns, self._clock.now_ns) + self._work_ns(op)
+        work_ns = self._work_ns(op)
+        self.sensors.work(work_ns)
+        self._device_free_ns = max(self._device_free_ns, self._clock.now_ns) + work_ns
 
     def _transient(self, op: SimulatedOperation) -> float:
         """Return the factor of this call: the first ones after another operation are slow, if that was planted."""
@@ -289,6 +296,10 @@ class SimulatedMachine:
     def timer(self, device: str) -> SimulatedTimer:
         """Return the timer of a device."""
         return self._timers[device]
+
+    def watcher(self, device: str) -> Sensors:
+        """Return what the simulated driver says of a device."""
+        return self._timers[device].sensors
 
     def begin_half(self, device: str) -> None:
         """A half-round begins: what drifts on both devices alike goes on once a round."""

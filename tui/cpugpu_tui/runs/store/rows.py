@@ -110,6 +110,7 @@ def detail_rows(events: Sequence[Event]) -> Iterator[tuple[str, dict[str, Any]]]
         elif isinstance(event, HalfRoundTimed):
             shared = {"position": position, **_columns(event, leave_out=("case", "samples"))}
             shared["marks"] = to_json(event.marks)
+            shared["throttled_ns"] = None if event.throttled_ns is None else to_json(event.throttled_ns)
             none: dict[str | None, tuple[float, ...]] = {None: ()}
             for metric, samples in (event.samples or none).items():
                 yield "measurement", {**shared, "metric": metric, "samples": to_blob(samples)}
@@ -173,12 +174,14 @@ def _calibrated(case: str, row: sqlite3.Row) -> Calibrated:
 
 
 def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> HalfRoundTimed:
-    names = ("device", "round_index", "calls_per_block", "sm_clock_mhz")
+    names = ("device", "round_index", "calls_per_block", "sm_clock_mhz", "sm_clock_end_mhz", "watched_ns", "power_mw")
+    throttled = rows[0]["throttled_ns"]
     times = ("started_wall_ns", "ended_wall_ns", "started_mono_ns", "ended_mono_ns")
     return HalfRoundTimed(
         case=case,
         samples={row["metric"]: from_blob(row["samples"]) for row in rows if row["metric"] is not None},
         marks=from_json(rows[0]["marks"], tuple[str, ...]),
+        throttled_ns=None if throttled is None else from_json(throttled, dict[str, float]),
         **{name: rows[0][name] for name in (*names, *times)},
         **_clocks(rows[0]),
     )

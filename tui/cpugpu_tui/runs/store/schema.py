@@ -104,7 +104,15 @@ _VERSION_2 = (
     )""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
+_VERSION_3 = (
+    # The GPU's state at the other edge of a half-round. MachineRead and EnergyMeasured are events beside the cases.
+    "ALTER TABLE measurement ADD COLUMN sm_clock_end_mhz REAL",
+    "ALTER TABLE measurement ADD COLUMN throttled_ns TEXT",  # JSON, reason → ns
+    "ALTER TABLE measurement ADD COLUMN watched_ns REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE measurement ADD COLUMN power_mw REAL",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
 """Statements that lead from `user_version` k to k + 1, at index k. A released entry is never edited."""
 
 
