@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -161,7 +161,7 @@ class FakeLibrary:
     def _nvmlDeviceGetFieldValues(self, gpu: FakeGpu, count: Any, out: Any) -> None:
         for value in out._obj:
             value.nvmlReturn = gpu.faults.get(f"field {value.fieldId}", OK if value.fieldId == 186 else NOT_SUPPORTED)
-            value.value.uiVal = gpu.power_mw
+            value.valueType, value.value.uiVal = pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, gpu.power_mw
 
     def _nvmlDeviceGetPowerUsage(self, gpu: FakeGpu, out: Any) -> None:
         out._obj.value = gpu.average_power_mw
@@ -208,7 +208,7 @@ HEALTHY = {
     "slowdown_temperature_c": 92,
     "throttle_bits": 1,
 }
-"""Readings of an untouched `FakeGpu`."""
+"""Readings of an untouched `FakeGpu` that most tests here are about. All keys: tests/faults/test_nvml_faults.py."""
 
 
 class Clock:
@@ -230,11 +230,11 @@ def nvml(clock: Clock, tmp_path: Path) -> Nvml:
 
 
 def values(row: GpuTelemetry) -> dict[str, float | None]:
-    return {key: reading.value for key, reading in row.readings.items()}
+    return {key: row.readings[key].value for key in HEALTHY}
 
 
-def reasons(row: GpuTelemetry) -> dict[str, str]:
-    return {key: reading.reason for key, reading in row.readings.items() if reading.reason is not None}
+def reasons(row: GpuTelemetry, keys: Iterable[str] = HEALTHY) -> dict[str, str]:
+    return {key: reason for key in keys if (reason := row.readings[key].reason) is not None}
 
 
 def rows_of(nvml: Nvml) -> tuple[GpuTelemetry, ...]:

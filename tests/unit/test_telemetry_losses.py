@@ -48,7 +48,7 @@ def test_a_gpu_that_cannot_be_opened_keeps_its_row(
     assert (broken.index, broken.name, broken.uuid) == (1, "GPU 1", None)
     assert broken.problem is not None
     assert words in broken.problem
-    assert reasons(broken) == dict.fromkeys(KEYS, reason)
+    assert reasons(broken, KEYS) == dict.fromkeys(KEYS, reason)
 
 
 def test_a_gpu_lost_in_mid_run_keeps_its_name_and_comes_back(library: FakeLibrary, nvml: Nvml, clock: Clock) -> None:
@@ -60,7 +60,7 @@ def test_a_gpu_lost_in_mid_run_keeps_its_name_and_comes_back(library: FakeLibrar
     assert (lost.name, lost.uuid, lost.pci_bus_id) == (before.name, before.uuid, before.pci_bus_id)
     assert lost.problem is not None
     assert lost.processes is None
-    assert reasons(lost) == dict.fromkeys(KEYS, "gpu-lost")
+    assert reasons(lost, KEYS) == dict.fromkeys(KEYS, "gpu-lost")
 
     library.gpus[1].dead = 0
     clock.now_s += SLOW_S

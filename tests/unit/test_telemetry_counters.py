@@ -1,0 +1,77 @@
+"""Differences of counters: what a share and a rate are, and when they are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from cpugpu_tui.model import Reading
+from cpugpu_tui.telemetry.nvml.counters import NOT_YET, Stamped, rate_per_s, share_pct
+from cpugpu_tui.telemetry.nvml.tiers import pcie_most_bytes_per_s
+from cpugpu_tui.telemetry.reasons import REASONS
+
+AT_US = 1_795_213_654_789_765
+
+
+def counted(value: float, after_us: int = 0, bits: int = 64) -> Stamped:
+    return Stamped(value, None, AT_US + after_us, True, bits)
+
+
+def test_throttle_time_from_before_is_not_counted() -> None:
+    """15 814 s were already on the counter of a card that did not throttle at all."""
+    before = counted(15_814_000_000_000)
+    assert share_pct(before, counted(15_814_000_000_000, 1_000_000)).value == 0
+    assert share_pct(before, counted(15_814_250_000_000, 1_000_000)).value == pytest.approx(25)
+
+
+def test_the_counter_is_of_nanoseconds_and_never_more_than_all_the_time() -> None:
+    assert share_pct(counted(0), counted(5_000_000, 10_000)).value == pytest.approx(50)
+    assert share_pct(counted(0), counted(10_000_400, 10_000)).value == 100, "counter and stamp are not one instant"
+
+
+def test_a_rate_is_by_the_drivers_own_stamps() -> None:
+    after = rate_per_s(counted(1000), counted(2000, 20_000))
+    assert after.value == pytest.approx(50_000)
+    assert after.reading(AT_US + 120_000) == Reading(pytest.approx(50_000), None, pytest.approx(0.1), True)
+
+
+@pytest.mark.parametrize("before", [None, NOT_YET, counted(5), counted(5, 10), Stamped(None, "no-permission")])
+def test_without_an_earlier_number_or_time_in_between_there_is_nothing_yet(before: Stamped | None) -> None:
+    assert rate_per_s(before, counted(7)) == NOT_YET
+    assert share_pct(before, counted(7)) == NOT_YET
+
+
+def test_a_refused_counter_keeps_its_reason() -> None:
+    assert rate_per_s(counted(1), Stamped(None, "not-supported")).reason == "not-supported"
+
+
+def test_a_counter_that_goes_back_was_reset() -> None:
+    assert rate_per_s(counted(5000), counted(10, 1_000_000)).reason == "counter-reset"
+    assert share_pct(counted(5000), counted(10, 1_000_000)).reason == "counter-reset"
+
+
+def test_a_narrow_counter_that_goes_back_has_wrapped() -> None:
+    before, after = counted(2**32 - 1000, 0, 32), counted(500, 20_000, 32)
+    assert rate_per_s(before, after, pcie_most_bytes_per_s(5, 16)).value == pytest.approx(1500 / 0.02)
+
+
+def test_a_narrow_counter_that_may_have_gone_round_twice_says_nothing() -> None:
+    """At 64 GB/s 4.3 GB are gone after 67 ms: one second later any rate would be a guess."""
+    fastest = pcie_most_bytes_per_s(5, 16)
+    assert rate_per_s(counted(0, 0, 32), counted(9, 1_000_000, 32), fastest).reason == "window-too-long"
+    assert rate_per_s(counted(0, 0, 32), counted(9, 66_000, 32), fastest).value is not None
+    assert rate_per_s(counted(0), counted(9, 1_000_000), fastest).value == 9, "64 bits never go round"
+    assert "window-too-long" in REASONS
+
+
+@pytest.mark.parametrize(
+    ("generation", "width", "gigabytes"), [(3, 16, 15.75), (4, 8, 15.75), (5, 16, 63.0), (None, None, 121.0)]
+)
+def test_the_bound_of_a_link_is_above_what_it_can_carry_by_little(
+    generation: int | None, width: int | None, gigabytes: float
+) -> None:
+    assert gigabytes < pcie_most_bytes_per_s(generation, width) / 1e9 < 1.1 * gigabytes
+
+
+def test_an_unknown_value_has_no_age_and_no_stamp() -> None:
+    assert Stamped(None, "mig", 5, True).reading(AT_US) == Reading(None, "mig")
+    assert counted(3, 50).reading(AT_US) == Reading(3.0, None, 0.0, True), "a stamp ahead of our clock is now"
