@@ -33,7 +33,8 @@ ACTS = (IDLE, IDLE, BUSY, BUSY, CAPPED, CAPPED, CAPPED, HOT, HOT, BUSY, IDLE, ID
 def main(path: Path) -> None:
     """Write the trace."""
     first = FakeGpu()
-    second = FakeGpu(uuid=b"GPU-99999999-1111-2222-3333-444444444444", processes=[(99_999, 1 << 30)])
+    second = FakeGpu(uuid=b"GPU-99999999-1111-2222-3333-444444444444", bus_id=b"00000000:05:00.0")
+    second.processes = [(99_999, 1 << 30)]
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as root:
         patch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})

@@ -101,7 +101,7 @@ class Table:
         indent = " " * (len(self._tag) + len(self._time(read)) + 9)
         titles = "".join(f" {column.title:>{column.width}}" for column in self._columns)
         units = "".join(f" {column.unit:>{column.width}}" for column in self._columns)
-        return [f"{indent}{titles}  throttle, company".rstrip(), f"{indent}{units}".rstrip()]
+        return [f"{indent}{titles}  throttle, others".rstrip(), f"{indent}{units}".rstrip()]
 
     def _rows(self, read: TelemetryRead) -> list[str]:
         start = f"{self._tag}{self._time(read)} "

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +61,8 @@ class Header:
     def summary(self) -> str:
         """What was recorded, in one line."""
         versions = [f"driver {self.driver}"] if self.driver else []
-        return ", ".join([", ".join(self.gpus) or "no GPU", *versions, f"recorded {self.recorded}"])
+        names = [f"{count} {name}" if count > 1 else name for name, count in Counter(self.gpus).items()]
+        return ", ".join([*(names or ["no GPU"]), *versions, f"recorded {self.recorded[:16].replace('T', ' ')}"])
 
 
 class TraceError(UsageError):

@@ -55,7 +55,9 @@ class Picture:
     replay_tag: str = ""
     """`REPLAY`, and what more must be said of where the readings come from; empty where they are this machine's."""
     replay: str = ""
-    """Name of the trace that is replayed and what it is one of; empty without one."""
+    """Name of the trace that is replayed; empty without one."""
+    replay_of: str = ""
+    """What that trace is one of: GPU, driver, date."""
 
     @property
     def simulated(self) -> bool:

@@ -64,7 +64,8 @@ def first_picture(options: AppOptions) -> Picture:
         picture,
         situation=Situation(replay=True),
         replay_tag=trace.header.tag,
-        replay=f"{trace.name}: {trace.header.summary}",
+        replay=trace.name,
+        replay_of=trace.header.summary,
     )
 
 

@@ -48,6 +48,9 @@ def _sentences(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
             sentences.append((f"Small scale: {scale_text(run.run.plan)}.", "muted"))
     elif situation.live:
         sentences.append(("The answer comes with the first row that both devices have run.", "muted"))
+    elif situation.replay:
+        sentences.append(("This is a replay: readings of another time, and nothing is run beside them.", "strong"))
+        sentences.append(("Start cpugpu-tui without --replay to run something.", "muted"))
     elif not situation.ran:
         name = "+".join(picture.request.names)
         sentences.append((f"Press r to run {name}: from which size on is the GPU faster here?", "strong"))

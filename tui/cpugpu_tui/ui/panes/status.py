@@ -55,7 +55,7 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
     if picture.quitting:
         return (("quitting: the run is being stopped", "strong"),)
     if picture.replay:
-        return ((f"{spelled(picture.replay, glyphs)} ", "title"), ("nothing is run", "muted"))
+        return ((f"{spelled(picture.replay, glyphs)} ", "title"),)
     if picture.calibrating:
         return (
             ("measuring the machine ", "title"), (f"{glyphs.dot} ", "muted"), calibration_step(picture)
@@ -129,7 +129,9 @@ def _notice(picture: Picture, glyphs: Glyphs) -> Spans:
 
 
 def _places(picture: Picture, glyphs: Glyphs) -> list[str]:
-    """Return interpreter and torch build, longest form first."""
+    """Return interpreter and torch build, longest form first; of a replay what was recorded."""
+    if picture.replay:
+        return [spelled(picture.replay_of, glyphs)]
     environment = (picture.run.run.environment if picture.run.run is not None else None) or picture.environment
     torch, python = environment.get("torch"), environment.get("python")
     if not torch:

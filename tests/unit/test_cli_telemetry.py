@@ -1,0 +1,273 @@
+"""`cpugpu-tui telemetry`: a table like vmstat's, JSON lines, recorded and replayed, and how each of them fails."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+from fake_nvml_library import LOST, FakeLibrary, library
+
+from cpugpu_tui.cli.telemetry_table import Table, throttle_text
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
+from cpugpu_tui.telemetry.nvml.keys import KEYS
+from cpugpu_tui.telemetry.recording import load
+from cpugpu_tui.telemetry.simulated import simulated_sweep
+
+assert library  # the fixture
+
+FAKE_TRACE = Path(__file__).parents[1] / "traces" / "fake-two-gpus.ndjson"
+SIMULATED = ("telemetry", "--simulate", "default", "--interval", "0.1")
+
+
+def gpu(index: int = 0, **readings: Reading) -> GpuTelemetry:
+    known = simulated_sweep(5.0).gpus[0]
+    return replace(known, index=index, readings={**known.readings, **readings}, throttle=())
+
+
+def sweep(*gpus: GpuTelemetry, problem: str | None = None) -> TelemetryRead:
+    return TelemetryRead(gpus=gpus, host=simulated_sweep(5.0).host, problem=problem, wall_ns=10**18)
+
+
+# ------------------------------------------------------------------ the table
+
+
+def test_the_header_comes_once_and_each_sweep_has_a_line_per_gpu_and_one_for_the_host(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("telemetry", "--simulate", "gpus=2", "--interval", "0.1", "--count", "3")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert done.out.count("power") == done.out.count("GiB   MHz") == 1
+    rows = re.findall(r"\d\d:\d\d:\d\d\.\d (GPU \d|host)", done.out)
+    assert rows == ["GPU 0", "GPU 1", "host"] * 3
+    assert all(line.startswith("SIMULATED ") for line in done.out.splitlines() if re.match(r"\S", line))
+
+
+def test_numbers_stand_under_their_titles() -> None:
+    lines = Table(1.0).lines(sweep(gpu()))
+    titles, units, row = lines[1:4]
+    assert row.split()[3:] == ["50", "35.2", "1980", "403", "50", "2500", "50", "none"]
+    for title, unit, value in [("memory", "GiB", "35.2"), ("power", "W", "403"), ("from", "MB/s", "50")]:
+        end = titles.index(title) + len(title)
+        assert units[:end].endswith(unit)
+        assert row[:end].endswith(value)
+
+
+def test_a_line_fits_an_80_column_terminal() -> None:
+    capped = replace(gpu(throttled_power_cap_pct=Reading(80.0)), throttle=("power-capped",))
+    assert max(len(line) for line in Table(1.0).lines(sweep(capped))[1:]) <= 80
+
+
+def test_unknown_is_a_dash_whose_reason_is_said_once_and_again_when_it_comes_back() -> None:
+    table = Table(1.0)
+    unknown = sweep(gpu(power_mw=Reading(None, "no-permission"), temperature_c=Reading(None, "no-permission")))
+    first, second, known, again = (table.lines(read) for read in (unknown, unknown, sweep(gpu()), unknown))
+    assert first[-1] == again[-1] == "– GPU 0, power, temp: no permission"
+    assert len(second) == len(known) == 2
+    assert second[0].split()[6:8] == ["–", "–"]
+    assert " 0 " not in second[0].replace("GPU 0", "")
+
+
+def test_an_old_number_is_marked_without_colour() -> None:
+    *_, row, _host = Table(1.0).lines(sweep(gpu(power_mw=Reading(78_000.0, None, 3.0))))
+    assert "~78" in row
+    assert row.count("~") == 1
+
+
+def test_a_silent_driver_is_not_news_every_second() -> None:
+    table = Table(1.0)
+    said = [table.lines(sweep(gpu(), problem=f"The driver has not answered for {s} s.")) for s in (2, 3, 4)]
+    assert [sum("answered" in line for line in lines) for lines in said] == [1, 0, 0]
+
+
+def test_a_lost_gpu_is_a_row_of_dashes_and_keeps_its_name() -> None:
+    lost = replace(gpu(), readings={key: Reading(None, "gpu-lost") for key in KEYS}, problem="This GPU is lost.")
+    table = Table(1.0)
+    table.lines(sweep(gpu(), gpu(1)))
+    lines = table.lines(sweep(lost, gpu(1)))
+    assert lines[0].split()[3:] == ["–"] * 8
+    assert "403" in lines[1]
+    assert lines[3:] == ["GPU 0: This GPU is lost."]
+
+
+def test_throttling_is_said_with_its_share_and_who_else_is_there() -> None:
+    stranger = GpuProcess(99_999, None, None, None, own=False)
+    own = GpuProcess(1, None, None, None, own=True)
+    held = replace(gpu(throttled_power_cap_pct=Reading(63.4)), throttle=("power-capped", "thermal"))
+    assert throttle_text(held) == "power-capped 63%, thermal"
+    assert throttle_text(replace(held, throttle=(), processes=(stranger, own))) == "power-capped 63%, 1 process"
+    assert throttle_text(gpu(throttle_bits=Reading(None, "not-supported"))) == "–"
+    assert throttle_text(gpu()) == "none"
+
+
+def test_a_slice_has_a_row_with_what_is_its_own() -> None:
+    instance = MigInstance(2, "MIG-1", "1g.18gb", {"memory_used_bytes": Reading(float(3 << 30))})
+    lines = Table(1.0).lines(sweep(replace(gpu(), instances=(instance,))))
+    (row,) = [line for line in lines if "MIG 0.2" in line]
+    assert row.split()[3:] == ["3.0"]
+
+
+def test_the_header_comes_again_when_it_has_left_the_terminal() -> None:
+    table = Table(1.0, page_lines=6)
+    headers = [sum("active" in line for line in table.lines(sweep(gpu()))) for _ in range(7)]
+    assert headers == [1, 0, 0, 1, 0, 0, 1]
+
+
+def test_gpm_has_columns_where_it_was_asked_for() -> None:
+    lines = Table(1.0, gpm=True).lines(sweep(gpu(tensor_active_pct=Reading(41.0))))
+    assert "tensor" in lines[1]
+    assert "41" in lines[3].split()
+    assert not any("tensor" in line for line in Table(1.0).lines(sweep(gpu())))
+
+
+def test_a_stdout_without_utf8_gets_ascii(cpugpu: CommandLine) -> None:
+    done = cpugpu("telemetry", "--replay", FAKE_TRACE, "--interval", "0", PYTHONIOENCODING="ascii")
+    assert done.code == EXIT_OK
+    assert done.out.isascii()
+    assert "- GPU 0" in done.out
+
+
+# ------------------------------------------------------------------ JSON
+
+
+def test_json_has_a_line_a_sweep_with_units_in_its_keys(cpugpu: CommandLine, library: FakeLibrary) -> None:
+    done = cpugpu.here("telemetry", "--json", "--count", "2", "--interval", "0.1")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert len(done.objects) == 2
+    for line in done.objects:
+        assert (line["event"], line["source"], line["tag"], line["schema"]) == ("TelemetryRead", "live", "", 1)
+        first, second = line["gpus"]
+        assert (first["index"], first["uuid"], first["pci_bus_id"]) == (
+            0, library.gpus[0].uuid.decode(), library.gpus[0].bus_id.decode(),
+        )  # fmt: skip
+        assert second["index"] == 1
+        assert set(first["readings"]) == set(KEYS)
+        power = first["readings"]["power_mw"]
+        assert (power["value"], power["reason"]) == (78_200, None)
+        assert power["age_s"] < 5
+        fan = first["readings"]["fan_pct"]
+        assert (fan["value"], bool(fan["reason"])) == (None, True)
+    assert [event.gpus[0].index for event in done.events if isinstance(event, TelemetryRead)] == [0, 0]
+
+
+def test_one_bad_gpu_hides_no_healthy_one(cpugpu: CommandLine, library: FakeLibrary) -> None:
+    library.gpus[0].dead = LOST
+    (line,) = cpugpu.here("telemetry", "--json", "--count", "1").objects
+    assert "lost" in line["gpus"][0]["problem"]
+    assert line["gpus"][0]["readings"]["power_mw"]["value"] is None
+    assert line["gpus"][1]["readings"]["power_mw"]["value"] == 78_200
+
+
+def test_without_a_gpu_the_host_is_read_the_cause_is_said_and_it_is_no_error(
+    cpugpu: CommandLine, library: FakeLibrary
+) -> None:
+    library.init_code = 9
+    done = cpugpu.here("telemetry", "--count", "1")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert "host" in done.out
+    assert "installed but not loaded" in done.out
+    (line,) = cpugpu.here("telemetry", "--count", "1", "--json").objects
+    assert line["gpus"] == []
+    assert "installed but not loaded" in line["problem"]
+    assert line["host"]["memory_total_bytes"]["value"] > 0
+
+
+BAD_OPTIONS = {
+    "too often": (("--interval", "0.05"), "above 10 Hz"),
+    "no time": (("--interval", "0"), "not possible"),
+    "backwards": (("--interval", "-1"), "not possible"),
+    "no number": (("--interval", "nan"), "not possible"),
+    "for ever": (("--interval", "inf"), "not possible"),
+    "none": (("--count", "0"), "asks for nothing"),
+    "replay and record": (("--replay", FAKE_TRACE, "--record", "x"), "exclude each other"),
+    "replay and simulate": (("--replay", FAKE_TRACE, "--simulate", "default"), "exclude each other"),
+    "no such trace": (("--replay", "/nowhere/a.ndjson"), "No such file"),
+    "no trace": (("--replay", __file__), "no telemetry trace"),
+    "no such machine": (("--simulate", "moon=1"), "has no 'moon'"),
+    "a file that exists": (("--record", __file__), "exists already"),
+}
+
+
+@pytest.mark.parametrize(("options", "cause"), BAD_OPTIONS.values(), ids=BAD_OPTIONS)
+def test_what_cannot_be_done_is_a_sentence_and_with_json_a_line(
+    cpugpu: CommandLine, options: tuple[object, ...], cause: str
+) -> None:
+    done = cpugpu.here("telemetry", *options)
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert cause in done.err
+    done = cpugpu.here("telemetry", "--json", *options)
+    (line,) = done.objects
+    assert (done.code, line["event"], line["exit_code"]) == (EXIT_USAGE, "Error", EXIT_USAGE)
+    assert cause in line["message"]
+    assert line["remedy"]
+
+
+# ------------------------------------------------------------------ record and replay
+
+
+def test_what_was_recorded_is_replayed_under_a_tag(cpugpu: CommandLine, library: FakeLibrary, tmp_path: Path) -> None:
+    path = tmp_path / "a.ndjson"
+    live = cpugpu.here("telemetry", "--record", path, "--count", "3", "--interval", "0.1", "--json").objects
+    assert load(path).header.source == "live"
+    replayed = cpugpu.here("telemetry", "--replay", path, "--interval", "0", "--json").objects
+    assert [line["tag"] for line in replayed] == ["REPLAY"] * 3
+    assert [line["trace"] for line in replayed] == ["a.ndjson"] * 3
+    for before, after in zip(live, replayed, strict=True):
+        assert after["wall_ns"] == before["wall_ns"]
+        assert after["gpus"][0]["readings"]["power_mw"]["value"] == before["gpus"][0]["readings"]["power_mw"]["value"]
+    table = cpugpu.here("telemetry", "--replay", path, "--interval", "0", "--count", "2").out
+    assert len(re.findall(r"\d host", table)) == 2
+    assert all(line.startswith("REPLAY ") for line in table.splitlines() if re.match(r"\S", line))
+
+
+def test_a_fake_or_made_up_machine_is_called_that_in_its_replay_too(cpugpu: CommandLine, tmp_path: Path) -> None:
+    assert "REPLAY FAKE" in cpugpu.here("telemetry", "--replay", FAKE_TRACE, "--interval", "0").out
+    path = tmp_path / "s.ndjson"
+    assert cpugpu.here(*SIMULATED, "--count", "1", "--record", path).code == EXIT_OK
+    (line,) = cpugpu.here("telemetry", "--replay", path, "--json").objects
+    assert (line["tag"], line["source"]) == ("REPLAY SIMULATED", "simulated")
+
+
+# ------------------------------------------------------------------ how it ends
+
+
+def first_row(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdout is not None
+    while b"host" not in (line := process.stdout.readline()):
+        assert line
+
+
+def test_ctrl_c_ends_it_quietly_with_130_and_all_lines_whole(cpugpu: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "a.ndjson"
+    with cpugpu.start(*SIMULATED, "--json", "--record", path) as process:
+        first_row(process)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        rest, err = process.stdout.read(), process.stderr.read()
+    assert (process.returncode, err) == (EXIT_INTERRUPTED, b"")
+    assert all(json.loads(line) for line in rest.splitlines())
+    assert load(path).sweeps >= 1
+
+
+def test_ctrl_c_ends_live_telemetry_too(cpugpu: CommandLine) -> None:
+    with cpugpu.start("telemetry") as process:
+        first_row(process)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == EXIT_INTERRUPTED
+
+
+def test_a_reader_that_goes_away_is_no_fault(cpugpu: CommandLine) -> None:
+    with cpugpu.start(*SIMULATED) as process:
+        first_row(process)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 128 + signal.SIGPIPE
