@@ -35,6 +35,9 @@ Full = Annotated[bool, typer.Option("--full", help="Time the CPU also where --fi
 Repeat = Annotated[int, typer.Option(help="Runs of one series.")]
 MaxSeconds = Annotated[float | None, typer.Option(help="Time for the whole run; cases not reached are skipped.")]
 CaseTimeout = Annotated[float | None, typer.Option(help="Seconds a case may go without an answer before it fails.")]
+Energy = Annotated[
+    bool, typer.Option("--energy", help="Measure the joules of a call too: 2 s more for each case and device.")
+]
 Scale = Annotated[str, typer.Option(help="full, or small: seconds on two cores, and it says what it scaled.")]
 Mnist = Annotated[
     Path | None, typer.Option(envvar="CPUGPU_MNIST", help="Folder of your own MNIST idx files (default: drawn digits).")
@@ -97,6 +100,7 @@ def run(
     repeat: Repeat = 1,
     max_seconds: MaxSeconds = None,
     case_timeout: CaseTimeout = None,
+    energy: Energy = False,
     cache: Cache = "cold",
     scale: Scale = "full",
     mnist: Mnist = None,
@@ -115,7 +119,7 @@ def run(
     request = PlanRequest(
         tuple(names or ["quick"]), size, dtype, threads, variant, tuple(device or ["auto"]), rounds,
         max_seconds, case_timeout, repeat, cache, scale, str(mnist.absolute()) if mnist else None,
-        simulation(simulate), find_crossover, max_size, full,
+        simulation(simulate), find_crossover, max_size, full, energy=energy,
     )  # fmt: skip
     options = RunOptions(check_worker(worker), python, database, not no_save)
     raise typer.Exit(run_headless(request, options, as_json=json))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cpugpu_tui.analysis.quantities import significant
 from cpugpu_tui.model import EnergyMeasured, Reading
 
 LEAST_NS = 1e9
@@ -99,3 +100,11 @@ def above_idle(window: EnergyMeasured | None, idle: EnergyMeasured | None) -> Re
     if waiting.watts.value is None:
         return Reading(None, waiting.watts.reason)
     return Reading((found.joules.value - waiting.watts.value * window.elapsed_ns / 1e9) / window.calls)
+
+
+def joules_text(joules: float) -> str:
+    """Return an energy in the unit that suits it alone: `35.2 uJ`, `1.20 J`."""
+    for limit, size, unit in ((1e-6, 1e-9, "nJ"), (1e-3, 1e-6, "uJ"), (1.0, 1e-3, "mJ"), (1e3, 1.0, "J")):
+        if abs(joules) < limit:
+            return f"{significant(joules / size)} {unit}"
+    return f"{significant(joules / 1e3)} kJ"

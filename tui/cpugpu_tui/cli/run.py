@@ -15,6 +15,7 @@ from cpugpu_tui.cli.progress import Progress
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, CpuGpuError, StoreError
 from cpugpu_tui.model import Event, Plan, RunFinished
 from cpugpu_tui.runs.answers import as_data
+from cpugpu_tui.runs.condition import conditions_data
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.runs.saving import new_id
@@ -117,7 +118,8 @@ def print_event(event: Event) -> None:
 
 def print_answer(state: RunState) -> None:
     """Print what the run says as a line of JSON; it is derived, so it is no event and nothing reads it back."""
-    sys.stdout.buffer.write(json.dumps({"event": "Answer", "sweeps": as_data(state)}).encode() + b"\n")
+    said = {"event": "Answer", "sweeps": as_data(state), "machine": conditions_data(state)}
+    sys.stdout.buffer.write(json.dumps(said).encode() + b"\n")
 
 
 @contextmanager

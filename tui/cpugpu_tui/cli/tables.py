@@ -15,19 +15,25 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy, joules_text
 from cpugpu_tui.analysis.quantities import duration, percent, significant, time_text
 from cpugpu_tui.analysis.roofline import Limit
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import DEVICE, PAGEABLE, Plan, RunStarted, Simulation
+from cpugpu_tui.model import DEVICE, ENERGY, PAGEABLE, Plan, RunStarted, Simulation
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit, written
 from cpugpu_tui.runs.planning import PlanRequest, build_plan, scale_text
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.telemetry.reasons import REASONS
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.store import RunSummary
+
+
+ENERGY_ON = ("CPU", "GPU")
+"""Devices that can have a column of energies."""
 
 
 def console() -> Console:
@@ -48,7 +54,7 @@ def unicode() -> bool:
 def plain(text: str) -> str:
     """Return text that stdout can show."""
     if unicode():
-        return re.sub(r"(?<=\d) us\b", " µs", text)
+        return re.sub(r"(?<=\d) u([sJ])\b", r" µ\1", text)
     return (
         text.replace("×", "x")
         .replace("±", "+-")
@@ -74,6 +80,8 @@ def run_table(state: RunState) -> Table:
     if has_gpu:
         table.add_column("faster", overflow="fold")
     table.add_column("limit", overflow="fold")
+    for name in joule_columns(state):
+        table.add_column(f"{name} energy", justify="right", overflow="fold")
     if has_gpu:
         table.add_column("clock off", justify="right", overflow="fold")
     table.add_column("remarks")
@@ -96,6 +104,7 @@ def _cells(state: RunState, row: Row, cores: int | None, *, several: bool, has_g
         cells += [_latency(row.gpu, row), "–" if device_ns is None else time_text(device_ns), speedup]
         cells += ["–" if moved is None else f"×{significant(moved.speedup)}", faster]
     cells.append(limit_text(row_limit(state, row)))
+    cells += [_joules_cell(row, name) for name in joule_columns(state)]
     if has_gpu:
         cells.append(_clock_off(state, row))
     return [*cells, _remark(row, cores, common_marks(state))]
@@ -128,6 +137,25 @@ def _clock_off(state: RunState, row: Row) -> str:
         return "–"
     impossible = " impossible" if judged.impossible_factor is not None else ""
     return f"×{significant(judged.clock_factor)}{impossible}"
+
+
+def joule_columns(state: RunState) -> list[str]:
+    """Return the devices, `CPU` and `GPU`, that the run knows the energy of a call on."""
+    return [name for name in ENERGY_ON if any(_joules(row, name) is not None for row in state.rows.values())]
+
+
+def _times_on(row: Row, name: str) -> DeviceTimes | None:
+    return row.cpu if name == "CPU" else row.gpu
+
+
+def _joules(row: Row, name: str) -> float | None:
+    times = _times_on(row, name)
+    return None if times is None or row.status == "mismatch" else energy(times.energy).joules_per_call.value
+
+
+def _joules_cell(row: Row, name: str) -> str:
+    joules = _joules(row, name)
+    return "–" if joules is None else joules_text(joules)
 
 
 def _latency(times: DeviceTimes | None, row: Row) -> str:
@@ -191,6 +219,7 @@ def summary(state: RunState, notice: str | None) -> list[str]:
     finished_rows = sum(row.status == "ok" for row in state.rows.values())
     for mark, count in common_marks(state).items():
         lines.append(f"{mark} in {count} of {finished_rows} rows: {MARK_WORDS.get(mark, 'odd')}.")
+    lines += energy_lines(state)
     if state.run is not None and state.run.plan.scale == "small":
         lines.append(f"Small scale: {scale_text(state.run.plan)}.")
     finished = state.finished
@@ -207,6 +236,28 @@ def summary(state: RunState, notice: str | None) -> list[str]:
     if state.run is not None:
         lines.append(f"Again: {again(state.run)}")
     return [plain(line) for line in lines]
+
+
+def energy_lines(state: RunState) -> list[str]:
+    """Return how sure the energies are, and for a run that was asked for them why there are none."""
+    lines = []
+    for name in ENERGY_ON:
+        timed = [times for row in state.rows.values() if (times := _times_on(row, name)) is not None]
+        found = [energy(times.energy) for times in timed]
+        known = [each for each in found if each.joules_per_call.value is not None]
+        if known:
+            off = percent(max(each.plus_minus or 0.0 for each in known))
+            scope = SCOPE_WORDS.get(known[0].scope, "")
+            lines.append(
+                f"{name} energy: of one call, ±{off} % (a step of the counter){f'; {scope}' if scope else ''}."
+            )
+            disputed = sum(each.is_disputed for each in known)
+            if disputed:
+                lines.append(f"In {disputed} of these rows the power, read directly, is more than 10 % off.")
+        elif found and state.run is not None and ENERGY in state.run.plan.metrics:
+            reasons = dict.fromkeys(REASONS.get(each.joules_per_call.reason or "", "unknown") for each in found)
+            lines.append(f"No {name} energy: {', '.join(reasons)}.")
+    return lines
 
 
 def simulation_text(simulation: Simulation) -> str:
@@ -240,6 +291,7 @@ def again(run: RunStarted) -> str:
     words += ["--mnist", plan.mnist] if plan.mnist is not None else []
     if plan.max_rounds == plan.rounds:
         words += ["--rounds", str(plan.rounds)]
+    words += ["--energy"] if ENERGY in plan.metrics else []
     if plan.cache != usual.cache:
         words += ["--cache", plan.cache]
     if plan.max_seconds is not None:

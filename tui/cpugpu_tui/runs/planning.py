@@ -15,6 +15,7 @@ from cpugpu_tui.model import (
     DEVICE,
     DTYPES,
     END_TO_END,
+    ENERGY,
     KERNELS,
     LATENCY,
     MAX_SIZE,
@@ -92,6 +93,8 @@ class PlanRequest:
     """Time the CPU also where it is hopelessly behind."""
     gaps: bool = False
     """Whether a user interface paints while this runs."""
+    energy: bool = False
+    """Measure the joules of a call too: some 2 s more for each case and device."""
 
 
 def build_plan(request: PlanRequest) -> Plan:
@@ -119,6 +122,8 @@ def build_plan(request: PlanRequest) -> Plan:
     metrics = tuple(m for m in METRICS if m != KERNELS or all(preset.is_profiled for preset in presets))
     if search is not None:
         metrics, budget_s = SEARCH_METRICS, min(budget_s, SEARCH_BUDGET_S)
+    if request.energy:
+        metrics += (ENERGY,)
     plan = Plan(
         name="+".join(request.names),
         cases=tuple(cases.values()),

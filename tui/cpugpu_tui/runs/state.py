@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from cpugpu_tui.analysis.machine_state import company
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import Comparison, compare
 from cpugpu_tui.analysis.what_if import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
@@ -32,6 +33,7 @@ from cpugpu_tui.model import (
     KernelsProfiled,
     MachineRead,
     Progressed,
+    Reading,
     RunFinished,
     RunStarted,
     TelemetryRead,
@@ -295,8 +297,7 @@ def _apply_to_row(row: Row, event: Event) -> Row:
         case TensorsPlaced():
             return _with_times(row, replace(_times(row, event.device), placed=event))
         case MachineRead():
-            times = _times(row, event.device)
-            return _with_times(row, replace(times, edges={**times.edges, event.edge: event}))
+            return _with_times(row, _add_edge(_times(row, event.device), event))
         case HalfRoundTimed():
             return _with_times(row, _add_half_round(_times(row, event.device), event))
         case _:
@@ -309,6 +310,14 @@ def _times(row: Row, device: str) -> DeviceTimes:
 
 def _with_times(row: Row, times: DeviceTimes) -> Row:
     return replace(row, times={**row.times, times.device: times})
+
+
+def _add_edge(times: DeviceTimes, event: MachineRead) -> DeviceTimes:
+    """Return the times with one side of the case; somebody else's work on the GPU marks it."""
+    found = company([(event.processes, event.readings.get("memory_used_bytes", Reading(None, "not-asked")))])
+    shared = ("shared-gpu",) if found is not None and found.is_shared else ()
+    marks = tuple(dict.fromkeys((*times.marks, *shared)))
+    return replace(times, edges={**times.edges, event.edge: event}, marks=marks)
 
 
 def _with_known(values: tuple[float, ...], value: float | None) -> tuple[float, ...]:

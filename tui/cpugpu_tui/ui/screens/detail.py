@@ -13,6 +13,7 @@ from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.breakdown import breakdown_lines
 from cpugpu_tui.ui.screens.device_times import placed_lines, times_lines
+from cpugpu_tui.ui.screens.machine_state import machine_lines
 from cpugpu_tui.ui.screens.meaning import hardware_lines, moved_lines, training_lines, written_lines
 from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.screens.worlds import VERDICT_SENTENCES, world_lines
@@ -81,7 +82,8 @@ def _devices(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[list[S
         if times is not None:
             lines = times_lines(run, row, device, times, width, glyphs)
             if row.status != "mismatch":
-                lines += [*hardware_lines(run, row, times, width), *placed_lines(times, width)]
+                lines += [*hardware_lines(run, row, times, width), *machine_lines(run, row, times, width, glyphs)]
+                lines += placed_lines(times, width)
                 lines += [*written_lines(run, row, times, width, glyphs), *training_lines(times, width)]
             found.append(lines)
     return found

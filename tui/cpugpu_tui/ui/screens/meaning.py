@@ -39,8 +39,8 @@ def moved_lines(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
 
 
 def hardware_lines(run: RunState, row: Row, times: DeviceTimes, width: int) -> list[Spans]:
-    """Return rate, share of the ceiling, kernels and clock."""
-    texts = [_rate(row, times), _limited(run, row, times), _kernels(times), _clock(times)]
+    """Return rate, share of the ceiling and kernels."""
+    texts = [_rate(row, times), _limited(run, row, times), _kernels(times)]
     return [line for text in texts if text for line in paragraph(text, width)]
 
 
@@ -73,13 +73,6 @@ def _kernels(times: DeviceTimes) -> str:
         return ""
     busy = f", busy for {percent(found.elapsed_ns / times.latency_ns)} % of the wait" if times.latency_ns else ""
     return f"one call runs {found.count:,} kernel{'s' if found.count != 1 else ''}, {time_text(found.elapsed_ns)}{busy}"
-
-
-def _clock(times: DeviceTimes) -> str:
-    low, high = min(times.clocks_mhz, default=0.0), max(times.clocks_mhz, default=0.0)
-    if not high:
-        return ""
-    return f"SM clock {high:,.0f} MHz" if low == high else f"SM clock {low:,.0f} to {high:,.0f} MHz"
 
 
 def written_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:

@@ -1,0 +1,156 @@
+"""What the machine did while a result was made: clock, throttling, heat, energy, company."""
+
+from __future__ import annotations
+
+from cpugpu_tui.analysis.energy import SCOPE_WORDS, joules_text
+from cpugpu_tui.analysis.machine_state import (
+    ALARMING,
+    BY_CASE,
+    BY_MASK,
+    NORMAL,
+    UNEXPLAINED_BYTES,
+    Throttle,
+    process_text,
+)
+from cpugpu_tui.analysis.quantities import gib, percent, significant
+from cpugpu_tui.model import Reading
+from cpugpu_tui.runs.condition import Condition, condition
+from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.telemetry.reasons import REASONS
+from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import wrapped
+from cpugpu_tui.ui.roles import Spans
+
+NAME = 12
+"""Cells of the names."""
+
+BASIS_WORDS = {BY_CASE: ", counted over the whole case", BY_MASK: " of the half-rounds when asked: nothing is counted"}
+"""What a share is of, where that is not the time that was timed."""
+
+
+def machine_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return a line or two for each thing, with its reason where there is no number."""
+    if times.calibrated is None:
+        return []
+    found = condition(run, row, times)
+    if times.device == "cpu":
+        return _energy(found, width, glyphs) if times.energy is not None else []
+    return [
+        *_named("clock", _clock(found, times), width, "text"),
+        *_throttled(found, width, glyphs),
+        *_named("temperature", _temperature(found), width, "text"),
+        *_energy(found, width, glyphs),
+        *_company(found, width),
+    ]
+
+
+def _named(name: str, text: str, width: int, role: str) -> list[Spans]:
+    """Return a text behind its name, wrapped under itself."""
+    pieces = wrapped(text, width - NAME - 3, role)
+    heads = [f"  {name:<{NAME}} ", *[" " * (NAME + 3)] * (len(pieces) - 1)]
+    return [((head, "muted"), *piece) for head, piece in zip(heads, pieces, strict=True)]
+
+
+def why(reading: Reading) -> str:
+    """Return the reason for a missing number in words."""
+    return REASONS.get(reading.reason or "", "unknown")
+
+
+def _clock(found: Condition, times: DeviceTimes) -> str:
+    median = found.sm_clock_mhz.value
+    if median is None:
+        return f"SM clock unknown: {why(found.sm_clock_mhz)}"
+    clocks = (*times.clocks_mhz, *times.end_clocks_mhz)
+    low, high = min(clocks), max(clocks)
+    spread = "" if low == high else f", {low:,.0f} to {high:,.0f}"
+    return f"SM clock {median:,.0f} MHz{' (median)' if spread else ''}{spread}"
+
+
+def _throttled(found: Condition, width: int, glyphs: Glyphs) -> list[Spans]:
+    if found.unthrottled_reason is not None:
+        return _named("throttled", f"unknown: {REASONS.get(found.unthrottled_reason, 'unknown')}", width, "muted")
+    if not found.throttles:
+        return _named("throttled", "never", width, "text")
+    lines: list[Spans] = []
+    for throttle in found.throttles:
+        text, role = _throttle(throttle, glyphs)
+        lines += _named("" if lines else "throttled", text, width, role)
+    return lines
+
+
+def _throttle(throttle: Throttle, glyphs: Glyphs) -> tuple[str, str]:
+    share = "under 0.1" if throttle.share < 0.001 else percent(throttle.share)
+    text = f"{throttle.word} {share} %{BASIS_WORDS.get(throttle.basis, ' of the time')}"
+    if throttle.severity == NORMAL:
+        return f"{text}, which is normal under load", "text"
+    if throttle.severity == ALARMING:
+        return f"{glyphs.no} {text}: cooling or power supply of this GPU need a look", "bad"
+    return f"~ {text}", "warn"
+
+
+def _temperature(found: Condition) -> str:
+    begin, end = found.temperature_begin_c, found.temperature_end_c
+    if begin.value is None:
+        return f"unknown: {why(begin)}"
+    return f"{begin.value:.0f} C as the case began" + (
+        f", {end.value:.0f} C at its end" if end.value is not None else ""
+    )
+
+
+def _energy(found: Condition, width: int, glyphs: Glyphs) -> list[Spans]:
+    watts, lines = found.watts, []
+    off = found.energy.plus_minus
+    spread = f" {glyphs.plus_minus}{percent(off)} %" if off is not None else ""
+    if watts.value is not None:
+        lines += _named("power", f"{significant(watts.value)} W{spread}", width, "text")
+    else:
+        lines += _named(
+            "power", f"{glyphs.none} {_why_no_energy(watts, 'the half-rounds are shorter than ')}", width, "muted"
+        )
+    joules = found.energy.joules_per_call
+    if joules.value is None:
+        return [*lines, *_named("energy", f"{glyphs.none} {_why_no_energy(joules, '')}", width, "muted")]
+    parts = [f"{_micro(joules_text(joules.value), glyphs)} a call{spread}"]
+    above = found.above_idle.value
+    if above is not None:
+        # What is less than a step of the counter may as well be nothing.
+        seen = above > (off or 0.0) * joules.value
+        parts.append(f"{_micro(joules_text(above), glyphs) if seen else 'nothing measurable'} of it above idle")
+    if found.gflop_per_j.value is not None:
+        parts.append(f"{significant(found.gflop_per_j.value)} GFLOP/J")
+    scope = SCOPE_WORDS.get(found.energy.scope, found.energy.scope)
+    parts += [scope] if scope else []
+    lines += _named("energy", ", ".join(parts), width, "text")
+    polled = found.energy.polled_watts
+    if found.energy.is_disputed and polled is not None:
+        text = f"~ disputed: read directly, the power was {significant(polled)} W, more than 10 % off"
+        lines += _named("", text, width, "warn")
+    return lines
+
+
+def _why_no_energy(reading: Reading, what: str) -> str:
+    if reading.reason == "window-too-short":
+        return f"{what}its sensor can tell" if what else "the window is shorter than its sensor can tell"
+    return why(reading) + (": run with --energy" if reading.reason == "not-asked" else "")
+
+
+def _micro(text: str, glyphs: Glyphs) -> str:
+    return text.replace(" uJ", f" {glyphs.micro}J")
+
+
+def _company(found: Condition, width: int) -> list[Spans]:
+    company = found.company
+    if company is None:
+        return _named("others", "unknown: processes cannot be listed here", width, "muted")
+    texts = [f"{printable(process_text(p))}{_memory(p.memory_bytes)}" for p in company.others]
+    unexplained = company.unexplained_bytes.value
+    if unexplained is not None and unexplained > UNEXPLAINED_BYTES:
+        texts.append(f"{gib(unexplained)} GiB that no process owns up to")
+    if not texts:
+        return _named("others", "nobody else on this GPU", width, "text")
+    return _named("others", f"~ shared: {'; '.join(texts)}", width, "warn")
+
+
+def _memory(size_bytes: int | None) -> str:
+    return "" if size_bytes is None else f", {gib(size_bytes)} GiB"
