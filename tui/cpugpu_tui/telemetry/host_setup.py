@@ -84,7 +84,7 @@ def own_runs(root: str = "/", me: int | None = None) -> tuple[OwnRun, ...]:
     me = os.getpid() if me is None else me
     family = {me, *_ancestors(root, me)}
     found = {pid for pid in _pids(root) if _is_ours(_words(root, pid))}
-    children = {pid for pid in found if _parent(root, pid) in found | family}
+    children = {pid for pid in found if _parent(root, pid) in found | {me}}
     return tuple(OwnRun(pid, *procfs.process_owner(pid, root)) for pid in sorted(found - children - family))
 
 

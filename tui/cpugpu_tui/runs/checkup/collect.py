@@ -61,7 +61,7 @@ class Section:
         try:
             value, error = self._answer.get(timeout=max(0.0, self._ends_s - time.monotonic()))
         except queue.Empty:
-            return None, f"{_ASKED.get(self.name, self.name)} has not answered for {self._deadline_s:.0f} s."
+            return None, f"{_ASKED.get(self.name, self.name)} has not answered for {self._deadline_s:g} s."
         if isinstance(error, UsageError):
             raise error
         return value, "" if error is None else f"Asking failed with {type(error).__name__}: {error}"

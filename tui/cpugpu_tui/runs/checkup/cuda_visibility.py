@@ -47,7 +47,8 @@ def _refusal(entry: str, before: Sequence[str], uuids: Sequence[str], slices: Se
     """Return why an entry ends the list, empty if it does not."""
     if entry in before:
         return f"{entry!r} is named twice, and CUDA then shows no GPU at all."
-    if before and entry.isdecimal() != before[0].isdecimal():
+    named = entry.startswith(("GPU-", "MIG-"))
+    if before and (entry.isdecimal() or named) and entry.isdecimal() != before[0].isdecimal():
         return f"{entry!r} is not of the kind of the entries before it, and numbers and UUIDs do not mix."
     if entry.isdecimal():
         return "" if int(entry) < len(uuids) else f"There is no GPU {entry}: the driver lists {count_text(len(uuids))}."
@@ -55,7 +56,7 @@ def _refusal(entry: str, before: Sequence[str], uuids: Sequence[str], slices: Se
         # MIG-GPU-<uuid>/<gpu instance>/<compute instance>: the form of drivers before 470.
         parent = entry.removeprefix("MIG-").partition("/")[0]
         return "" if parent in uuids else f"No GPU has the UUID of {entry!r}."
-    if entry.startswith(("GPU-", "MIG-")):
+    if named:
         matches = [uuid for uuid in (*uuids, *slices) if uuid.lower().startswith(entry.lower())]
         if len(matches) > 1:
             return f"{entry!r} is the beginning of {len(matches)} UUIDs."

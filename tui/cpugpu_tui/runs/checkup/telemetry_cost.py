@@ -24,8 +24,8 @@ INTERVAL_S = 1.0
 """The default rate of the app and of `run`."""
 
 BLOCK_S = INTERVAL_S
-"""One sweep falls into each block with telemetry. Reads of the slow tier (every 5 s of the clock on the wall) are then
-in every third such block, not in every fifth: the cost is rather overstated."""
+"""One sweep at least falls into each block with telemetry. The slow tier is due every 5 s of the clock on the wall, so
+it is in every third of these blocks, not in every fifth: the cost is rather overstated."""
 
 READY_S, ANSWER_S = 90.0, 20.0
 """Patience with torch's import and the GPU's context, and with a block beyond its own time."""
@@ -168,6 +168,8 @@ def measure_cost(
     try:
         sampler.start()
         gate.let_go()  # opens the session with the driver
+        loop.block()  # thrown away
+        sampler.quiet = True  # as beside a live run
         return _rounds(loop, gate, max_seconds, tell)
     finally:
         loop.close()
@@ -179,7 +181,6 @@ def _rounds(loop: LoopProcess, gate: Gate, max_seconds: float, tell: Callable[[s
     ends_s = time.monotonic() + max_seconds
     pairs: list[tuple[float, float]] = []
     ratio: CostRatio | None = None
-    loop.block()  # with telemetry, and thrown away: its first sweep opens the session
     while time.monotonic() < ends_s and not (ratio is not None and ratio.is_settled):
         first_on = len(pairs) % 2 == 1  # the order is flipped each round: a drift hits both alike
         times_ns = {on: _timed(loop, gate, on=on) for on in (first_on, not first_on)}

@@ -76,6 +76,8 @@ def devices(facts: Facts) -> Finding:
             return ok(_NOT_ASKED)
         return fail("CUDA did not say which GPUs there are.", agent.problem, agent.remedy)
     if not agent.gpus:
+        if facts.simulated:
+            return ok("the simulated machine has no GPU")
         if not listed:
             return ok("torch and the driver agree that there is no GPU")
         return fail("torch can use none of the driver's GPUs.", *sentences(agent.no_gpu or "CUDA finds no usable GPU."))

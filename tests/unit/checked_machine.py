@@ -1,0 +1,58 @@
+"""Machines written down as facts, for the checks of `doctor`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cpugpu_tui.model import Device, GpuTelemetry, Reading
+from cpugpu_tui.runs.capabilities import capabilities
+from cpugpu_tui.runs.checkup.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
+from cpugpu_tui.runs.checkup.finding import Finding
+from cpugpu_tui.runs.checkup.registry import examine
+from cpugpu_tui.telemetry.host_setup import HostSetup
+from cpugpu_tui.telemetry.nvml.keys import KEYS
+from cpugpu_tui.telemetry.nvml.setup import DriverSetup
+
+UUID = "GPU-00000000-1111-2222-3333-444444444444"
+HELLO: dict[str, Any] = {
+    "python": "3.11.7", "interpreter": "/usr/bin/python", "torch": "2.11.0", "torch_cuda": "13.0",
+    "torch_import_s": 1.4, "torch_error": None, "inherited": {},
+}  # fmt: skip
+
+
+def gpu(index: int = 0, uuid: str = UUID, **readings: float | str) -> GpuTelemetry:
+    """A healthy H200; a word instead of a number is a reason."""
+    healthy: dict[str, float | str] = {
+        "kernel_active_pct": 0, "pcie_generation": 5, "pcie_width": 16, "pcie_max_generation": 5, "pcie_max_width": 16,
+        "ecc_corrected_count": 0, "ecc_uncorrected_count": 0, **readings,
+    }  # fmt: skip
+    read = {key: Reading(None, "not-supported") for key in KEYS}
+    for key, value in healthy.items():
+        read[key] = Reading(None, value) if isinstance(value, str) else Reading(float(value))
+    return GpuTelemetry(index, uuid, "NVIDIA H200", None, read, ("idle",), (), persistence=True)
+
+
+def machine(*gpus: GpuTelemetry, **changes: Any) -> Facts:
+    """A machine on which all is well, with one H200 unless others are given."""
+    rows = gpus or (gpu(),)
+    devices = (Device("cpu", "a CPU"), *(Device(f"cuda:{i}", row.name, row.uuid) for i, row in enumerate(rows)))
+    facts = Facts(
+        driver=DriverFacts(DriverSetup(None, "580.159", (13, 0)), rows, None, True),
+        agent=AgentFacts(HELLO, devices=devices),
+        host=HostSetup("x86_64", 32, 16, None, 16, True, (0,), "performance", "intel_pstate", 3000.0),
+        history=HistoryFacts(Path("/home/me/results.db"), writable=True, free_bytes=10**11),
+        terminal=capabilities({"TERM": "xterm-256color"}, "utf-8", True, (120, 40)),
+    )
+    return replace(facts, **changes)
+
+
+def no_driver(code: int, problem: str, has_hardware: bool = True) -> Facts:
+    nothing = AgentFacts(HELLO, devices=(Device("cpu", "a CPU"),), no_gpu="CUDA finds no usable GPU. See nvidia-smi.")
+    return machine(driver=DriverFacts(DriverSetup(code), (), problem, has_hardware), agent=nothing)
+
+
+def said(facts: Facts, check: str) -> Finding:
+    (finding,) = (finding for finding in examine(facts) if finding.check == check)
+    return finding

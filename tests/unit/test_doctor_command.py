@@ -1,0 +1,124 @@
+"""`cpugpu-tui doctor` as a person calls it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+from fake_nvml_library import FakeLibrary, library
+
+from cpugpu_tui.cli.doctor import INDENT, show
+from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.runs.checkup import collect
+from cpugpu_tui.runs.checkup.finding import Finding
+from cpugpu_tui.runs.checkup.registry import CHECKS
+
+__all__ = ["library"]
+
+SIMULATED = ("doctor", "--simulate", "default")
+KEYS = ["check", "verdict", "found", "cause", "remedy"]
+
+
+def test_every_check_has_its_line_and_the_last_line_counts_them(cpugpu: CommandLine) -> None:
+    done = cpugpu.here(*SIMULATED)
+    assert done.code == EXIT_OK, done.out
+    lines = done.out.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith(("ok ", "warn ", "fail "))] == [c.name for c in CHECKS]
+    assert lines[-1].endswith("0 failed.")
+    assert max(len(check.name) for check in CHECKS) < INDENT - 6
+    assert not cpugpu.database.exists()
+
+
+def test_json_has_one_object_a_check_with_stable_keys(cpugpu: CommandLine) -> None:
+    done = cpugpu.here(*SIMULATED, "--json")
+    assert [found["check"] for found in done.objects] == [check.name for check in CHECKS]
+    assert all(list(found) == KEYS for found in done.objects)
+    assert {found["verdict"] for found in done.objects} <= {"ok", "warn"}
+
+
+def test_a_failed_check_is_exit_code_one(cpugpu: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("Dear database,\n" * 20)
+    done = cpugpu.here(*SIMULATED, "--json", "--db", tmp_path / "letter.txt")
+    assert done.code == EXIT_CHECK_SAID_NO
+    (failed,) = (found for found in done.objects if found["verdict"] == "fail")
+    assert failed["check"] == "history.file"
+    assert failed["cause"]
+    assert failed["remedy"]
+
+
+def test_an_interpreter_without_torch_fails_and_one_that_is_not_there_is_a_usage_error(
+    cpugpu: CommandLine, bare_python: Path
+) -> None:
+    done = cpugpu.here("doctor", "--json", "--python", bare_python)
+    assert done.code == EXIT_CHECK_SAID_NO
+    (failed,) = (found for found in done.objects if found["verdict"] == "fail")
+    assert failed["check"] == "torch"
+    assert "ModuleNotFoundError" in failed["cause"]
+    done = cpugpu.here("doctor", "--python", "/nowhere/python")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert "/nowhere/python" in done.err
+
+
+def test_a_program_that_is_no_python_is_a_failed_check(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("doctor", "--json", "--python", "/bin/false")
+    assert done.code == EXIT_CHECK_SAID_NO
+    assert [found["check"] for found in done.objects if found["verdict"] == "fail"] == ["torch"]
+
+
+def test_the_cost_of_telemetry_is_measured_when_asked_for(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("doctor", "--simulate", "noise=0.002", "--telemetry-cost", "--json")
+    assert done.code == EXIT_OK
+    assert done.objects[-1]["check"] == "telemetry.cost"
+    assert "simulated GPU" in done.objects[-1]["found"]
+    refused = cpugpu.here("doctor", "--simulate", "gpus=0", "--telemetry-cost", "--json")
+    assert refused.code == EXIT_CHECK_SAID_NO
+    assert refused.objects[-1]["cause"] == "The simulated machine has no GPU."
+
+
+def test_a_terminal_without_utf8_gets_ascii_within_its_width(cpugpu: CommandLine) -> None:
+    done = cpugpu(*SIMULATED, PYTHONIOENCODING="ascii", COLUMNS="80", CUDA_VISIBLE_DEVICES="é\x1b]0;boo\x07")
+    assert done.code == EXIT_OK
+    assert done.out.isascii()
+    # A path is not broken: it could not be copied.
+    assert max(len(line) for line in done.out.splitlines() if "/" not in line) <= 80
+
+
+def test_what_strangers_wrote_is_printed_without_its_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+    finding = Finding("warn", "GPU 0: eve: \x1b]0;owned\x07\x1b[31mrm -rf [red]x\u202e (pid 1)", "A.", "B.", "gpu")
+    for as_json in (False, True):
+        show(finding, as_json=as_json)
+        out = capsys.readouterr().out
+        assert "eve: rm -rf [red]x (pid 1)" in out
+        assert "\x1b" not in out
+        assert "\u202e" not in out
+
+
+def test_a_driver_that_hangs_costs_its_deadline_and_the_rest_is_judged(
+    cpugpu: CommandLine, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.hang_on = "nvmlDeviceGetHandleByIndex_v2"
+    monkeypatch.setattr(collect, "DEADLINE_S", 0.5)
+    started_s = time.monotonic()
+    done = cpugpu.here(*SIMULATED, "--json")
+    assert time.monotonic() - started_s < 10
+    assert done.code == EXIT_CHECK_SAID_NO
+    assert [(found["check"], found["cause"]) for found in done.objects if found["verdict"] == "fail"] == [
+        ("driver", "The NVIDIA driver has not answered for 0.5 s.")
+    ]
+    assert [found["check"] for found in done.objects] == [check.name for check in CHECKS]
+
+
+def test_a_crash_of_the_collector_of_one_section_is_one_line(
+    cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash() -> None:
+        raise RuntimeError("a pity")
+
+    monkeypatch.setattr(collect, "host_setup", crash)
+    done = cpugpu.here(*SIMULATED, "--json")
+    assert done.code == EXIT_CHECK_SAID_NO
+    assert [found["cause"] for found in done.objects if found["verdict"] == "fail"] == [
+        "Asking failed with RuntimeError: a pity"
+    ]
