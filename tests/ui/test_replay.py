@@ -75,6 +75,7 @@ async def test_nothing_is_run_or_measured(replayed: tuple[Pilot[Any], Trace], ke
     await pilot.press(key)
     await pilot.pause()
     assert not pilot.app.picture.situation.live
+    assert pilot.app.picture.problem is None, "the key is dimmed and does nothing"
     assert trace.header.tag in shown(pilot.app)
 
 

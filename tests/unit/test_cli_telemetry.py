@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
+from command_line import COMMAND, CommandLine
 from fake_nvml_library import LOST, FakeLibrary, library
 
 from cpugpu_tui.cli.telemetry_table import Table, throttle_text
@@ -252,6 +252,16 @@ def test_ctrl_c_ends_it_quietly_with_130_and_all_lines_whole(cpugpu: CommandLine
     assert (process.returncode, err) == (EXIT_INTERRUPTED, b"")
     assert all(json.loads(line) for line in rest.splitlines())
     assert load(path).sweeps >= 1
+
+
+def test_a_line_is_there_when_its_sweep_is(cpugpu: CommandLine) -> None:
+    """Python keeps 8 kB back when stdout is a pipe: ten seconds of a table."""
+    environment = cpugpu.environment(PYTHONUNBUFFERED="")
+    with subprocess.Popen([*COMMAND, *SIMULATED], stdout=subprocess.PIPE, env=environment, bufsize=0) as process:
+        first_row(process)
+        assert process.stdout is not None
+        assert len(process.stdout.read(2000)) < 2000, "the first lines came with many others"
+        process.kill()
 
 
 def test_ctrl_c_ends_live_telemetry_too(cpugpu: CommandLine) -> None:

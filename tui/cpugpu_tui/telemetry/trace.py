@@ -10,7 +10,6 @@ trusted.
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -345,7 +344,7 @@ def _list(value: Any, what: str) -> list[Any]:
 def _number(value: Any, what: str) -> float:
     """Return a finite number; true, text and 1e999 are none."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or abs(value) > _MAX_NUMBER:
+    if not is_number or not abs(value) <= _MAX_NUMBER:  # written so that NaN is refused too
         raise _Wrong(f"has {_shown(value)} as {what}")
     return float(value)
 
