@@ -174,9 +174,9 @@ def claims(json: Json = False, database: Database = None, simulate: Simulate = N
 def telemetry(
     json: Json = False,
     interval: Annotated[
-        float | None, typer.Option(help="Seconds between two lines (default 1, at least 0.1; a replay: as recorded).")
+        float | None, typer.Option(help="Seconds between two sweeps (default 1, at least 0.1; a replay: as recorded).")
     ] = None,
-    count: Annotated[int | None, typer.Option(help="How many lines (default: until ctrl+c).")] = None,
+    count: Annotated[int | None, typer.Option(help="How many sweeps (default: until ctrl+c).")] = None,
     gpm: Annotated[
         bool, typer.Option("--gpm", help="Occupancy, tensor and DRAM activity too (Hopper and later).")
     ] = False,
