@@ -187,8 +187,14 @@ class CpuGpuApp(Charting):
             await self.screen.query_one(TimingsPane).open_filter()
 
     def action_zoom(self) -> None:
-        """Zoom the pane with the focus, or back."""
-        if isinstance(self.screen, MainScreen):
+        """Zoom the pane with the focus, or back; what the telemetry pane has to say takes a page for each GPU."""
+        from cpugpu_tui.ui.screens.gpu import GpuScreen
+
+        if isinstance(self.screen, GpuScreen):
+            self.pop_screen()
+        elif isinstance(self.screen, MainScreen) and self.screen.wants_gpu_page:
+            self.push_screen(GpuScreen(self.picture, self._glyphs))
+        elif isinstance(self.screen, MainScreen):
             self.screen.zoom()
 
     def action_machine(self) -> None:

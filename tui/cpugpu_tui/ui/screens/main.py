@@ -93,6 +93,11 @@ class MainScreen(Screen[None]):
                 return str(node.id)
         return "timings"
 
+    @property
+    def wants_gpu_page(self) -> bool:
+        """Whether zooming now means one GPU with all that is known of it."""
+        return self._zoomed is None and self.focused_pane == "telemetry"
+
     def zoom(self) -> None:
         """Give the pane with the focus the whole screen, or take it back."""
         self._set_zoom(None if self._zoomed else self.focused_pane)

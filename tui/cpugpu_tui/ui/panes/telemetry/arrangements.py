@@ -16,7 +16,7 @@ Arrangement = Callable[[Subject, int, Glyphs], list[Spans]]
 Piece = list[tuple[str, str]]
 BARS_NARROW, BARS_WIDE = 6, 8
 """Cells of the history in a line of its own GPU, below and from 90 columns on."""
-INDENT = 7
+INDENT = 6
 """Of the lines below a block's first."""
 
 
@@ -75,16 +75,18 @@ def _one(problem: str, width: int, glyphs: Glyphs) -> Spans:
 
 
 def tall_blocks(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return three histories side by side, then everything else, in as many lines as it takes."""
-    return _blocks(subject, width, glyphs, lines=0)
+    """Return three histories side by side, then two lines; the host's one line leaves 20 rows of timings at 120x40."""
+    return _blocks(subject, width, glyphs, lines=2)
 
 
 def blocks(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return two lines: three histories side by side, and what fits below."""
+    """Return two lines: three histories side by side, and what fits below; one for the host."""
     return _blocks(subject, width, glyphs, lines=1)
 
 
 def _blocks(subject: Subject, width: int, glyphs: Glyphs, *, lines: int) -> list[Spans]:
+    if not subject.name:
+        return one_line(subject, width, glyphs)
     head: Piece = [(f"{subject.label:<{INDENT - 1}} ", "strong")]
     if subject.problem:
         return [(*head, *_one(f"{subject.name}: {subject.problem}", width - _width(head), glyphs))]
@@ -101,8 +103,9 @@ def _blocks(subject: Subject, width: int, glyphs: Glyphs, *, lines: int) -> list
     marks = [fact for fact in rest if fact.sign]
     pieces: list[Piece] = [[(f"{fact.label} ", "muted"), *_piece(fact, fact.text)] for fact in marks]
     pieces += [[(text, "muted")] for text in (subject.name, joined(subject.identity, glyphs)) if text]
-    pieces += [[(f"{fact.label} ", "muted"), (fact.text, fact.role)] for fact in rest if not fact.sign]
-    pieces += [[(part, "text")] for part in subject.parts] if lines == 0 else []
+    plain = sorted((fact for fact in rest if not fact.sign), key=lambda fact: fact.is_mark)
+    pieces += [[(f"{fact.label} ", "muted"), (fact.text, fact.role)] for fact in plain]
+    pieces += [[(part, "text")] for part in subject.parts]
     return [tuple(first), *_flowed(pieces, width, glyphs, f" {glyphs.dot} ", " " * INDENT, lines)]
 
 

@@ -66,6 +66,7 @@ class Subject:
 
     label: str
     name: str
+    """What it is; empty for the host."""
     problem: str | None
     facts: tuple[Fact, ...]
     series: str
@@ -80,7 +81,7 @@ def gpu_subject(gpu: GpuTelemetry, history: History, devices: Sequence[Device], 
     """Return a GPU with all that a pane of this width may say of it."""
     return Subject(
         label=f"GPU {gpu.index}",
-        name=stranger(gpu.name, 60, glyphs),
+        name=stranger(gpu.name, 60, glyphs) or "unnamed",
         problem=gpu.problem,
         facts=tuple(gpu_facts(gpu, history, glyphs, devices)),
         series="gpu",
@@ -206,20 +207,36 @@ def _others(gpu: GpuTelemetry, glyphs: Glyphs) -> Fact:
 
 
 def _link(readings: Readings, active: tuple[float | None, ...], glyphs: Glyphs) -> Fact:
-    """Return the PCIe link, and a warning if it is less than it could be while the GPU has work."""
-    now = [known(readings, key) for key in ("pcie_generation", "pcie_width")]
-    most = [known(readings, key) for key in ("pcie_max_generation", "pcie_max_width")]
-    if now[0] is None or now[1] is None:
-        reading = readings.get("pcie_generation")
-        return Fact("PCIe", reason_text(reading, glyphs.none), "muted", short="", is_mark=True)
-    text = f"gen {now[0]:.0f} {glyphs.times}{now[1]:.0f}"
-    if most[0] is None or most[1] is None or (now[0] >= most[0] and now[1] >= most[1]):
-        return Fact("PCIe", text, role_of(GPU["pcie_generation"], readings["pcie_generation"]), short="", is_mark=True)
-    best = f"gen {most[0]:.0f} {glyphs.times}{most[1]:.0f}"
-    if is_loaded(active):
-        return Fact("PCIe", f"{text} of {best}", "warn", short=f"PCIe {text} of {best}", brief="slow PCIe", sign="!",
-                    is_mark=True)  # fmt: skip
-    return Fact("PCIe", f"{text}, idle; {best}", short="", is_mark=True)
+    """Return the PCIe link, with a warning if it is less than it could be while the GPU has work."""
+    now, most = _link_text(readings, "", glyphs), _link_text(readings, "max_", glyphs)
+    if now is None:
+        return Fact("PCIe", reason_text(readings.get("pcie_generation"), glyphs.none), "muted", short="", is_mark=True)
+    slow = link_problem(readings, active, glyphs)
+    if slow:
+        return Fact("PCIe", slow, "warn", short=f"PCIe {slow}", brief="slow PCIe", sign="!", is_mark=True)
+    text = f"{now}, idle; {most}" if _is_reduced(readings) else now
+    return Fact("PCIe", text, role_of(GPU["pcie_generation"], readings["pcie_generation"]), short="", is_mark=True)
+
+
+def link_problem(readings: Readings, active: Sequence[float | None], glyphs: Glyphs) -> str:
+    """Return `gen 1 ×16 of gen 5 ×16` if the PCIe link is less than it could be under load; else nothing."""
+    if not _is_reduced(readings) or not is_loaded(active):
+        return ""
+    return f"{_link_text(readings, '', glyphs)} of {_link_text(readings, 'max_', glyphs)}"
+
+
+def _link_text(readings: Readings, prefix: str, glyphs: Glyphs) -> str | None:
+    generation, lanes = (known(readings, f"pcie_{prefix}{what}") for what in ("generation", "width"))
+    return None if generation is None or lanes is None else f"gen {generation:.0f} {glyphs.times}{lanes:.0f}"
+
+
+def _is_reduced(readings: Readings) -> bool:
+    """Say whether generation or width is below its maximum; not if one of them is unknown."""
+    for what in ("generation", "width"):
+        now, most = known(readings, f"pcie_{what}"), known(readings, f"pcie_max_{what}")
+        if now is not None and most is not None and now < most:
+            return True
+    return False
 
 
 def is_loaded(active: Sequence[float | None]) -> bool:

@@ -10,8 +10,10 @@ from cpugpu_tui.model import Reading
 
 STALE_S = 2.5
 """Older than two sweeps of one second: dimmed, so that nobody reads an old number as a new one."""
+SLOW_S = 6.0
+"""What is read every five seconds is never older than this, as long as all is well."""
 SLOW_STALE_S = 12.5
-"""The same for what is read every five seconds: clock and quota of the host, limits of a GPU."""
+"""Like STALE_S, for what is read every five seconds: clock and quota of the host, limits of a GPU."""
 LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 """PCIe generation → bytes per second, lane and direction, after line coding."""
 NVLINK_BYTES_PER_S = 25e9
@@ -55,8 +57,8 @@ def bytes_text(value: float) -> str:
 
 
 def rate_text(value: float) -> str:
-    """Return `1.20 GB/s`."""
-    return f"{value / 1e9:.2f} GB/s"
+    """Return `63 GB/s` or `300 MB/s`."""
+    return f"{value / 1e9:.3g} GB/s" if value >= 1e9 else f"{value / 1e6:.0f} MB/s"
 
 
 def _form(form: str, scale: float = 1.0) -> Callable[[float], str]:

@@ -8,7 +8,7 @@ from cpugpu_tui.model import GpuProcess, Reading
 from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
-from cpugpu_tui.ui.panes.telemetry.quantities import Quantity, bytes_text
+from cpugpu_tui.ui.panes.telemetry.quantities import SLOW_S, STALE_S, Quantity, bytes_text
 
 UNRESOLVED = "outside namespace"
 """Of a process that this container or user cannot see: the driver tells its number alone."""
@@ -47,9 +47,9 @@ def age_text(quantity: Quantity, reading: Reading | None) -> str:
     """
     if reading is None or reading.value is None:
         return ""
-    if quantity.is_stale(reading):
+    if reading.age_s > (SLOW_S if quantity.is_slow else STALE_S):
         return f"{reading.age_s:.0f} s old"
-    return "last 5 s" if quantity.is_slow else "now"
+    return f"< {SLOW_S:.0f} s old" if quantity.is_slow else "now"
 
 
 def stranger(text: str, width: int, glyphs: Glyphs) -> str:

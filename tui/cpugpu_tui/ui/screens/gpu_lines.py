@@ -1,0 +1,223 @@
+"""Everything known of one GPU, or of the host, as lines to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry
+from cpugpu_tui.runs.state import TelemetryState
+from cpugpu_tui.ui.glyphs import Glyphs, trend_text
+from cpugpu_tui.ui.panes.lines import wrapped
+from cpugpu_tui.ui.panes.telemetry.facts import History, instance_text, link_problem
+from cpugpu_tui.ui.panes.telemetry.identity import instance_mapping, joined, mapping, torch_names
+from cpugpu_tui.ui.panes.telemetry.quantities import (
+    GPU_GROUPS,
+    HOST,
+    Quantity,
+    Readings,
+    bytes_text,
+    known,
+    top_of,
+)
+from cpugpu_tui.ui.panes.telemetry.throttling import MEANINGS, QUIET, sign_of, throttles
+from cpugpu_tui.ui.panes.telemetry.wording import (
+    UNRESOLVED,
+    age_text,
+    reason_text,
+    role_of,
+    stranger,
+    value_text,
+)
+from cpugpu_tui.ui.roles import Spans, plain, width_of
+
+LABEL_WIDTH, VALUE_WIDTH, AGE_WIDTH, TOP_WIDTH = 26, 13, 11, 12
+"""Cells of a row: what, how much, how old, and behind its history the top of the history's range."""
+TWO_COLUMNS_WIDTH = 150
+"""As wide as this, two readings stand side by side, and a GPU fits on a screen of 60 lines."""
+GAP = 4
+"""Cells between those two columns."""
+PERSISTENCE_OFF = (
+    "persistence mode is off: without a client the driver unloads, and the next first call waits for it, up to"
+    " seconds. An administrator turns it on with `nvidia-smi -pm 1`."
+)
+UNCORRECTED = "memory errors that ECC could not correct: results may be wrong. Have this GPU looked at."
+Section = list[Spans]
+
+
+def gpu_lines(
+    gpu: GpuTelemetry, state: TelemetryState, devices: Sequence[Device], width: int, glyphs: Glyphs
+) -> list[Spans]:
+    """Return who this GPU is, what to notice, every reading, its slices, and who is on it."""
+    past = {key.partition("/")[2]: values for key, values in state.history.items()
+            if key.startswith(f"gpu{gpu.index}/")}  # fmt: skip
+    problem = state.latest.problem if state.latest is not None else None
+    column = _column_width(width)
+    sections = [_table(title, group, gpu.readings, past, column, glyphs) for title, group in GPU_GROUPS.items()]
+    sections.append(_instances(gpu, devices, column, glyphs))
+    return [
+        *_identity(gpu, devices, width, glyphs),
+        *_sentence(problem, "!", "warn", width, glyphs),
+        *_remarks(gpu, past, width, glyphs),
+        (),
+        *_in_columns([section for section in sections if section], width),
+        (),
+        *_processes(gpu.processes, width, glyphs),
+    ]
+
+
+def host_lines(state: TelemetryState, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return every reading of the host."""
+    if state.latest is None:
+        return [(("reading the machine", "muted"),)]
+    past = {key.partition("/")[2]: values for key, values in state.history.items() if key.startswith("host/")}
+    quantities = {key: quantity for key, quantity in HOST.items() if key in state.latest.host}
+    table = _table("Host", quantities, state.latest.host, past, _column_width(width), glyphs)
+    return [*_sentence(state.latest.problem, "!", "warn", width, glyphs), *table]
+
+
+def _column_width(width: int) -> int:
+    return (width - GAP) // 2 if width >= TWO_COLUMNS_WIDTH else width
+
+
+# ------------------------------------------------------------------ who, and what to notice
+
+
+def _identity(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs: Glyphs) -> Section:
+    """Return the names of one thing; what torch calls it is known only once a run has found its devices."""
+    lines = wrapped(joined(mapping(gpu, devices, glyphs, full=True), glyphs), width, "strong")
+    if not torch_names(gpu, devices):
+        why = "the run on the screen does not use this GPU" if devices else "known once a run has found its devices"
+        lines += wrapped(f"torch's own number: {why}.", width, "muted")
+    return lines
+
+
+def _remarks(gpu: GpuTelemetry, past: History, width: int, glyphs: Glyphs) -> Section:
+    """Return in sentences what a person who measures should know, the worst first."""
+    lines = _sentence(gpu.problem, "!", "warn", width, glyphs)
+    for throttle in throttles(gpu):
+        now = "" if throttle.is_now else " (not at this moment)"
+        meaning = MEANINGS.get(throttle.word, "the driver names this reason.")
+        text = f"{throttle.text()}{now}: {meaning}"
+        lines += _sentence(text, sign_of((throttle,), glyphs), throttle.role, width, glyphs)
+    slow = link_problem(gpu.readings, past.get("kernel_active_pct", ()), glyphs)
+    if slow:
+        text = f"PCIe {slow}, under load: copies take longer than they need to. Check the slot and the riser."
+        lines += _sentence(text, "!", "warn", width, glyphs)
+    if known(gpu.readings, "ecc_uncorrected_count"):
+        lines += _sentence(UNCORRECTED, "!!", "bad", width, glyphs)
+    if gpu.persistence is False:
+        lines += _sentence(PERSISTENCE_OFF, "!", "warn", width, glyphs)
+    if gpu.instances:
+        lines += _sentence(
+            "MIG: power, temperature and clocks are those of the whole board.", "", "text", width, glyphs
+        )
+    for word in gpu.throttle:
+        if word in QUIET:
+            lines += _sentence(f"{word}: {MEANINGS[word]}", "", "muted", width, glyphs)
+    return lines
+
+
+def _sentence(text: str | None, sign: str, role: str, width: int, glyphs: Glyphs) -> Section:
+    return wrapped(f"{sign} {stranger(text, 400, glyphs)}".strip(), width, role) if text else []
+
+
+# ------------------------------------------------------------------ readings
+
+
+def _table(
+    title: str, quantities: Mapping[str, Quantity], readings: Readings, past: History, width: int, glyphs: Glyphs
+) -> Section:
+    """Return a heading and a line for each key."""
+    rows = [_row(key, quantity, readings, past, width, glyphs) for key, quantity in quantities.items()]
+    return [((title, "strong"),), *rows]
+
+
+def _row(key: str, quantity: Quantity, readings: Readings, past: History, width: int, glyphs: Glyphs) -> Spans:
+    """Return what it is, how much, how old, its history and that history's range; or why there is no number."""
+    reading = readings.get(key)
+    label = (f"  {quantity.label:<{LABEL_WIDTH - 2}}", "muted")
+    role = role_of(quantity, reading)
+    if reading is None or reading.value is None:
+        reason = reason_text(reading, glyphs.none)
+        return (label, (stranger(f"{'':>{VALUE_WIDTH - 1}}{reason}", width - LABEL_WIDTH, glyphs), role))
+    number: Spans = (
+        label,
+        (f"{value_text(quantity, reading, glyphs.none):>{VALUE_WIDTH}}", role),
+        (f"  {age_text(quantity, reading):<{AGE_WIDTH - 2}}", role if role == "stale" else "muted"),
+    )
+    top = top_of(quantity, readings)
+    bars = width - width_of(number) - TOP_WIDTH - 1
+    if top is None or bars < 4:
+        return number
+    drawn = trend_text(past.get(key, ()), bars, 0, top, glyphs)
+    return (*number, (" ", "text"), (drawn, "gpu"), (f" to {quantity.text(top)}"[:TOP_WIDTH], "muted"))
+
+
+def _in_columns(sections: Sequence[Section], width: int) -> list[Spans]:
+    """Return sections below each other, or in two columns of about the same height where that is wide enough."""
+    if width < TWO_COLUMNS_WIDTH:
+        return _stacked(sections)
+    heights = [len(section) + 1 for section in sections]
+    split = min(range(1, len(sections)), key=lambda at: max(sum(heights[:at]), sum(heights[at:])), default=1)
+    left, right = _stacked(sections[:split]), _stacked(sections[split:])
+    column = _column_width(width) + GAP
+    height = max(len(left), len(right))
+    left += [()] * (height - len(left))
+    right += [()] * (height - len(right))
+    return [
+        (*first, (" " * (column - width_of(first)), "text"), *second) if second else first
+        for first, second in zip(left, right, strict=True)
+    ]
+
+
+def _stacked(sections: Sequence[Section]) -> list[Spans]:
+    lines: list[Spans] = []
+    for section in sections:
+        lines += [(), *section] if lines else section
+    return lines
+
+
+# ------------------------------------------------------------------ slices and processes
+
+
+def _instances(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs: Glyphs) -> Section:
+    """Return the slices of a GPU in MIG mode, each with its names and its processes."""
+    if not gpu.instances:
+        return []
+    lines: Section = [(("MIG instances", "strong"),)]
+    for instance in gpu.instances:
+        lines.append(((f"  {instance_text(instance, devices, glyphs)}"[:width], "text"),))
+        names = joined(instance_mapping(gpu, instance, devices, glyphs, full=True), glyphs)
+        lines += [(("    ", "text"), *line) for line in wrapped(names, width - 4, "muted")]
+        for process in instance.processes or ():
+            lines += [(("  ", "text"), *line) for line in _process(process, width - 2, glyphs)]
+    return lines
+
+
+def _processes(processes: Sequence[GpuProcess] | None, width: int, glyphs: Glyphs) -> Section:
+    """Return every process with its whole command."""
+    title: Spans = (("Processes", "strong"),)
+    if processes is None:
+        return [title, (("  cannot be listed", "muted"),)]
+    if not processes:
+        return [title, (("  none", "muted"),)]
+    return [title, *(line for process in processes for line in _process(process, width, glyphs))]
+
+
+def _process(process: GpuProcess, width: int, glyphs: Glyphs) -> Section:
+    """Return number, user, memory, and the command in as many lines as it takes."""
+    memory = bytes_text(process.memory_bytes) if process.memory_bytes is not None else "memory unknown"
+    ours = " (ours)" if process.own else ""
+    if process.user is None and process.command is None:
+        return [((f"  pid {process.pid} ({UNRESOLVED}){ours}  {memory}", "text"),)]
+    user = stranger(process.user or "user unknown", 16, glyphs)
+    head = f"  pid {process.pid:<8} {user:<16} {memory:>14}{ours}  "
+    command = stranger(process.command or "command unknown", 400, glyphs)
+    room = width - width_of(((head, "text"),))
+    if room < 20:
+        return [
+            ((head.rstrip(), "text"),),
+            *(((f"    {plain(line)}", "text"),) for line in wrapped(command, width - 4)),
+        ]
+    pieces = wrapped(command, room)
+    return [((head if number == 0 else " " * (width - room), "text"), *line) for number, line in enumerate(pieces)]
