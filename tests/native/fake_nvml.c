@@ -1,11 +1,11 @@
 /* A libnvidia-ml.so.1 without a GPU: what it answers stands in a small text file that may change at any moment.
  *
- * $FAKE_NVML_STATE names the file. Each line is `GPU NAME VALUE [RATE]`: GPU is the card's number (the one in its UUID,
- * not NVML's index) or `*` for all, the last line that fits counts, and RATE lets a value grow by so much a second.
- * Names: count, init, reversed, mig, and the values below; `field:N` for a field value, `fail:FUNCTION` (or `fail:*`,
- * `fail:field:N`) for a return code, `hang:FUNCTION` while which is not 0 a call does not return, `process:PID` or
- * `process:PID@INSTANCE` for its bytes (-1: not known), `width:N` for the bits of a field, `unstamped` for fields without
- * a time. $FAKE_NVML_CALLS, if set, gets the name of each function (and `field:N`) a line.
+ * $FAKE_NVML_STATE names the file. Each line is `GPU NAME VALUE [RATE]`: GPU is the card's number (the one in its
+ * UUID, not NVML's index) or `*` for all, the last line that fits counts, RATE lets a field grow by so much a second.
+ * Names: count, init, reversed, mig, and the values below; `field:N` for a field value, `width:N` for its bits,
+ * `unstamped` for fields without a time; `fail:FUNCTION` (or `fail:*`, `fail:field:N`) for a return code;
+ * `hang:FUNCTION`: while it is not 0, a call does not return; `process:PID` or `process:PID@INSTANCE` for its bytes
+ * (-1: not known). $FAKE_NVML_CALLS, if set, gets the name of each function (and `field:N`) a line.
  * Built with -DOLD_DRIVER it lacks the functions that drivers before about 510 lack.
  * The layouts are written down from NVIDIA's documentation of NVML, as far as they are needed. */
 
@@ -50,7 +50,7 @@ static int64_t now_us(void) {
 }
 
 /* Read the file if it is another one. Old states are never freed: another thread may still look at one. */
-static void refresh(void) {
+static void reread(void) {
     const char *path = getenv("FAKE_NVML_STATE");
     struct stat found;
     memset(&found, 0, sizeof found);
@@ -72,6 +72,12 @@ static void refresh(void) {
     state = fresh;
 }
 
+static void refresh(void) {
+    pthread_mutex_lock(&lock);
+    reread();
+    pthread_mutex_unlock(&lock);
+}
+
 static const Line *find(int card, const char *name) {
     for (int at = state->length - 1; at >= 0; at--) {
         const Line *line = &state->lines[at];
@@ -82,8 +88,7 @@ static const Line *find(int card, const char *name) {
 
 static long long number(int card, const char *name, long long otherwise) {
     const Line *line = find(card, name);
-    if (!line) return otherwise;
-    return line->value + (long long)(line->rate * (double)(now_us() - started_us) / 1e6);
+    return line ? line->value : otherwise;
 }
 
 static long long named(int card, long long otherwise, const char *format, ...) {
@@ -113,15 +118,11 @@ static int instance_of(Handle handle) { return handle >= MIG_HANDLE ? (int)(hand
 
 /* What every call begins with: the file, the list of calls, hangs, and codes that were asked for. */
 static int enter(const char *function, int card) {
-    pthread_mutex_lock(&lock);
     refresh();
-    pthread_mutex_unlock(&lock);
     note("%s\n", function);
     while (named(card, 0, "hang:%s", function)) {
         usleep(5000);
-        pthread_mutex_lock(&lock);
         refresh();
-        pthread_mutex_unlock(&lock);
     }
     if (card >= -1 && !sessions) return UNINITIALIZED;
     if (card >= (int)number(-1, "count", 2)) return INVALID;
@@ -149,8 +150,10 @@ int nvmlShutdown(void) {
     return OK;
 }
 
-int nvmlSystemGetDriverVersion(char *text, unsigned length) { ENTER(NO_CARD); return snprintf(text, length, "580.0-fake") < 0; }
-int nvmlSystemGetNVMLVersion(char *text, unsigned length) { ENTER(NO_CARD); return snprintf(text, length, "13.580.0") < 0; }
+#define VERSION(function, version) \
+    int function(char *text, unsigned length) { ENTER(NO_CARD); return snprintf(text, length, version) < 0; }
+VERSION(nvmlSystemGetDriverVersion, "580.0-fake")
+VERSION(nvmlSystemGetNVMLVersion, "13.580.0")
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { ENTER(NO_CARD); *version = 13000; return OK; }
 
 /* ---------------------------------------------------------------- GPUs and who they are */
@@ -158,9 +161,7 @@ int nvmlSystemGetCudaDriverVersion_v2(int *version) { ENTER(NO_CARD); *version =
 int nvmlDeviceGetCount_v2(unsigned *count) { ENTER(NO_CARD); *count = (unsigned)number(-1, "count", 2); return OK; }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, Handle *handle) {
-    pthread_mutex_lock(&lock);
     refresh();
-    pthread_mutex_unlock(&lock);
     int count = (int)number(-1, "count", 2);
     int card = number(-1, "reversed", 0) ? count - 1 - (int)index : (int)index;
     if (card < 0) return INVALID;
@@ -211,7 +212,11 @@ int nvmlDeviceGetMigMode(Handle handle, unsigned *now, unsigned *after) {
 }
 
 int nvmlDeviceGetMaxMigDeviceCount(Handle handle, unsigned *count) { ENTER_GPU(handle); *count = INSTANCES; return OK; }
-int nvmlDeviceIsMigDeviceHandle(Handle handle, unsigned *yes) { ENTER_GPU(handle); *yes = instance_of(handle) >= 0; return OK; }
+int nvmlDeviceIsMigDeviceHandle(Handle handle, unsigned *yes) {
+    ENTER_GPU(handle);
+    *yes = instance_of(handle) >= 0;
+    return OK;
+}
 
 int nvmlDeviceGetMigDeviceHandleByIndex(Handle handle, unsigned index, Handle *instance) {
     ENTER_GPU(handle);
@@ -236,14 +241,28 @@ NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, "pcie_max_generation", 5)
 NUMBER(nvmlDeviceGetMaxPcieLinkWidth, unsigned, "pcie_max_width", 16)
 NUMBER(nvmlDeviceGetCurrentClocksThrottleReasons, uint64_t, "throttle", 1)
 
-int nvmlDeviceGetPcieThroughput(Handle handle, unsigned direction, unsigned *kib) { (void)direction; ENTER_GPU(handle); *kib = 0; return OK; }
-int nvmlDeviceGetTemperature(Handle handle, unsigned sensor, unsigned *out) { (void)sensor; ENTER_GPU(handle); *out = (unsigned)number(card, "temperature", 32); return OK; }
-int nvmlDeviceGetTemperatureThreshold(Handle handle, unsigned kind, unsigned *out) { ENTER_GPU(handle); *out = (unsigned)named(card, 92, "threshold:%u", kind); return OK; }
-int nvmlDeviceGetClockInfo(Handle handle, unsigned kind, unsigned *out) { ENTER_GPU(handle); *out = (unsigned)named(card, kind == 1 ? 1980 : 3201, "clock:%u", kind); return OK; }
-int nvmlDeviceGetMaxClockInfo(Handle handle, unsigned kind, unsigned *out) { ENTER_GPU(handle); *out = (unsigned)named(card, kind == 1 ? 1980 : 3201, "max_clock:%u", kind); return OK; }
-int nvmlDeviceGetApplicationsClock(Handle handle, unsigned kind, unsigned *out) { (void)kind; (void)out; ENTER_GPU(handle); return NOT_SUPPORTED; }
-int nvmlDeviceGetDefaultApplicationsClock(Handle handle, unsigned kind, unsigned *out) { (void)kind; (void)out; ENTER_GPU(handle); return NOT_SUPPORTED; }
-int nvmlDeviceGetTotalEccErrors(Handle handle, unsigned kind, unsigned since, uint64_t *out) { (void)since; ENTER_GPU(handle); *out = (uint64_t)named(card, 0, "ecc:%u", kind); return OK; }
+#define BY_KIND(function, format, otherwise) \
+    int function(Handle handle, unsigned kind, unsigned *out) { \
+        ENTER_GPU(handle); \
+        *out = (unsigned)named(card, otherwise, format, kind); \
+        return OK; \
+    }
+#define REFUSED(function) \
+    int function(Handle handle, unsigned kind, unsigned *out) { ENTER_GPU(handle); *out = kind; return NOT_SUPPORTED; }
+
+BY_KIND(nvmlDeviceGetClockInfo, "clock:%u", kind == 1 ? 1980 : 3201)
+BY_KIND(nvmlDeviceGetMaxClockInfo, "max_clock:%u", kind == 1 ? 1980 : 3201)
+BY_KIND(nvmlDeviceGetTemperature, "temperature", 32)
+BY_KIND(nvmlDeviceGetTemperatureThreshold, "threshold:%u", 92)
+BY_KIND(nvmlDeviceGetPcieThroughput, "throughput:%u", 0)
+REFUSED(nvmlDeviceGetApplicationsClock)
+REFUSED(nvmlDeviceGetDefaultApplicationsClock)
+
+int nvmlDeviceGetTotalEccErrors(Handle handle, unsigned kind, unsigned since, uint64_t *out) {
+    ENTER_GPU(handle);
+    *out = since == 0 ? (uint64_t)named(card, 0, "ecc:%u", kind) : 0;
+    return OK;
+}
 
 int nvmlDeviceGetUtilizationRates(Handle handle, unsigned *out) {
     ENTER_GPU(handle);
@@ -308,43 +327,45 @@ static int processes(Handle handle, int card, unsigned *count, Process *out) {
     return found > room ? TOO_SMALL : OK;
 }
 
-int nvmlDeviceGetComputeRunningProcesses_v2(Handle handle, unsigned *count, Process *out) { ENTER_GPU(handle); return processes(handle, card, count, out); }
+#define LIST(function) \
+    int function(Handle handle, unsigned *count, Process *out) { \
+        ENTER_GPU(handle); \
+        return processes(handle, card, count, out); \
+    }
+LIST(nvmlDeviceGetComputeRunningProcesses_v2)
 #ifndef OLD_DRIVER
-int nvmlDeviceGetComputeRunningProcesses_v3(Handle handle, unsigned *count, Process *out) { ENTER_GPU(handle); return processes(handle, card, count, out); }
+LIST(nvmlDeviceGetComputeRunningProcesses_v3)
 #endif
 
 /* ---------------------------------------------------------------- field values */
 
-static int known_field(uint32_t id, uint32_t *type, long long *otherwise) {
-    static const struct { uint32_t id, type; long long value; } known[] = {
-        {74, 3, 15814000000000}, {76, 3, 0}, {82, 1, 36}, {83, 3, 3102992}, {91, 1, 0}, {138, 3, 0}, {139, 3, 0}, {185, 1, 83920},
-        {186, 1, 84140}, {197, 1, 1059784564}, {198, 1, 682662316}, {269, 3, 0}, {270, 3, 0}, {271, 3, 0},
-    };
-    for (size_t at = 0; at < sizeof known / sizeof *known; at++) {
-        if (known[at].id != id) continue;
-        *type = known[at].type;
-        *otherwise = known[at].value;
-        return 1;
-    }
-    return 0;
+static const struct Known { uint32_t id, type; long long value; } known[] = {
+    {74, 3, 15814000000000}, {76, 3, 0}, {82, 1, 36}, {83, 3, 3102992}, {91, 1, 0}, {138, 3, 0}, {139, 3, 0},
+    {185, 1, 83920}, {186, 1, 84140}, {197, 1, 1059784564}, {198, 1, 682662316}, {269, 3, 0}, {270, 3, 0}, {271, 3, 0},
+};
+
+static const struct Known *known_field(uint32_t id) {
+    for (size_t at = 0; at < sizeof known / sizeof *known; at++)
+        if (known[at].id == id) return &known[at];
+    return NULL;
 }
 
 int nvmlDeviceGetFieldValues(Handle handle, int count, Field *fields) {
     ENTER_GPU(handle);
     for (int at = 0; at < count; at++) {
         Field *field = &fields[at];
-        long long otherwise = 0;
+        const struct Known *usual = known_field(field->id);
         note("field:%u\n", field->id);
-        if (!known_field(field->id, &field->type, &otherwise)) { field->code = INVALID; continue; }
+        if (!usual) { field->code = INVALID; continue; }
         field->code = (int32_t)named(card, OK, "fail:field:%u", field->id);
         int64_t at_us = now_us();
         char name[24];
         snprintf(name, sizeof name, "field:%u", field->id);
         const Line *line = find(card, name);
         double grown = line ? line->rate * (double)(at_us - started_us) / 1e6 : 0;
-        field->value = (uint64_t)(line ? line->value : otherwise) + (uint64_t)grown;
-        if (named(card, field->type == 1 ? 32 : 64, "width:%u", field->id) == 32) { field->type = 1; field->value &= 0xffffffffu; }
-        else if (field->type == 1) field->type = 3;
+        field->value = (uint64_t)(line ? line->value : usual->value) + (uint64_t)grown;
+        field->type = named(card, usual->type == 1 ? 32 : 64, "width:%u", field->id) == 32 ? 1 : 3;
+        if (field->type == 1) field->value &= 0xffffffffu;
         field->stamp_us = number(card, "unstamped", 0) ? 0 : at_us;
     }
     return OK;
@@ -353,8 +374,17 @@ int nvmlDeviceGetFieldValues(Handle handle, int count, Field *fields) {
 /* ---------------------------------------------------------------- GPM */
 
 #ifndef OLD_DRIVER
-int nvmlGpmQueryDeviceSupport(Handle handle, GpmSupport *out) { ENTER_GPU(handle); out->supported = (uint32_t)number(card, "gpm", 1); return OK; }
-int nvmlGpmSampleAlloc(void **sample) { ENTER(NO_CARD); *sample = calloc(1, sizeof(int64_t)); samples_held++; return OK; }
+int nvmlGpmQueryDeviceSupport(Handle handle, GpmSupport *out) {
+    ENTER_GPU(handle);
+    out->supported = (uint32_t)number(card, "gpm", 1);
+    return OK;
+}
+int nvmlGpmSampleAlloc(void **sample) {
+    ENTER(NO_CARD);
+    *sample = calloc(1, sizeof(int64_t));
+    samples_held++;
+    return OK;
+}
 int nvmlGpmSampleFree(void *sample) { ENTER(NO_CARD); free(sample); samples_held--; return OK; }
 int nvmlGpmSampleGet(Handle handle, int64_t *sample) { ENTER_GPU(handle); *sample = now_us(); return OK; }
 

@@ -48,7 +48,7 @@ class FakeNvml:
         self._monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(self.library)))
 
     def set(self, name: str, value: int, gpu: int | None = None, rate_per_s: float = 0.0) -> None:
-        """Set a value (names: fake_nvml.c) of one GPU, by the number in its UUID, or of all; it may grow."""
+        """Set a value (names: fake_nvml.c) of one GPU, by the number in its UUID, or of all; a field may grow."""
         self._lines.pop((name, gpu), None)
         card = "*" if gpu is None else gpu
         self._lines[name, gpu] = f"{card} {name} {value} {rate_per_s}\n"

@@ -133,6 +133,25 @@ def test_wide_pcie_counters_need_no_pause(fake_nvml: FakeNvml, machine: Machine)
     assert machine.pauses == 0
 
 
+def test_pcie_counters_that_are_refused_need_no_pause(fake_nvml: FakeNvml, machine: Machine) -> None:
+    machine.rows()
+    for field in (197, 198):
+        fake_nvml.fail(f"field:{field}", NOT_SUPPORTED)
+    assert machine.rows(1)[0].readings["pcie_tx_bytes_per_s"].reason == "not-supported"
+    pauses = machine.pauses
+    machine.rows(1)
+    assert machine.pauses == pauses
+
+
+def test_slow_values_are_not_read_between_the_two_looks_at_pcie(fake_nvml: FakeNvml, machine: Machine) -> None:
+    machine.rows()
+    machine.while_paused = fake_nvml.forget_calls
+    machine.rows(SLOW_S)
+    after = fake_nvml.calls()
+    assert "field:197" in after
+    assert not {"field:83", "field:270", "nvmlDeviceGetFanSpeed"} & set(after), "eight GPUs would take 0.1 s for those"
+
+
 def test_nvlink_is_the_sum_of_all_links(fake_nvml: FakeNvml, machine: Machine) -> None:
     fake_nvml.set("field:91", 18, gpu=0)
     fake_nvml.set("field:138", 10**9, gpu=0, rate_per_s=1e8)

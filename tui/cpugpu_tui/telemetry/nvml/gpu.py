@@ -62,6 +62,16 @@ class Gpu:
         self._fast.close(nvml)
         self._forget()
 
+    def refresh(self, nvml: Any, now_s: float, quiet: bool) -> None:
+        """Open the GPU if it is not, and read what seldom changes, if that is due."""
+        if now_s - self._tried_s < SLOW_S:
+            return
+        self._tried_s = now_s
+        try:
+            self._read_slow(nvml, now_s, quiet)
+        except nvml.NVMLError as error:
+            self._lose(nvml, error)
+
     def glance(self, nvml: Any) -> bool:
         """Read what has to be read twice shortly after each other; return whether `read` should come 20 ms later."""
         try:
@@ -70,13 +80,10 @@ class Gpu:
             self._lose(nvml, error)
             return False
 
-    def read(self, nvml: Any, now_s: float, own_pids: Collection[int], quiet: bool) -> GpuTelemetry:
+    def read(self, nvml: Any, now_s: float, own_pids: Collection[int]) -> GpuTelemetry:
         """Return this GPU's row; never raises for what the driver says."""
         self.answered = False
         try:
-            if now_s - self._tried_s >= SLOW_S:
-                self._tried_s = now_s
-                self._read_slow(nvml, now_s, quiet)
             if self._handle is not None:
                 return self._row(nvml, now_s, own_pids)
         except nvml.NVMLError as error:

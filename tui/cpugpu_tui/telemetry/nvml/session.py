@@ -60,10 +60,12 @@ class Nvml:
             self._open()
         if self._nvml is None:
             return (), self._problem
+        for gpu in self._gpus:
+            gpu.refresh(self._nvml, now_s, quiet)  # up to 18 ms each: not between the two looks at a PCIe counter
         if any([gpu.glance(self._nvml) for gpu in self._gpus]):  # all of them, then one pause
             self._pause(PCIE_WINDOW_S)
         own = {os.getpid(), *own_pids}
-        rows = tuple(gpu.read(self._nvml, now_s, own, quiet) for gpu in self._gpus)
+        rows = tuple(gpu.read(self._nvml, now_s, own) for gpu in self._gpus)
         return rows, None if rows else NO_GPU
 
     def close(self) -> None:
