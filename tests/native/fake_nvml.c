@@ -138,9 +138,8 @@ const char *nvmlErrorString(int code) { return code == 999 ? "Unknown Error" : "
 int nvmlInitWithFlags(unsigned flags) {
     (void)flags;
     ENTER(NO_SESSION);
-    int code = (int)number(-1, "init", OK);
-    if (code == OK) sessions++;
-    return code;
+    sessions += number(-1, "init", OK) == OK;
+    return (int)number(-1, "init", OK);
 }
 
 int nvmlShutdown(void) {
@@ -387,7 +386,6 @@ int nvmlGpmSampleAlloc(void **sample) {
 }
 int nvmlGpmSampleFree(void *sample) { ENTER(NO_CARD); free(sample); samples_held--; return OK; }
 int nvmlGpmSampleGet(Handle handle, int64_t *sample) { ENTER_GPU(handle); *sample = now_us(); return OK; }
-
 int nvmlGpmMetricsGet(GpmMetrics *out) {
     ENTER(NO_CARD);
     if (out->version != 1 || *(int64_t *)out->samples[1] < *(int64_t *)out->samples[0]) return INVALID;

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import queue
 from pathlib import Path
 
 import pytest
 from nvml_library import NOT_SUPPORTED, FakeNvml, fake_nvml, nvml_library
 from nvml_machine import NOT_THERE, Machine, machine, unknown
 
-from cpugpu_tui.model import Reading
+from cpugpu_tui.model import Reading, TelemetryRead
 from cpugpu_tui.telemetry.nvml import KEYS, SLOW_S, GpuProbe
+from cpugpu_tui.telemetry.sampler import Sampler
 
 __all__ = ["fake_nvml", "machine", "nvml_library"]
 
@@ -85,6 +87,23 @@ def test_a_run_that_is_live_from_the_start_leaves_the_dear_values_unknown(machin
     assert {row.readings[key].reason for key in dear} == {"not-yet"}
     row, _ = machine.rows(SLOW_S)
     assert row.readings["sm_clock_max_mhz"].value == 1980
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_sampler_is_made_quiet_from_outside(fake_nvml: FakeNvml, tmp_path: Path, quiet: bool) -> None:
+    fake_nvml.use()
+    events: queue.SimpleQueue[TelemetryRead] = queue.SimpleQueue()
+    sampler = Sampler(0.05, events.put, root=str(tmp_path))
+    sampler.quiet = quiet
+    sampler.start()
+    try:
+        while not (event := events.get(timeout=20)).gpus:
+            pass
+    finally:
+        sampler.stop()
+    assert sampler.quiet is quiet
+    assert event.gpus[0].readings["energy_mj"].value == (None if quiet else 3_102_992)
+    assert ("field:83" in fake_nvml.calls()) is not quiet
 
 
 # ------------------------------------------------------------------ counters
