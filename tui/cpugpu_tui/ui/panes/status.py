@@ -55,7 +55,7 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
     if picture.quitting:
         return (("quitting: the run is being stopped", "strong"),)
     if picture.replay:
-        return ((f"{spelled(picture.replay, glyphs)} ", "title"),)
+        return ((spelled(picture.replay, glyphs), "title"),)
     if picture.calibrating:
         return (
             ("measuring the machine ", "title"), (f"{glyphs.dot} ", "muted"), calibration_step(picture)
