@@ -78,9 +78,8 @@ def show(finding: Finding, *, as_json: bool) -> None:
         return
     width = max(40, shutil.get_terminal_size((100, 24)).columns)
     out = console()
-    line = Text(f"{said['verdict']:<5} ", STYLES[finding.verdict])
-    line.append(f"{said['check']:<{INDENT - 6}}", "")
-    line.append(_wrapped(said["found"], width).lstrip(), "")
+    rest = f" {said['check']:<{INDENT - 6}}{_wrapped(said['found'], width).lstrip()}"
+    line = Text.assemble((f"{said['verdict']:<5}", STYLES[finding.verdict]), rest)
     out.print(line, soft_wrap=True)
     for text in filter(None, (said["cause"], said["remedy"])):
         out.print(Text(_wrapped(text, width)), soft_wrap=True)
