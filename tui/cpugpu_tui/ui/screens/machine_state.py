@@ -31,11 +31,14 @@ BASIS_WORDS = {BY_CASE: ", counted over the whole case", BY_MASK: " of the half-
 
 def machine_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return a line or two for each thing, with its reason where there is no number."""
-    if times.calibrated is None:
+    if not times.samples:
         return []
     found = condition(run, row, times)
     if times.device == "cpu":
         return _energy(found, width, glyphs) if times.energy is not None else []
+    if not times.edges:  # a run of an older version: it knows its clocks at best
+        known = _named("clock", _clock(found, times), width, "text") if times.clocks_mhz else []
+        return [*known, *(_throttled(found, width, glyphs) if found.throttles else [])]
     return [
         *_named("clock", _clock(found, times), width, "text"),
         *_throttled(found, width, glyphs),
