@@ -87,7 +87,10 @@ COMMANDS: tuple[Command, ...] = (
         "Show what publications claim, and whether it holds here; K in a list, where k moves.", "claims",
     ),
     Command("next-pane", ("tab",), "Next pane", "Go to the next pane; shift+tab goes back.", None),
-    Command("zoom", ("z",), "Zoom", "Give the pane with the focus the whole screen, and take it back.", "zoom"),
+    Command(
+        "zoom", ("z",), "Zoom", "Give the pane with the focus the whole screen, and take it back; telemetry: one GPU.",
+        "zoom",
+    ),
     Command("next-theme", ("t",), "Theme", "Change to the next theme.", "next_theme"),
     Command("choose-theme", ("T",), "Themes", "List the themes with a preview.", "choose_theme"),
     Command("help", ("?",), "Help", "Explain the pane with the focus, and list all keys.", "help"),

@@ -42,10 +42,16 @@ WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
         (
             ("kernel-active", "Share of the last sample time in which some kernel ran. It says nothing about how"
              " much of the GPU that kernel used."),
-            ("power", "Against the limit in force. power-capped is normal under load."),
-            ("throttle", "Why the clocks are lower than they could be; thermal reasons spoil a measurement."),
-            ("processes", "Others on the same GPU make a measurement slower."),
+            ("power, clock", "Against the limit in force, and the most the clock can do; histories end there, too."),
+            ("throttle", "Why the clock is lower than it could be, and in what share of the time since the last"
+             " reading. An arrow down: power-capped, normal under load. !: too hot. !!: the hardware brakes, numbers"
+             " taken now are worth nothing."),
+            ("PCIe", "Generation and lanes. Less than the slot can do is a warning only under load: idle links sleep."),
+            ("processes", "Others on the same GPU make a measurement slower. outside namespace: somebody whom this"
+             " container may not see."),
+            ("cuda:0 ... NVML 3", "One GPU's names: torch's number, NVML's (nvidia-smi), its UUID, its PCI address."),
             ("dimmed", "The value is older than two readings. A dash: there is no value; the reason is beside it."),
+            ("z", "Every reading of one GPU with its age and history, and all processes; tab goes to the next GPU."),
         ),
     ),
 }  # fmt: skip

@@ -67,11 +67,16 @@ def throttles(gpu: GpuTelemetry) -> tuple[Throttle, ...]:
     A reason that was in force between two sweeps and is over at the second is known by its counter alone.
     """
     found = []
-    for word in (*ORDER, *sorted(set(gpu.throttle) - QUIET - set(ORDER))):
+    for word in (*ORDER, *sorted(filter(_is_word, set(gpu.throttle) - QUIET - set(ORDER)))):
         share = known(gpu.readings, SHARES[word]) if word in SHARES else None
         if word in gpu.throttle or (share is not None and share >= 0.5):
             found.append(Throttle(word, share, word in gpu.throttle))
     return tuple(found)
+
+
+def _is_word(text: str) -> bool:
+    """Say whether this is a reason that a later version may name, and not something out of a foreign file."""
+    return text.isascii() and text.replace("-", "").isalpha() and len(text) <= 20
 
 
 def sign_of(found: tuple[Throttle, ...], glyphs: Glyphs) -> str:
