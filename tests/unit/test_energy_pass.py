@@ -9,6 +9,7 @@ import pytest
 from recorder import Call, Recorder, SpiedMachine, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.energy import energy
+from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.energy_pass import WINDOW_NS, EnergyPass
 from cpugpu_tui.model import (
     ENERGY,
@@ -109,7 +110,7 @@ def test_a_counter_that_stands_still_ends_with_a_reason(monkeypatch: pytest.Monk
     machine = SpiedMachine(plan, recorder)
     sensors = machine.watcher("cuda:0")
     sensors.tick_ns = 1e15
-    EnergyPass(machine, recorder, lambda: False).run(plan.cases)
+    EnergyPass(machine, recorder, lambda: False, Control()).run(plan.cases)
     assert energy(of_cases(recorder)["cuda:0"]).joules_per_call.reason == "window-too-short"
     assert energy(of_cases(recorder)["cpu"]).joules_per_call.value is not None
 
@@ -125,13 +126,29 @@ def test_a_case_that_fails_here_keeps_its_times_and_the_next_one_has_its_energy(
         honest(case)
 
     machine.make_inputs = fails_once  # type: ignore[method-assign]
-    EnergyPass(machine, recorder, lambda: False).run(plan.cases)
+    EnergyPass(machine, recorder, lambda: False, Control()).run(plan.cases)
     assert {event.case for event in recorder.of(EnergyMeasured) if event.case} == {plan.cases[1].key}
 
 
 def test_a_stop_ends_it_between_two_blocks() -> None:
     plan, recorder = asked(64, 128), Recorder()
     looks = iter(range(10_000))
-    EnergyPass(SpiedMachine(plan, recorder), recorder, lambda: next(looks) > 60).run(plan.cases)
+    EnergyPass(SpiedMachine(plan, recorder), recorder, lambda: next(looks) > 60, Control()).run(plan.cases)
     assert len([entry for entry in recorder.log if isinstance(entry, Call)]) < 100
     assert not of_cases(recorder)
+
+
+def test_a_window_in_which_the_process_stood_still_is_measured_again() -> None:
+    plan, recorder, control = asked(64), Recorder(), Control()
+    machine = SpiedMachine(plan, recorder)
+    sensors, honest, polls = machine.watcher("cuda:0"), machine.watcher("cuda:0").power_mw, iter(range(10_000))
+
+    def stands_still() -> Any:
+        if next(polls) == 20:  # in the second window, after idleness
+            control.was_suspended = True
+            sensors.rest(60e9)
+        return honest()
+
+    sensors.power_mw = stands_still  # type: ignore[method-assign]
+    EnergyPass(machine, recorder, lambda: False, control).run(plan.cases)
+    assert energy(of_cases(recorder)["cuda:0"]).joules_per_call.value == pytest.approx(GPU_J, rel=0.04)

@@ -119,6 +119,19 @@ def scope_of(name: str) -> str:
     return "module" if any(word.startswith(("GH", "GB")) for word in name.replace("-", " ").split()) else "gpu"
 
 
+@dataclass(frozen=True)
+class Meter:
+    """An energy counter at one moment."""
+
+    reading: Reading
+    at_ns: float
+
+    @staticmethod
+    def read(watcher: Watcher) -> Meter:
+        """Read a device's counter now."""
+        return Meter(watcher.energy_mj(), watcher.clock_ns())
+
+
 class CaseEdges:
     """Reads the machine at both sides of a case, on every GPU of it."""
 
@@ -128,10 +141,12 @@ class CaseEdges:
         self._emit = emit
         self._begun_ns: dict[str, float] = {}
 
-    def begin(self, device: str) -> None:
-        """Read a device before its first call."""
-        self._begun_ns[device] = self._watcher_of(device).clock_ns()
-        self._read(device, EDGES[0], 0.0)
+    def begin(self, device: str) -> Meter:
+        """Read a device before its first call; return its energy counter, which would be slow to read once more."""
+        watcher = self._watcher_of(device)
+        self._begun_ns[device] = watcher.clock_ns()
+        state = self._read(device, EDGES[0], 0.0)
+        return Meter.read(watcher) if state is None else Meter(state.readings["energy_mj"], watcher.clock_ns())
 
     def end(self) -> None:
         """Read every device that began, once."""
@@ -139,7 +154,7 @@ class CaseEdges:
             device, begun_ns = self._begun_ns.popitem()
             self._read(device, EDGES[1], self._watcher_of(device).clock_ns() - begun_ns)
 
-    def _read(self, device: str, edge: str, elapsed_ns: float) -> None:
+    def _read(self, device: str, edge: str, elapsed_ns: float) -> State | None:
         state = self._watcher_of(device).state()
         if state is not None:
             self._emit(
@@ -152,6 +167,7 @@ class CaseEdges:
                     elapsed_ns=elapsed_ns,
                 )
             )
+        return state
 
 
 @dataclass(frozen=True)
@@ -186,19 +202,6 @@ def _power_mw(before: Edge, after: Edge) -> float | None:
         return None
     point = PowerPoint(after.at_ns - after.power_mw.age_s * 1e9, after.power_mw.value, after.is_average_power)
     return power_inside([point], before.at_ns, after.at_ns).value
-
-
-@dataclass(frozen=True)
-class Meter:
-    """An energy counter at one moment."""
-
-    reading: Reading
-    at_ns: float
-
-    @staticmethod
-    def read(watcher: Watcher) -> Meter:
-        """Read a device's counter now."""
-        return Meter(watcher.energy_mj(), watcher.clock_ns())
 
 
 def energy_between(

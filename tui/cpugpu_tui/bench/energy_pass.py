@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.edges import Meter, Watcher, energy_between
 from cpugpu_tui.bench.emitter import Emit
 from cpugpu_tui.bench.timers import Machine
@@ -40,7 +41,9 @@ class Interrupted(Exception):
 class EnergyPass:
     """Measures idleness once, then each case on each device."""
 
-    def __init__(self, machine: Machine, emit: Emit, over: Callable[[], bool]) -> None:
+    def __init__(self, machine: Machine, emit: Emit, over: Callable[[], bool], control: Control) -> None:
+        """`over` tells whether the run is to end, `control` whether the process stood still meanwhile."""
+        self._control = control
         self._machine = machine
         self._emit = emit
         self._over = over
@@ -102,6 +105,14 @@ class EnergyPass:
         return stretch
 
     def _window(self, case: str, device: str, watcher: Watcher, stretch: Callable[[], int]) -> EnergyMeasured:
+        """Return a window in which the process never stood still (ctrl+z, fg)."""
+        while True:
+            self._control.was_suspended = False
+            found = self._window_once(case, device, watcher, stretch)
+            if not self._control.suspended_meanwhile():
+                return found
+
+    def _window_once(self, case: str, device: str, watcher: Watcher, stretch: Callable[[], int]) -> EnergyMeasured:
         """Return a window whose both sides are steps of the counter.
 
         Raises:

@@ -153,19 +153,19 @@ class Point:
             timer = self._machine.timer(device.name)
             operation = timer.load(self.case, inputs)
             self._announce("first call", device.name)
-            self._edges.begin(device.name)
-            before = Meter.read(self._machine.watcher(device.name))
+            before = self._edges.begin(device.name)
             started = now()
             self._control.was_suspended = False
             first = timer.first_call(operation)
             ended = now()
-            if first.elapsed_ns >= LONG_NS:
+            if first.elapsed_ns >= LONG_NS:  # what may be timed once has its energy from these very edges
                 self._note_energy(device.name, before)
             results[device.name] = first.result
             inside, outside = self._machine.placement(operation, first.result, device.name)
             self._emit(TensorsPlaced(case=self.case.key, device=device.name, inputs=inside, results=outside))
             wanted, first_ns = self._wanted(first.singles), first.elapsed_ns
             if self._control.suspended_meanwhile():
+                self._long_calls.pop(device.name, None)
                 wanted, first_ns = {}, timer.latency_block(operation, 1)
             self.lanes.append(Lane(timer, operation, first_ns))
             if wanted:

@@ -58,7 +58,7 @@ class Sweep:
             if not self._run_group():
                 return self._wind_up()
         if ENERGY in self._plan.metrics:
-            EnergyPass(self._machine, self._emit, self._over).run(self._to_measure)
+            EnergyPass(self._machine, self._emit, self._over, self._control).run(self._to_measure)
         if KERNELS in self._plan.metrics:
             profile_cases(self._to_profile, self._machine, self._emit, self._over)
         return "done"
