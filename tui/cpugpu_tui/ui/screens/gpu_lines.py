@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rich.cells import chop_cells
+
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry
 from cpugpu_tui.runs.state import TelemetryState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
@@ -28,7 +30,7 @@ from cpugpu_tui.ui.panes.telemetry.wording import (
     stranger,
     value_text,
 )
-from cpugpu_tui.ui.roles import Spans, plain, width_of
+from cpugpu_tui.ui.roles import Spans, width_of
 
 LABEL_WIDTH, VALUE_WIDTH, AGE_WIDTH, TOP_WIDTH = 26, 13, 11, 12
 """Cells of a row: what, how much, how old, and behind its history the top of the history's range."""
@@ -71,7 +73,7 @@ def host_lines(state: TelemetryState, width: int, glyphs: Glyphs) -> list[Spans]
         return [(("reading the machine", "muted"),)]
     past = {key.partition("/")[2]: values for key, values in state.history.items() if key.startswith("host/")}
     quantities = {key: quantity for key, quantity in HOST.items() if key in state.latest.host}
-    table = _table("Host", quantities, state.latest.host, past, _column_width(width), glyphs)
+    table = _table("Host", quantities, state.latest.host, past, _column_width(width), glyphs, "cpu")
     return [*_sentence(state.latest.problem, "!", "warn", width, glyphs), *table]
 
 
@@ -125,14 +127,22 @@ def _sentence(text: str | None, sign: str, role: str, width: int, glyphs: Glyphs
 
 
 def _table(
-    title: str, quantities: Mapping[str, Quantity], readings: Readings, past: History, width: int, glyphs: Glyphs
+    title: str,
+    quantities: Mapping[str, Quantity],
+    readings: Readings,
+    past: History,
+    width: int,
+    glyphs: Glyphs,
+    series: str = "gpu",
 ) -> Section:
-    """Return a heading and a line for each key."""
-    rows = [_row(key, quantity, readings, past, width, glyphs) for key, quantity in quantities.items()]
+    """Return a heading and a line for each key; `series` is the role of the histories."""
+    rows = [_row(key, quantity, readings, past, width, glyphs, series) for key, quantity in quantities.items()]
     return [((title, "strong"),), *rows]
 
 
-def _row(key: str, quantity: Quantity, readings: Readings, past: History, width: int, glyphs: Glyphs) -> Spans:
+def _row(
+    key: str, quantity: Quantity, readings: Readings, past: History, width: int, glyphs: Glyphs, series: str
+) -> Spans:
     """Return what it is, how much, how old, its history and that history's range; or why there is no number."""
     reading = readings.get(key)
     label = (f"  {quantity.label:<{LABEL_WIDTH - 2}}", "muted")
@@ -150,7 +160,7 @@ def _row(key: str, quantity: Quantity, readings: Readings, past: History, width:
     if top is None or bars < 4:
         return number
     drawn = trend_text(past.get(key, ()), bars, 0, top, glyphs)
-    return (*number, (" ", "text"), (drawn, "gpu"), (f" to {quantity.text(top)}"[:TOP_WIDTH], "muted"))
+    return (*number, (" ", "text"), (drawn, series), (f" to {quantity.text(top)}"[:TOP_WIDTH], "muted"))
 
 
 def _in_columns(sections: Sequence[Section], width: int) -> list[Spans]:
@@ -210,14 +220,16 @@ def _process(process: GpuProcess, width: int, glyphs: Glyphs) -> Section:
     ours = " (ours)" if process.own else ""
     if process.user is None and process.command is None:
         return [((f"  pid {process.pid} ({UNRESOLVED}){ours}  {memory}", "text"),)]
-    user = stranger(process.user or "user unknown", 16, glyphs)
+    user = stranger(process.user or "", 16, glyphs) or "user unknown"
     head = f"  pid {process.pid:<8} {user:<16} {memory:>14}{ours}  "
-    command = stranger(process.command or "command unknown", 400, glyphs)
+    command = stranger(process.command or "", 400, glyphs) or "command unknown"
     room = width - width_of(((head, "text"),))
     if room < 20:
-        return [
-            ((head.rstrip(), "text"),),
-            *(((f"    {plain(line)}", "text"),) for line in wrapped(command, width - 4)),
-        ]
-    pieces = wrapped(command, room)
-    return [((head if number == 0 else " " * (width - room), "text"), *line) for number, line in enumerate(pieces)]
+        return [((head.rstrip(), "text"),), *_chopped(command, "    ", width)]
+    first, *more = _chopped(command, " " * (width - room), width)
+    return [((head, "text"), *first[1:]), *more]
+
+
+def _chopped(command: str, indent: str, width: int) -> Section:
+    """Return a command in lines, cut by cells and anywhere: it is no prose, and characters may be two cells wide."""
+    return [((indent, "text"), (piece, "text")) for piece in chop_cells(command, width - len(indent))]

@@ -29,7 +29,7 @@ BLOCKS_WIDTH = 100
 """A pane as wide as this has room for three histories side by side."""
 COLUMN_WIDTH = 50
 """A pane narrower than this shows one fact a line."""
-MORE_KEYS = "tab, z: all"
+MORE_KEYS = "tab, z: the others"
 """How to see what is hidden."""
 
 

@@ -201,7 +201,7 @@ def _others(gpu: GpuTelemetry, glyphs: Glyphs) -> Fact:
     if not others:
         return Fact("processes", "no others", short="", is_mark=True)
     count = f"{len(others)} other{'s' if len(others) > 1 else ''}"
-    who = dict.fromkeys(stranger(process.user or f"pid {process.pid}", 12, glyphs) for process in others)
+    who = dict.fromkeys(stranger(process.user or "", 12, glyphs) or f"pid {process.pid}" for process in others)
     return Fact("processes", f"{count}: {', '.join(who)}", "warn", short=f"shared with {len(others)}", brief=count,
                 sign="!", is_mark=True)  # fmt: skip
 

@@ -68,9 +68,9 @@ def process_text(process: GpuProcess, width: int, glyphs: Glyphs) -> str:
     memory = f"  {bytes_text(process.memory_bytes)}" if process.memory_bytes is not None else ""
     if process.user is None and process.command is None:
         return f"pid {process.pid} ({UNRESOLVED}){memory}"[:width]
-    who = stranger(process.user or f"pid {process.pid}", 12, glyphs)
+    who = stranger(process.user or "", 12, glyphs) or f"pid {process.pid}"
     room = width - len(memory) - cell_len(who) - 2
-    command = stranger(process.command or "command unknown", max(room, 8), glyphs)
+    command = stranger(process.command or "", max(room, 8), glyphs) or "command unknown"
     return set_cell_size(f"{who}  {command}{memory}", width).rstrip()
 
 

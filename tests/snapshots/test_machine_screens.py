@@ -1,0 +1,50 @@
+"""Pictures of the machine: the pane at three sizes and the page of one GPU. Look at them before you renew them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fake_run import FakeBackend, new_app, settled
+from machine_readings import PROCESSES, gpu, idle, mig, moving, sweep
+from textual.pilot import Pilot
+
+from cpugpu_tui.model import TelemetryRead
+from cpugpu_tui.ui.screens.gpu import GpuScreen
+
+SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids="{0[0]}x{0[1]}".format)
+MIXED = sweep(gpu(0, throttle=("hw-thermal",), processes=PROCESSES, persistence=False), idle(1), mig(2))
+
+
+def app_after(*sweeps: TelemetryRead) -> Any:
+    app = new_app(backend=FakeBackend(telemetry=sweeps[-1]))
+    for read in sweeps[:-1]:
+        app.picture = app.picture.__class__(telemetry=app.picture.telemetry.apply(read))
+    return app
+
+
+async def idle_app(pilot: Pilot[Any]) -> None:
+    await settled(pilot, lambda: pilot.app.picture.agent_ready and pilot.app.picture.telemetry.latest is not None)
+
+
+async def page(pilot: Pilot[Any]) -> None:
+    await idle_app(pilot)
+    await pilot.press("tab", "tab", "z")
+    await settled(pilot, lambda: isinstance(pilot.app.screen, GpuScreen))
+
+
+@SIZES
+def test_eight_gpus(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+    app = app_after(*map(moving, range(60)))
+    assert snap_compare(app, terminal_size=size, run_before=idle_app)
+
+
+@SIZES
+def test_mixed(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+    assert snap_compare(app_after(*[MIXED] * 20), terminal_size=size, run_before=idle_app)
+
+
+@SIZES
+def test_page(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+    assert snap_compare(app_after(*[MIXED] * 20), terminal_size=size, run_before=page)
