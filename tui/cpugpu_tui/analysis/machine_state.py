@@ -94,10 +94,9 @@ class PowerPoint:
 def power_inside(points: Iterable[PowerPoint], started_ns: float, ended_ns: float) -> Reading:
     """Return the mean power of a window, mW, from the points that lie wholly inside.
 
-    A point tells of the time before it: what is younger than its sensor's window still knows what was before.
+    A point tells of the time before it: what is younger than its sensor's window still knows what was before. So a
+    window shorter than that has none.
     """
-    if ended_ns - started_ns < SENSOR_NS:
-        return Reading(None, "window-too-short")
     inside = [
         point.power_mw
         for point in points

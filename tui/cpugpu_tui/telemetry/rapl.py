@@ -18,11 +18,9 @@ class Rapl:
     def __init__(self, root: str = "/") -> None:
         """Find the packages; nothing is read before it is asked for."""
         folder = Path(root) / _FOLDER
-        # Sub-domains (intel-rapl:0:0, cores) are part of their package; intel-rapl-mmio counts the same once more.
-        self._packages = sorted(folder.glob("intel-rapl:*")) if folder.is_dir() else []
-        self._packages = [
-            path for path in self._packages if path.name.count(":") == 1 and _name(path).startswith("pac")
-        ]
+        # Not their parts (core, dram) nor the whole (psys); intel-rapl-mmio:* counts the same packages once more.
+        found = sorted(folder.glob("intel-rapl:*")) if folder.is_dir() else []
+        self._packages = [path for path in found if _name(path).startswith("package-")]
         self._last_uj: dict[Path, int] = {}
         self._total_uj = 0
 
