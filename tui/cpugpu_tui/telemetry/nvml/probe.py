@@ -122,7 +122,7 @@ class GpuProbe:
         return found if isinstance(found, Reading) else found["memory_used_bytes"]
 
     def _call(self, call: Callable[[Any, Any], Any], *, own: bool = False) -> Any:
-        """Return what a call returns for the board, or for our `own` slice of it; a Reading with the reason if nothing."""
+        """Return what a call returns for the board, or for our `own` slice of it; or a Reading with the reason."""
         if self._handle is None:
             return Reading(None, self._why_not)
         try:
