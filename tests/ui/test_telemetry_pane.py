@@ -137,6 +137,7 @@ SLOW_LINK = {"pcie_generation": 1.0}
 def test_a_slow_link_is_a_warning_only_after_some_time_under_load() -> None:
     busy, at_rest = sweep(gpu(values=SLOW_LINK)), sweep(idle(0, **SLOW_LINK))
     assert "! gen 1 ×16 of gen 5 ×16" in text_at(*[busy] * UNDER_LOAD)
+    assert "!" not in text_at(busy, busy), "two sweeps are not yet load: the link may have been read before it began"
     assert "gen 1 ×16, idle; gen 5 ×16" in text_at(*[at_rest] * UNDER_LOAD)
     # The link is read every 5 s: just after the load began, the old generation may still be what is known.
     assert "!" not in text_at(*[at_rest] * UNDER_LOAD, *[busy] * (BUSY_SWEEPS - 1))
