@@ -71,6 +71,16 @@ def test_agents_are_asked_for_at_every_sweep(watched: Watched) -> None:
     watched.first(lambda event: [process.own for process in event.gpus[0].processes or ()] == [True])
 
 
+def test_an_agent_that_ended_is_not_a_stranger_while_the_list_of_processes_is_old(watched: Watched) -> None:
+    watched.pids = {4242}
+    watched.sampler.start()
+    watched.first(lambda event: event.gpus)
+    watched.pids = set()
+    watched.forget()
+    later = [watched.first() for _ in range(3)][-1]
+    assert [process.own for process in later.gpus[0].processes or ()] == [True]
+
+
 def test_a_driver_that_hangs_is_named_while_everything_else_goes_on(
     watched: Watched, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,9 @@ PATIENCE_S = 0.5
 0.1 s on an H200, but seconds where the driver has to wake the GPU first (no persistence)."""
 HANG_S = 2.0
 """Silence after which the driver is said not to answer."""
+OURS_S = 10.0
+"""An agent that ended is known as ours for so long. On an H200 the one that had just finished a run stood there as
+somebody else's process."""
 STOP_S = 2.0
 """How long `stop` waits for each thread; one that hangs in the driver is left behind, it cannot be ended."""
 
@@ -62,6 +65,7 @@ class Sampler:
         self._interval_s = interval_s
         self._emit = emit
         self._own_pids = own_pids
+        self._seen_s: dict[int, float] = {}
         self._root = root
         self._gpm = gpm
         self._quiet = threading.Event()
@@ -125,12 +129,19 @@ class Sampler:
         """Ask the other thread for a sweep, unless it still owes one, and wait a little for the answer."""
         if self._asked_ns is None:
             self._asked_ns = time.monotonic_ns()
-            self._questions.put(self._own_pids())
+            self._questions.put(self._ours())
         try:
             self._answer = self._answers.get(timeout=min(PATIENCE_S, self._interval_s))
         except queue.Empty:
             return
         self._asked_ns = None
+
+    def _ours(self) -> set[int]:
+        """Return our agents, those that ended lately too: the list of processes is up to 5 s older than they are."""
+        now_s = time.monotonic()
+        seen_s = {**self._seen_s, **dict.fromkeys(self._own_pids(), now_s)}
+        self._seen_s = {pid: at_s for pid, at_s in seen_s.items() if now_s - at_s <= OURS_S}
+        return set(self._seen_s)
 
     def _event(self) -> TelemetryRead:
         """Return what is known now."""
