@@ -15,6 +15,7 @@ from cpugpu_tui.model import Simulation, TelemetryRead
 from cpugpu_tui.runs.checkup import telemetry_cost
 from cpugpu_tui.runs.checkup.cost import cost_finding
 from cpugpu_tui.runs.checkup.telemetry_cost import Gate, LoopProcess, MeasuredCost, loop_command, measure_cost
+from cpugpu_tui.telemetry.sampler import Sampler
 
 
 def rounds(cost: float, noise: float, seed: int, drift: float = 0.0, count: int = 60) -> list[tuple[float, float]]:
@@ -98,6 +99,8 @@ def test_only_blocks_with_telemetry_see_sweeps(monkeypatch: pytest.MonkeyPatch) 
     sweeps: list[None] = []
     gates: list[Gate] = []
     blocks: list[tuple[bool, int]] = []
+    samplers: list[Sampler] = []
+    quiet: list[bool] = []
 
     class CountingGate(Gate):
         def __init__(self) -> None:
@@ -118,12 +121,19 @@ def test_only_blocks_with_telemetry_see_sweeps(monkeypatch: pytest.MonkeyPatch) 
             before = len(sweeps)
             threading.Event().wait(0.1)  # a block takes its time, that is what it is for
             blocks.append((gates[0]._open, len(sweeps) - before))
+            quiet.append(samplers[0].quiet)
             return 25_000.0 + len(blocks) % 3
 
         def close(self) -> None:
             pass
 
+    class NotedSampler(Sampler):
+        def start(self) -> None:
+            samplers.append(self)
+            super().start()
+
     monkeypatch.setattr(telemetry_cost, "Gate", CountingGate)
+    monkeypatch.setattr(telemetry_cost, "Sampler", NotedSampler)
     monkeypatch.setattr(telemetry_cost, "LoopProcess", CountingLoop)
     monkeypatch.setattr(telemetry_cost, "INTERVAL_S", 0.1)
     measured = measure_cost(None, None, 5.0, lambda _: None)
@@ -131,6 +141,7 @@ def test_only_blocks_with_telemetry_see_sweeps(monkeypatch: pytest.MonkeyPatch) 
     assert [is_on for is_on, _ in blocks[1:5]] == [False, True, True, False]  # the order is flipped
     assert {count for is_on, count in blocks if not is_on} == {0}
     assert all(count for is_on, count in blocks if is_on)
+    assert quiet == [False] + [True] * 16, "what is measured is what a live run is told to bear"
 
 
 # ------------------------------------------------------------------ the loop's process

@@ -129,6 +129,12 @@ def telemetry(session: Session, agents: Agents, plan: Plan) -> Iterator[None]:
         yield
         return
     sampler = Sampler(TELEMETRY_S, session.add_telemetry, agents.pids)
+
+    def hush(live: bool) -> None:
+        """Leave readings that cost the driver milliseconds to the seconds before the plan is sent."""
+        sampler.quiet = live
+
+    session.on_live = hush
     sampler.start()
     try:
         yield

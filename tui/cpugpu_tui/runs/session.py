@@ -69,6 +69,8 @@ class Session:
         self._saver = Saver(store, self.run_id)
         self.signal_exit = 0
         """Exit code that a signal asked for (143, 129); 0 for none."""
+        self.on_live: Callable[[bool], None] = lambda _live: None
+        """Told True before the plan is sent, and False at the end: what disturbs times keeps still meanwhile."""
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._agent: AgentProcess | AgentThread | None = None
         self._stop = threading.Event()
@@ -156,6 +158,7 @@ class Session:
             agent = self._agent
             if agent is not None:
                 agent.end(at_once=False)
+            self.on_live(False)
         self._skip_rest(finished)
         if finished.status == "done" and self._failed:
             finished = replace(finished, exit_code=EXIT_CASES_FAILED)
@@ -239,6 +242,7 @@ class Session:
             )
 
     def _begin(self, hello: Hello) -> None:
+        self.on_live(True)
         told = {"worker": self._agents.worker, "python_option": self._agents.python}
         environment = {**hello.environment, **told, **self._facts}
         known = self._saver.known_ceilings(environment, simulated=self._plan.simulation is not None)

@@ -114,9 +114,16 @@ class Backend:
         from cpugpu_tui.runs.session import Session
 
         assert self._agents is not None
-        return Session(
+        session = Session(
             plan, self._agents, self._store, series_id, case_timeout_s, facts={"argv": sys.argv[1:], "face": "app"}
         )
+        session.on_live = self._hush
+        return session
+
+    def _hush(self, live: bool) -> None:
+        """Leave readings that cost the driver milliseconds alone while a run is live."""
+        if self._sampler is not None:
+            self._sampler.quiet = live
 
     def ceilings(self) -> tuple[Ceilings, ...]:
         """Return what this machine's devices reached when they were last measured."""

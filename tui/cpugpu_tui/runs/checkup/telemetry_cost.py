@@ -25,8 +25,7 @@ INTERVAL_S = 1.0
 
 BLOCK_S = INTERVAL_S
 """One sweep at least falls into each block with telemetry. The slow tier is due every 5 s of the clock on the wall, so
-it is in every third of these blocks, not in every fifth, and it reads the dear values too (`Sampler.quiet` is off):
-the cost is rather overstated."""
+it is in every third of these blocks, not in every fifth: the cost is rather overstated."""
 
 READY_S, ANSWER_S = 90.0, 20.0
 """Patience with torch's import and the GPU's context, and with a block beyond its own time."""
@@ -170,6 +169,7 @@ def measure_cost(
         sampler.start()
         gate.let_go()  # opens the session with the driver
         loop.block()  # thrown away
+        sampler.quiet = True  # as while a run is live
         return _rounds(loop, gate, max_seconds, tell)
     finally:
         loop.close()
