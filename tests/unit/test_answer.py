@@ -51,10 +51,14 @@ def said(letters: str, threads: int = 4, **worlds: str) -> str:
         ("C", "At 10 the CPU is faster, GPU ×0.500 ±1.0% against 4 CPU threads."),
         ("GGG", "The GPU is faster at every size from 10 to 30, ×2.00 ±1.0% at 30 against 4 CPU threads."),
         ("CC", "The CPU is faster at every size from 10 to 20, GPU ×0.500 ±1.0% at 20 against 4 CPU threads."),
-        ("?GG-", "The GPU is faster at 2 of 4 sizes, from 20 on, the CPU at none, ×1.00 at 40 against 4 CPU threads."),
+        (
+            "?GG-",
+            "The GPU is faster at every size from 20 to 30, no clear winner below 20 and above 30, ×1.00 at 40"
+            " against 4 CPU threads.",
+        ),
         (
             "?C=",
-            "The CPU is faster at 1 of 3 sizes, up to 20, the GPU at none, ×1.00 ±1.0% at 30 against 4 CPU threads.",
+            "The CPU is faster at 20, no clear winner below 20 and above 20, ×1.00 ±1.0% at 30 against 4 CPU threads.",
         ),
         ("CCGG", "The GPU is faster from about 24 on (20 to 30), ×2.00 ±1.0% at 40 against 4 CPU threads."),
         ("C?GG", "The GPU is faster from about 18 on (10 to 30), ×2.00 ±1.0% at 40 against 4 CPU threads."),
@@ -79,8 +83,8 @@ def test_the_answer_says_who_wins_from_where(letters: str, says: str) -> None:
     ("letters", "moved", "says"),
     [
         ("CGG", "CCG", "×2.00 ±1.0% at 30 against 4 CPU threads; end to end from about 24 on (20 to 30), ×2.00 ±1.0%."),
-        ("CGG", "CCC", "against 4 CPU threads; end to end nowhere up to 30, ×0.500 ±1.0%."),
-        ("CGG", "GGG", "against 4 CPU threads; end to end at every size from 10 on, ×2.00 ±1.0%."),
+        ("CGG", "CCC", "against 4 CPU threads; end to end at no size up to 30, ×0.500 ±1.0%."),
+        ("CGG", "GGG", "against 4 CPU threads; end to end at every size from 10 to 30, ×2.00 ±1.0%."),
         ("GGG", "GCC", "against 4 CPU threads; end to end only up to about 14 (10 to 20), ×0.500 ±1.0%."),
         ("CGG", "CGCG", "against 4 CPU threads; end to end from about 35 on (30 to 40), ×2.00 ±1.0%."),
         ("GGG", "CGC", "against 4 CPU threads; end to end last up to about 24 (20 to 30), ×0.500 ±1.0%."),
@@ -97,7 +101,7 @@ def test_the_answer_says_what_moving_the_data_changes(letters: str, moved: str, 
 @pytest.mark.parametrize("letters", ["C", "CC", "?C=", "CGC", "=", "??"])
 def test_after_words_about_the_cpu_it_is_said_that_end_to_end_means_the_gpu(letters: str) -> None:
     """ "The CPU is faster …; end to end nowhere" would be read as the CPU being faster nowhere."""
-    assert said(letters, moved="CC").endswith("; end to end the GPU is faster nowhere up to 20, ×0.500 ±1.0%.")
+    assert said(letters, moved="CC").endswith("; end to end the GPU is faster at no size up to 20, ×0.500 ±1.0%.")
 
 
 @pytest.mark.parametrize(("threads", "says"), [(1, " against 1 CPU thread."), (96, " against 96 CPU threads.")])
@@ -145,7 +149,9 @@ def test_a_speedup_has_its_interval_where_that_is_one(comparison: Comparison, sa
     ("letters", "says"),
     [
         ("CCG", "from about 24 on"), ("GC", "only up to about 14"), ("GCG", "from about 24 on"),
-        ("CGC", "last up to about 24"), ("?GG", "at every size from 20 on"), ("CC?", "nowhere up to 30"),
+        ("CGC", "last up to about 24"), ("?GG", "at every size from 20 to 30, no clear winner below 20"),
+        ("CC?", "at no size up to 20, no clear winner above 20"),
+        ("GC?", "only up to about 14, no clear winner above 20"),
         ("==", "a tie"), ("=?", "undecided"), ("--", "undecided"), ("", "undecided"),
     ],
 )  # fmt: skip
@@ -226,15 +232,15 @@ def counterfactual(letters: str, worlds: dict[str, str]) -> str:
         ),
         (
             "CCG", {NO_LAUNCH: "GGG", PINNED: "CCC", ONE_THREAD: "CGG"},
-            "The GPU would be faster at every size from 10 on if launching and waiting cost nothing; "
-            "nowhere up to 30 end to end with pinned memory; from about 14 on against one CPU thread.",
+            "The GPU would be faster at every size from 10 to 30 if launching and waiting cost nothing; "
+            "at no size up to 30 end to end with pinned memory; from about 14 on against one CPU thread.",
         ),
         ("CCG", {NO_LAUNCH: "??", PINNED: "==", ONE_THREAD: "--"}, ""),
         ("GGG", {NO_LAUNCH: "GGG", ONE_THREAD: "GGG"}, ""),
         ("GGG", {END_TO_END: "GGG", PINNED: "GGG"}, ""),
         (
             "GGG", {END_TO_END: "CGG", PINNED: "GGG"},
-            "The GPU would be faster at every size from 10 on end to end with pinned memory.",
+            "The GPU would be faster at every size from 10 to 30 end to end with pinned memory.",
         ),
     ],
 )  # fmt: skip
@@ -325,4 +331,28 @@ def test_any_evidence_has_an_answer_in_whole_sentences(evidence: Evidence) -> No
 @given(st.lists(st.builds(SweepPoint, SIZES, st.just(Comparison(2.0, 1.9, 2.1, 8, GPU_WINS))), max_size=9))
 def test_where_always_wins_from_the_first_win(points: list[SweepPoint]) -> None:
     found = crossover(points)
-    assert where(found) == (f"at every size from {found.points[0].size:,} on" if found.points else "undecided")
+    sizes = [point.size for point in found.points]
+    if not sizes:
+        assert where(found) == "undecided"
+    elif len(sizes) == 1:
+        assert where(found) == f"at {sizes[0]:,}"
+    else:
+        assert where(found) == f"at every size from {sizes[0]:,} to {sizes[-1]:,}"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "speedups", "said"),
+    [
+        ((1, 2), (0.77, 1.5), "from 2 on"),
+        ((1, 3), (0.77, 1.5), "from about 2 on"),
+        ((5, 6), (1.5, 0.7), "only up to 5"),
+    ],
+)
+def test_a_point_is_never_a_size_at_which_the_other_one_wins(
+    sizes: tuple[int, int], speedups: tuple[float, float], said: str
+) -> None:
+    points = [
+        SweepPoint(size, Comparison(speedup, 0.99 * speedup, 1.01 * speedup, 8, GPU_WINS if speedup > 1 else CPU_WINS))
+        for size, speedup in zip(sizes, speedups, strict=True)
+    ]
+    assert where(crossover(points)) == said

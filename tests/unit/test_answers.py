@@ -226,7 +226,7 @@ def test_worlds_come_from_their_own_rounds_and_those_without_are_absent() -> Non
     (answer,) = answers(run)
     kinds = {key: found.kind for key, found in answer.evidence.worlds.items()}
     assert (kinds[RESIDENT], kinds[END_TO_END], kinds[PINNED], kinds[NO_LAUNCH]) == (RISES, NEVER, RISES, ALWAYS)
-    assert answer.sentences[0].endswith("; end to end nowhere up to 256, ×0.200 ±<0.1%.")
+    assert answer.sentences[0].endswith("; end to end at no size up to 256, ×0.200 ±<0.1%.")
     (plain,) = answers(run_of(CASES, *ALL_WELL))
     assert set(plain.evidence.worlds) == {RESIDENT}
 

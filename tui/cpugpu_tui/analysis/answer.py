@@ -21,7 +21,7 @@ from cpugpu_tui.analysis.crossover import (
 )
 from cpugpu_tui.analysis.quantities import percent, significant, time_text
 from cpugpu_tui.analysis.stats import MIN_ROUNDS
-from cpugpu_tui.analysis.verdict import CPU_WINS, EQUIVALENCE, Comparison
+from cpugpu_tui.analysis.verdict import CPU_WINS, EQUIVALENCE, GPU_WINS, Comparison
 from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED
 
 
@@ -85,26 +85,44 @@ def _against(threads: int) -> str:
 
 def _lead(found: Crossover) -> str:
     if found.kind in (ALWAYS, NEVER):
-        return _one_sided(found)
+        winner = "GPU" if found.rises else "CPU"
+        return f"The {winner} is faster {_span(found)}{_open_ends(found)}"
     if found.kind == RISES:
-        return f"The GPU is faster from about {_about(found)} on ({_bracket(found)})"
-    if found.kind == FALLS:
-        return f"The GPU is faster only up to about {_about(found)} ({_bracket(found)})"
-    return (
-        f"The {'GPU' if found.rises else 'CPU'} is faster from about {_about(found)} on ({_bracket(found)}, "
-        f"the last of {found.changes} changes; the GPU first ahead at {found.first_win:,})"
-    )
+        words = f"The GPU is faster from {_about(found)} on ({_bracket(found)})"
+    elif found.kind == FALLS:
+        words = f"The GPU is faster only up to {_about(found)} ({_bracket(found)})"
+    else:
+        words = (
+            f"The {'GPU' if found.rises else 'CPU'} is faster from {_about(found)} on ({_bracket(found)}, "
+            f"the last of {found.changes} changes; the GPU first ahead at {found.first_win:,})"
+        )
+    return words + _open_ends(found)
 
 
-def _one_sided(found: Crossover) -> str:
-    """Return who wins wherever there is a winner, and at how many sizes there is none."""
-    winner, other = ("GPU", "CPU") if found.rises else ("CPU", "GPU")
-    sizes = [point.size for point in found.points]
-    won = [point.size for point in found.points if point.comparison.verdict == winner]
-    if len(won) < len(sizes):
-        reach = f"from {won[0]:,} on" if found.rises else f"up to {won[-1]:,}"
-        return f"The {winner} is faster at {len(won)} of {len(sizes)} sizes, {reach}, the {other} at none"
-    return f"The {winner} is faster at every size from {sizes[0]:,} to {sizes[-1]:,}"
+def _decided(found: Crossover) -> list[int]:
+    """Return the sizes that have a winner."""
+    return [point.size for point in found.points if point.comparison.verdict in (CPU_WINS, GPU_WINS)]
+
+
+def _span(found: Crossover) -> str:
+    """Return where the only winner of a sweep wins."""
+    won = _decided(found)
+    between = [point.size for point in found.points if won[0] <= point.size <= won[-1]]
+    if len(won) == 1:
+        return f"at {won[0]:,}"
+    if len(won) < len(between):
+        return f"at {len(won)} of {len(between)} sizes from {won[0]:,} to {won[-1]:,}"
+    return f"at every size from {won[0]:,} to {won[-1]:,}"
+
+
+def _open_ends(found: Crossover) -> str:
+    """Return below and above which size there is no winner: nothing is claimed there."""
+    won, sizes = _decided(found), [point.size for point in found.points]
+    if not won:
+        return ""
+    ends = [f"below {won[0]:,}"] if sizes[0] < won[0] else []
+    ends += [f"above {won[-1]:,}"] if sizes[-1] > won[-1] else []
+    return f", no clear winner {' and '.join(ends)}" if ends else ""
 
 
 def _end_to_end(moved: Crossover, measured: Crossover) -> str:
@@ -115,7 +133,8 @@ def _end_to_end(moved: Crossover, measured: Crossover) -> str:
     # Only after a sentence about the GPU is it clear who is meant: "The CPU is faster …; end to end nowhere".
     is_clear = measured.kind in (ALWAYS, RISES, FALLS) or measured.rises or moved.kind in _UNSETTLED
     subject = "" if is_clear else "the GPU is faster "
-    return f"; end to end {subject}{where(moved)}{bracket}, {speedup_text(moved.points[-1].comparison)}"
+    open_ends = _open_ends(moved) if _open_ends(moved) != _open_ends(measured) else ""
+    return f"; end to end {subject}{_wins(moved)}{bracket}{open_ends}, {speedup_text(moved.points[-1].comparison)}"
 
 
 LEAST_SHOWN = 0.0005
@@ -126,19 +145,22 @@ _UNSETTLED = (NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER)
 
 
 def where(found: Crossover) -> str:
-    """Return where the GPU wins in one world, in a few words."""
+    """Return where the GPU wins in one world, in a few words, and where nobody knows."""
+    return _wins(found) + _open_ends(found)
+
+
+def _wins(found: Crossover) -> str:
     match found.kind:
         case "crossover" | "several" if found.rises:
-            return f"from about {_about(found)} on"
+            return f"from {_about(found)} on"
         case "several":
-            return f"last up to about {_about(found)}"
+            return f"last up to {_about(found)}"
         case "falls behind":
-            return f"only up to about {_about(found)}"
+            return f"only up to {_about(found)}"
         case "always":
-            return f"at every size from {found.first_win:,} on"
+            return _span(found)
         case "never":
-            last = found.points[-1].size
-            return f"nowhere up to {last:,}" if len(found.points) > 1 else f"not at {last:,}"
+            return f"at no size up to {_decided(found)[-1]:,}"
         case "ties":
             return "a tie"
         case _:
@@ -146,12 +168,21 @@ def where(found: Crossover) -> str:
 
 
 def _about(found: Crossover) -> str:
-    """Return the point with three digits, or with more where the bracket is so narrow that three lie outside."""
+    """Return the point as a size at which the winner above it wins, or of neighbours the one above, as it is.
+
+    It has three digits, or more where the bracket is so narrow that three lie outside.
+    """
     assert found.point is not None
     assert found.low is not None
     assert found.high is not None
-    rounded = float(f"{found.point:.3g}")
-    return f"{rounded if found.low <= rounded <= found.high else found.point:,.0f}"
+    # The lower end is the other's; where the lead is lost, the GPU's last size is the lower end.
+    least, most = (found.low, found.high - 1) if found.kind == FALLS else (found.low + 1, found.high)
+    if least >= most:
+        return f"{most:,}"
+    for number in (round(float(f"{found.point:.3g}")), round(found.point)):
+        if least <= number <= most:
+            return f"about {number:,}"
+    return f"about {min(max(round(found.point), least), most):,}"
 
 
 def _bracket(found: Crossover) -> str:
@@ -237,7 +268,8 @@ def counterfactual_sentence(evidence: Evidence) -> str:
                        (ONE_THREAD, "against one CPU thread")):  # fmt: skip
         world = evidence.worlds.get(key)
         if world is not None and _says_something(key, world, evidence):
-            parts.append(f"{where(world)} {words}")
+            open_ends = _open_ends(world).removeprefix(", ")
+            parts.append(f"{_wins(world)} {words}{f' ({open_ends})' if open_ends else ''}")
     return f"The GPU would be faster {'; '.join(parts)}." if parts else ""
 
 

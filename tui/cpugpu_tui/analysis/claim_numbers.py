@@ -191,11 +191,9 @@ def rising(points: Sequence[Point], large: int, what: str) -> Judgement:
         f"CPU {time_text(start_ns)} at {first.size:,}, {time_text(end_ns)} at {last.size:,}: "
         f"×{significant(end_ns / start_ns)}."
     )
-    if end_ns >= MARKED * start_ns:
-        return Judgement(HOLDS, said, (first, last))
-    outcome = FAILS if last.size >= large else UNMEASURED
-    more = "" if outcome == FAILS else f" It takes {large:,} and more to tell."
-    return Judgement(outcome, said + more, (first, last))
+    if last.size < large:
+        return Judgement(UNMEASURED, f"{said} It takes {large:,} and more to tell.", (first, last))
+    return Judgement(HOLDS if end_ns >= MARKED * start_ns else FAILS, said, (first, last))
 
 
 def gaining(points: Sequence[Point], axis: str, what: str) -> Judgement:
