@@ -28,14 +28,18 @@ class Field:
 
 
 POWER_AVERAGE, POWER_INSTANT = Field("power_average_mw", 185), Field("power_mw", 186)
-THROTTLED = (
-    Field("throttled_power_cap_pct", 74),
-    Field("throttled_sync_boost_pct", 76),
-    Field("throttled_thermal_pct", 269),
-)
-"""Nanoseconds since the driver was loaded; below 0.01 ms each."""
-THROTTLED_COSTLY = (Field("throttled_hw_thermal_pct", 270), Field("throttled_power_brake_pct", 271))
+THROTTLED_BY = {
+    "power-capped": Field("throttled_power_cap_pct", 74),
+    "sync-boost": Field("throttled_sync_boost_pct", 76),
+    "thermal": Field("throttled_thermal_pct", 269),
+}
+"""Throttle word → its counter: nanoseconds since the driver was loaded; below 0.01 ms each."""
+THROTTLED_BY_COSTLY = {
+    "hw-thermal": Field("throttled_hw_thermal_pct", 270),
+    "power-brake": Field("throttled_power_brake_pct", 271),
+}
 """The same, but 0.7 ms each."""
+THROTTLED, THROTTLED_COSTLY = tuple(THROTTLED_BY.values()), tuple(THROTTLED_BY_COSTLY.values())
 PCIE = (Field("pcie_tx_bytes_per_s", 197), Field("pcie_rx_bytes_per_s", 198))
 """Bytes; 0.13 ms each. An H200 gives them as 32-bit numbers, which is what the kernel module counts them in
 (NV2080_CTRL_CMD_BUS_GET_PEX_UTIL_COUNTERS): at 63 GB/s such a counter goes round every 68 ms."""
@@ -48,7 +52,7 @@ _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 _BITS = {1: 32, 5: 32, 6: 16}
 
 
-def _decoded(raw: Any, now_us: int) -> Stamped:
+def decoded(raw: Any, now_us: int) -> Stamped:
     """Return one answered c_nvmlFieldValue_t; `now_us` is its time when the driver gives none."""
     kind = int(raw.valueType)
     if raw.nvmlReturn != 0:
@@ -78,4 +82,4 @@ def read_fields(nvml: Any, handle: Any, fields: Sequence[Field], now_us: int) ->
     for raw in values:
         if raw.nvmlReturn in GONE:
             raise nvml.NVMLError(raw.nvmlReturn)
-    return {field.key: _decoded(raw, now_us) for field, raw in zip(fields, values, strict=True)}
+    return {field.key: decoded(raw, now_us) for field, raw in zip(fields, values, strict=True)}

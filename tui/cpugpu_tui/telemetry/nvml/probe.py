@@ -14,19 +14,23 @@ from typing import Any
 from cpugpu_tui.model import GpuProcess, Reading
 from cpugpu_tui.telemetry.edges import EDGE_KEYS, THROTTLED_KEYS, Edge, State
 from cpugpu_tui.telemetry.nvml.calls import FAST, memory_readings
-from cpugpu_tui.telemetry.nvml.fields import ENERGY, POWER_AVERAGE, POWER_INSTANT, SANE_US, Field, read_fields
+from cpugpu_tui.telemetry.nvml.fields import (
+    ENERGY,
+    POWER_AVERAGE,
+    POWER_INSTANT,
+    THROTTLED,
+    THROTTLED_BY,
+    THROTTLED_BY_COSTLY,
+    Field,
+    decoded,
+    read_fields,
+)
 from cpugpu_tui.telemetry.nvml.processes import compute_processes, owned
-from cpugpu_tui.telemetry.nvml.returns import reason_of, reason_of_field
+from cpugpu_tui.telemetry.nvml.returns import reason_of
 from cpugpu_tui.telemetry.nvml.throttle import throttle_bits, throttle_words
 
-COUNTERS = {"power-capped": 74, "sync-boost": 76, "thermal": 269}
-"""Throttle word → field of its counter, ns; below 0.01 ms each."""
-
-COSTLY_COUNTERS = {"hw-thermal": 270, "power-brake": 271}
-"""The same; 0.7 ms each."""
-
-_EDGE = (*COUNTERS.values(), POWER_INSTANT.number, POWER_AVERAGE.number)
-_CASE = tuple(Field(word, number) for word, number in (COUNTERS | COSTLY_COUNTERS).items())
+_EDGE = tuple(field.number for field in (*THROTTLED, POWER_INSTANT, POWER_AVERAGE))
+_CASE = tuple(Field(THROTTLED_KEYS[word], field.number) for word, field in (THROTTLED_BY | THROTTLED_BY_COSTLY).items())
 
 
 class GpuProbe:
@@ -80,11 +84,13 @@ class GpuProbe:
             return Edge(at_ns, clock, throttle, power_mw=found)
         # All are unsigned, and the rest of the union is 0.
         counters = {
-            word: float(raw.value.ullVal) for word, raw in zip(COUNTERS, found, strict=False) if not raw.nvmlReturn
+            word: float(raw.value.ullVal) for word, raw in zip(THROTTLED_BY, found, strict=False) if not raw.nvmlReturn
         }
         instant, average = found[-2], found[-1]
         is_average = instant.nvmlReturn != 0
-        return Edge(at_ns, clock, throttle, counters, _power(average if is_average else instant), is_average)
+        now_us = time.time_ns() // 1000
+        power_mw = decoded(average if is_average else instant, now_us).reading(now_us)
+        return Edge(at_ns, clock, throttle, counters, power_mw, is_average)
 
     def power_mw(self) -> Reading:
         """Return the instantaneous power of GPU and memory; unknown where the driver only has an average."""
@@ -104,7 +110,7 @@ class GpuProbe:
             "temperature_c": self._ask(FAST["temperature_c"]),
             "memory_used_bytes": self._memory_used_bytes(),
             "energy_mj": self.energy_mj(),
-            **{key: throttled[word] for word, key in THROTTLED_KEYS.items()},
+            **throttled,
         }
         return State({key: readings[key] for key in EDGE_KEYS}, self._company())
 
@@ -167,12 +173,3 @@ def _handle(nvml: Any, uuid: str) -> Any:
         if not uuid.startswith("GPU-"):
             raise
         return nvml.nvmlDeviceGetHandleByUUID(uuid.replace("GPU-", "MIG-", 1))
-
-
-def _power(raw: Any) -> Reading:
-    """Return a field's power in mW with its age by the driver's stamp."""
-    if raw.nvmlReturn:
-        return Reading(None, reason_of_field(raw.nvmlReturn))
-    age_s = time.time() - raw.timestamp / 1e6
-    is_stamped = abs(age_s) < SANE_US / 1e6
-    return Reading(float(raw.value.ullVal), None, max(age_s, 0.0) if is_stamped else 0.0, is_stamped)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.telemetry.nvml.versions import session_versions
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,9 @@ def driver_setup() -> DriverSetup:
     except pynvml.NVMLError as error:
         return DriverSetup(init_code=int(error.value))
     try:
-        version = _answer(pynvml, pynvml.nvmlSystemGetDriverVersion)
         number = _answer(pynvml, pynvml.nvmlSystemGetCudaDriverVersion_v2)
         return DriverSetup(
-            version=None if version is None else printable(str(version)) or None,
+            version=session_versions(pynvml)[0],
             cuda=None if number is None else (int(number) // 1000, int(number) % 1000 // 10),
             clocks=_clock_settings(pynvml),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from contextlib import suppress
+from typing import Any
 
 from cpugpu_tui.telemetry.text import printable
 
@@ -27,11 +28,22 @@ def _asked() -> tuple[str | None, str | None]:
         import pynvml
     except ImportError:
         return None, None
-    found: list[str | None] = [None, None]
-    with suppress(pynvml.NVMLError):
+    try:
         pynvml.nvmlInit()
-        for place, ask in enumerate((pynvml.nvmlSystemGetDriverVersion, pynvml.nvmlSystemGetNVMLVersion)):
-            with suppress(pynvml.NVMLError):
-                found[place] = printable(str(ask()))
-        pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
+        return None, None
+    try:
+        return session_versions(pynvml)
+    finally:
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+
+
+def session_versions(nvml: Any) -> tuple[str | None, str | None]:
+    """Return the same within a session that is open."""
+    found: list[str | None] = []
+    for ask in (nvml.nvmlSystemGetDriverVersion, nvml.nvmlSystemGetNVMLVersion):
+        found.append(None)
+        with suppress(nvml.NVMLError, UnicodeDecodeError):
+            found[-1] = printable(str(ask())) or None
     return found[0], found[1]
