@@ -63,12 +63,15 @@ def _without_answer(run: RunState) -> tuple[str, ...]:
     """Return why there is no answer; nothing as long as one may come."""
     if run.devices and run.gpu is None:
         return (run.no_gpu or "CPU only: no GPU was asked for.",)
-    failed = [row.failure for row in run.rows.values() if row.failure is not None and row.failure.kind != "skipped"]
-    if not failed or run.settled < len(run.rows):
+    if not run.rows or run.settled < len(run.rows):
         return ()
+    failures = [row.failure for row in run.rows.values() if row.failure is not None]
+    failed = [failure for failure in failures if failure.kind != "skipped"]
     devices = Counter(failure.device for failure in failed if failure.device)
-    where = f", {len(failed)} of {len(run.rows)} failed" + (f" on {devices.most_common(1)[0][0]}" if devices else "")
-    return (f"No answer: no size was timed on both devices{where}. The remarks say why.",)
+    where = f" on {devices.most_common(1)[0][0]}" if devices else ""
+    counts = [f"{len(failed)} of {len(run.rows)} failed{where}"] if failed else []
+    counts += [f"{len(failures) - len(failed)} of {len(run.rows)} skipped"] if len(failures) > len(failed) else []
+    return (f"{', '.join(['No answer: no size was timed on both devices', *counts])}. The remarks say why.",)
 
 
 def as_data(run: RunState) -> list[dict[str, Any]]:

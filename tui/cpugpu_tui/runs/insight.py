@@ -22,6 +22,7 @@ MARK_WORDS = {
     "denormals": "denormal numbers, which a CPU takes up to 187 times as long for, were not flushed to zero",
     "tf32-on": "TF32 was switched on from outside: these are not float32 products",
     "unsettled start": "the first calls had not settled to 1 % when their time was over",
+    "damaged": "the database held numbers that no clock gives; they are left out",
     "not-converged": "the interval was still wide when the budget or the rounds ended",
 }
 """Marks in words; an unknown mark stands for itself."""

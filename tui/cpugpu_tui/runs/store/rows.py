@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import sys
 from array import array
@@ -177,10 +178,14 @@ def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> HalfRoundTimed:
     names = ("device", "round_index", "calls_per_block", "sm_clock_mhz", "sm_clock_end_mhz", "watched_ns", "power_mw")
     throttled = rows[0]["throttled_ns"]
     times = ("started_wall_ns", "ended_wall_ns", "started_mono_ns", "ended_mono_ns")
+    stored = {row["metric"]: from_blob(row["samples"]) for row in rows if row["metric"] is not None}
+    # What no clock can have given (a damaged file, another program's hand) must not become a speed-up of nan.
+    samples = {metric: tuple(ns for ns in values if 0 < ns < math.inf) for metric, values in stored.items()}
+    damaged = ("damaged",) if samples != stored else ()
     return HalfRoundTimed(
         case=case,
-        samples={row["metric"]: from_blob(row["samples"]) for row in rows if row["metric"] is not None},
-        marks=from_json(rows[0]["marks"], tuple[str, ...]),
+        samples={metric: values for metric, values in samples.items() if values},
+        marks=(*from_json(rows[0]["marks"], tuple[str, ...]), *damaged),
         throttled_ns=None if throttled is None else from_json(throttled, dict[str, float]),
         **{name: rows[0][name] for name in (*names, *times)},
         **_clocks(rows[0]),

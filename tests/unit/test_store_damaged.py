@@ -1,0 +1,37 @@
+"""A database whose numbers somebody or something changed: shown without them, and said so; never a traceback."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from array import array
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+
+
+def spoil(path: Path, number: float, metric: str = "%") -> None:
+    """Put a number into every sample of a metric."""
+    with closing(sqlite3.connect(path)) as other:
+        found = other.execute("SELECT rowid, samples FROM measurement WHERE metric LIKE ?", (metric,)).fetchall()
+        for rowid, blob in found:
+            spoiled = array("d", [number] * (len(blob) // 8)).tobytes()
+            other.execute("UPDATE measurement SET samples = ? WHERE rowid = ?", (spoiled, rowid))
+        other.commit()
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -1154.0, 0.0])
+@pytest.mark.parametrize("metric", ["latency", "%"])
+def test_numbers_that_no_clock_gives_are_left_out_and_it_is_said(
+    cpugpu: CommandLine, number: float, metric: str
+) -> None:
+    cpugpu("run", "matmul", "--size", "16,2048", "--simulate", "default")
+    spoil(cpugpu.database, number, metric)
+    shown, data = cpugpu("show", "latest"), cpugpu("show", "latest", "--json")
+    assert (shown.code, data.code) == (0, 0)
+    for said in ("nan", "inf", "-1,154", "×0 "):
+        assert said not in shown.out
+    assert "damaged" in shown.out
+    assert "No answer" in shown.out
