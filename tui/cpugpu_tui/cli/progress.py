@@ -53,7 +53,8 @@ class Progress:
                 parts.append(f"{duration(current.elapsed_s)} of about {duration(current.estimate_s)}")
         if self._left_s is not None:
             parts.append(f"{duration(self._left_s - (time.monotonic() - self._heard_s))} left")
-        return " · ".join(parts)
+        dot = "·" if "utf" in (self._stream.encoding or "").lower() else "-"
+        return f" {dot} ".join(parts)
 
     def clear(self) -> None:
         """Remove the line."""

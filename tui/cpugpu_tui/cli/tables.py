@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy, joules_text
 from cpugpu_tui.analysis.quantities import duration, percent, significant, time_text
 from cpugpu_tui.analysis.roofline import Limit
-from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import DEVICE, ENERGY, PAGEABLE, Plan, RunStarted, Simulation
-from cpugpu_tui.plain import to_plain
+from cpugpu_tui.cli.again import again
+from cpugpu_tui.cli.signs import micro
+from cpugpu_tui.model import DEVICE, ENERGY, PAGEABLE
 from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit, written
-from cpugpu_tui.runs.planning import PlanRequest, build_plan, scale_text
+from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
 
@@ -46,6 +43,15 @@ def new_table() -> Table:
     return Table(box=box.SIMPLE_HEAD if unicode() else box.ASCII, pad_edge=False, padding=(0, 1, 0, 0))
 
 
+def add_columns(table: Table, *names: str, justify: JustifyMethod = "left", ratio: int | None = None) -> None:
+    """Add columns whose cells are wrapped where they do not fit, never cut: "9.3..." would be read as a number.
+
+    And rich cuts with a sign that a terminal without UTF-8 cannot show, after `plain` had its say.
+    """
+    for name in names:
+        table.add_column(name, justify=justify, overflow="fold", ratio=ratio)
+
+
 def unicode() -> bool:
     """Whether stdout takes more than ASCII."""
     return "utf" in (sys.stdout.encoding or "").lower()
@@ -54,7 +60,7 @@ def unicode() -> bool:
 def plain(text: str) -> str:
     """Return text that stdout can show."""
     if unicode():
-        return re.sub(r"(?<=\d) u([sJ])\b", r" µ\1", text)
+        return micro(text)
     return (
         text.replace("×", "x")
         .replace("±", "+-")
@@ -70,21 +76,19 @@ def run_table(state: RunState) -> Table:
     table = new_table()
     several = len({(r.case.workload, r.case.variant) for r in state.rows.values()}) > 1
     has_gpu = state.gpu is not None
-    table.add_column("case" if several else "size", justify="left" if several else "right", overflow="fold")
+    add_columns(table, "case" if several else "size", justify="left" if several else "right")
     # `device`: the GPU's own time, launches hidden. `clock off`: by how much the publication's clock is wrong.
     beside = tuple(f"CPU, {count or 'all'} thr." for count in thread_columns(state))
     cpu = f"CPU, {state.threads} thr." if beside and state.threads else "CPU"
-    for name in (cpu, *beside, "GPU", "device", "speed-up", "end to end") if has_gpu else (cpu, *beside):
-        # A number that does not fit is wrapped, never cut: "9.3…" would be read as one.
-        table.add_column(name, justify="right", overflow="fold")
+    add_columns(table, cpu, *beside, justify="right")
     if has_gpu:
-        table.add_column("faster", overflow="fold")
-    table.add_column("limit", overflow="fold")
-    for name in joule_columns(state):
-        table.add_column(f"{name} energy", justify="right", overflow="fold")
+        add_columns(table, "GPU", "device", "speed-up", "end to end", justify="right")
+        add_columns(table, "faster")
+    add_columns(table, "limit")
+    add_columns(table, *(f"{name} energy" for name in joule_columns(state)), justify="right")
     if has_gpu:
-        table.add_column("clock off", justify="right", overflow="fold")
-    table.add_column("remarks")
+        add_columns(table, "clock off", justify="right")
+    add_columns(table, "remarks")
     cores = state.run.environment.get("affinity_cores") if state.run is not None else None
     for row in table_rows(state):
         table.add_row(*map(plain, _cells(state, row, cores, several=several, has_gpu=has_gpu)))
@@ -260,68 +264,6 @@ def energy_lines(state: RunState) -> list[str]:
     return lines
 
 
-def simulation_text(simulation: Simulation) -> str:
-    """Return what `--simulate` takes for this machine."""
-    usual = to_plain(Simulation())
-    return ",".join(f"{k}={v}" for k, v in to_plain(simulation).items() if v != usual[k]) or "default"
-
-
-def again(run: RunStarted) -> str:
-    """Return the command that repeats a run."""
-    plan, facts = run.plan, run.environment
-    usual = Plan("", ())
-    words = ["cpugpu-tui", "run", *plan.name.split("+")]
-    if not is_preset(plan):
-        # Sizes and variant are those of a preset's first workload; parts without them keep their own.
-        first = [case for case in plan.cases if case.workload == plan.cases[0].workload]
-        sizes = list(dict.fromkeys(case.size for case in first))
-        words += ["--size", sizes_text(sizes if plan.search is None else [min(sizes), max(sizes)])]
-        words += ["--find-crossover"] if plan.search is not None else []
-        variants = {case.variant for case in first}
-        words += ["--variant", *variants] if len(variants) == 1 and variants != {"default"} else []
-    words += ["--full"] if plan.search is not None and plan.search.full else []
-    if plan.cases and plan.cases[0].dtype != "float32":
-        words += ["--dtype", plan.cases[0].dtype]
-    threads = dict.fromkeys(case.threads for case in plan.cases)
-    if list(threads) != [0]:
-        words += ["--threads", ",".join(str(count or "all") for count in threads)]
-    for device in plan.devices:
-        words += ["--device", device] if device != "auto" else []
-    words += ["--scale", plan.scale] if plan.scale != usual.scale else []
-    words += ["--mnist", plan.mnist] if plan.mnist is not None else []
-    if plan.max_rounds == plan.rounds:
-        words += ["--rounds", str(plan.rounds)]
-    words += ["--energy"] if ENERGY in plan.metrics else []
-    if plan.cache != usual.cache:
-        words += ["--cache", plan.cache]
-    if plan.max_seconds is not None:
-        words += ["--max-seconds", f"{plan.max_seconds:g}"]
-    if facts.get("worker") == "thread":
-        words += ["--worker", "thread"]
-    if facts.get("python_option"):
-        words += ["--python", str(facts["python_option"])]
-    if plan.simulation is not None:
-        words += ["--simulate", simulation_text(plan.simulation)]
-    return shlex.join(words)
-
-
-def sizes_text(sizes: list[int]) -> str:
-    """Return what `--size` takes: start:stop:step where the sizes are one, else all of them."""
-    steps = {b - a for a, b in pairwise(sizes)}
-    if len(sizes) > 3 and len(steps) == 1 and min(steps) > 0:
-        return f"{sizes[0]}:{sizes[-1] + 1}:{steps.pop()}"
-    return ",".join(str(size) for size in sizes)
-
-
-def is_preset(plan: Plan) -> bool:
-    """Whether the names alone give these very cases."""
-    try:
-        usual = build_plan(PlanRequest(tuple(plan.name.split("+")), scale=plan.scale))
-    except UsageError:
-        return False
-    return [(c.size, c.variant) for c in usual.cases] == [(c.size, c.variant) for c in plan.cases]
-
-
 def print_state(state: RunState, notice: str | None = None) -> None:
     """Print heading, table and summary of a run."""
     out = console()
@@ -336,9 +278,10 @@ def print_state(state: RunState, notice: str | None = None) -> None:
 def history_table(runs: Sequence[RunSummary]) -> Table:
     """Return one row per run, newest first."""
     table = new_table()
-    for name, justify in (("run", "right"), ("started", "left"), ("what", "left"), ("status", "left"),
-                          ("cases", "right"), ("took", "right"), ("devices", "left")):  # fmt: skip
-        table.add_column(name, justify="right" if justify == "right" else "left")
+    add_columns(table, "run", justify="right")
+    add_columns(table, "started", "what", "status")
+    add_columns(table, "cases", "took", justify="right")
+    add_columns(table, "devices")
     for run in runs:
         started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
         cases = f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else "")
