@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from command_line import FAST, CommandLine
+from command_line import COMMAND, FAST, CommandLine
+from pty_app import PtyApp
 
 from cpugpu_tui import __version__
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE
@@ -116,6 +119,16 @@ def test_show_prints_the_table_of_the_run_again(with_two_runs: CommandLine) -> N
     assert isinstance(events[-1], RunFinished)
 
 
+def test_show_says_the_answer_where_run_says_it(with_two_runs: CommandLine) -> None:
+    shown = with_two_runs.here("show", "1", "--json").objects
+    run = with_two_runs("run", "--simulate", FAST, "--size", "64,128", "--no-save", "--json").objects
+    for objects in (shown, run):
+        assert [item["event"] for item in objects[-2:]] == ["Answer", "RunFinished"]
+        (sentences,) = [sweep["sentences"] for sweep in objects[-2]["sweeps"]]
+        assert "µs" in " ".join(sentences)
+        assert " us" not in " ".join(sentences)
+
+
 @pytest.mark.parametrize("name", ["99", "zzz", ""])
 def test_a_run_that_is_not_there_is_said_in_a_sentence(with_two_runs: CommandLine, name: str) -> None:
     done = with_two_runs.here("show", name)
@@ -156,3 +169,28 @@ def test_tables_fit_a_terminal_that_knows_ascii_only(with_two_runs: CommandLine)
         assert done.out.isascii()
         if arguments[0] in ("show", "history"):  # what a run says has its own spelling in ASCII
             assert "?" not in done.out
+
+
+@pytest.mark.parametrize(("columns", "encoding"), [(60, "ascii"), (80, "latin-1")])
+def test_no_table_is_cut_on_a_narrow_terminal_without_utf8(
+    with_two_runs: CommandLine, columns: int, encoding: str
+) -> None:
+    """What rich puts where it cuts cannot be written there, and "9.3..." would be read as a number."""
+    simulated = ("--simulate", FAST)
+    for arguments in (
+        ("show", "1"), ("show", "2"), ("history",), ("list",), ("devices", *simulated), ("claims", *simulated),
+        ("machine", *simulated), ("run", "--size", "64", "--no-save", "--rounds", "3", *simulated),
+        ("telemetry", "--count", "1", "--interval", "0.1", *simulated),
+    ):  # fmt: skip
+        code, out = on_a_terminal(with_two_runs, arguments, columns, encoding)
+        assert (code, out.isascii()) == (0, True), (arguments, out)
+        assert not re.search(r"Traceback|UnicodeEncode|\d\.\.\.|\\xb7", out), (arguments, out)
+
+
+def on_a_terminal(
+    cpugpu: CommandLine, arguments: tuple[str, ...], columns: int, encoding: str
+) -> tuple[int | None, str]:
+    """Run a command on a pseudo-terminal of so many columns; return exit code and all that was written."""
+    environment = cpugpu.environment(PYTHONIOENCODING=encoding)
+    with PtyApp([*COMMAND, *arguments], columns=columns, rows=24, env=environment) as app:
+        return app.exit_code(), app.output.decode("latin-1")

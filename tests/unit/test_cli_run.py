@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from command_line import FAST, CommandLine, agents_of, next_event
 
+from cpugpu_tui.cli.signs import micro
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.model import (
     CaseFailed,
@@ -63,7 +64,8 @@ def test_json_is_the_events_and_the_answer_before_the_last_and_nothing_else(cpug
     answer = json.loads(done.out.splitlines()[-2])
     assert answer["event"] == "Answer"
     (sweep,) = answer["sweeps"]
-    assert (sweep["sweep"], tuple(sweep["sentences"])) == ("matmul", answer_lines(state_of(events)))
+    said = [micro(line) for line in answer_lines(state_of(events))]
+    assert (sweep["sweep"], sweep["sentences"]) == ("matmul", said)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     started, finished = events[0], events[-1]
     assert isinstance(started, RunStarted)
@@ -163,6 +165,7 @@ def test_a_case_that_hangs_costs_its_own_time_limit(cpugpu: CommandLine) -> None
     (failure,) = [event for event in done.events if isinstance(event, CaseFailed)]
     assert failure.message.startswith("No answer for 0.5 s (first call on cpu)")
     assert "--case-timeout" in failure.remedy
+    assert "--case-timeout 0.5" in cpugpu.here("show").out  # "Again:"
 
 
 def test_what_time_does_not_reach_is_skipped_and_that_is_no_failure(cpugpu: CommandLine) -> None:

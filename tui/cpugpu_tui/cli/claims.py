@@ -9,7 +9,8 @@ from rich.table import Table
 
 from cpugpu_tui.analysis.card import newest
 from cpugpu_tui.cli.listing import print_json
-from cpugpu_tui.cli.tables import console, new_table, plain
+from cpugpu_tui.cli.signs import with_micro
+from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
 from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.runs import paths
 from cpugpu_tui.runs.claims import JudgedClaim, command, judge_all, numbers_of, stored_points, tally
@@ -25,7 +26,7 @@ def print_claims(database: Path | None, *, simulated: bool, as_json: bool) -> in
     claims = _judged(database, simulated=simulated)
     if as_json:
         for each in claims:
-            print_json(as_data(each))
+            print_json(with_micro(as_data(each)))
         return EXIT_OK
     out = console()
     out.print(claims_table(claims))
@@ -55,10 +56,10 @@ def _judged(database: Path | None, *, simulated: bool) -> tuple[JudgedClaim, ...
 def claims_table(claims: tuple[JudgedClaim, ...]) -> Table:
     """Return one row per claim."""
     table = new_table()
-    table.add_column("by")
-    table.add_column("says", ratio=4, overflow="fold")
-    table.add_column("here", ratio=6, overflow="fold")
-    table.add_column("outcome", overflow="fold")
+    add_columns(table, "by")
+    add_columns(table, "says", ratio=4)
+    add_columns(table, "here", ratio=6)
+    add_columns(table, "outcome")
     for each in claims:
         here = each.here + (f" ({', '.join(each.sources)})" if each.sources else "")
         table.add_row(*map(plain, (each.claim.publication, each.claim.sentence, here, each.outcome)))

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from cpugpu_tui.cli.run import print_answer
-from cpugpu_tui.cli.tables import console, history_table, new_table, plain, print_state
+from cpugpu_tui.cli.tables import add_columns, console, history_table, new_table, plain, print_state
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.model import Device, DevicesFound, Event, Plan, Simulation, TelemetryRead
+from cpugpu_tui.model import Device, DevicesFound, Event, Plan, RunFinished, Simulation, TelemetryRead
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.session import Session
 from cpugpu_tui.runs.state import RunState
@@ -30,13 +30,11 @@ def print_catalogue(*, as_json: bool) -> None:
             print_json({"kind": "workload", **msgspec.to_builtins(info)})
         return
     presets = new_table()
-    for name in ("preset", "runs", "claimed"):
-        presets.add_column(name)
+    add_columns(presets, "preset", "runs", "claimed")
     for preset in PRESETS.values():
         presets.add_row(*map(plain, (preset.name, preset.summary, preset.claim or "–")))
     workloads = new_table()
-    for name in ("workload", "what", "size is", "variants"):
-        workloads.add_column(name)
+    add_columns(workloads, "workload", "what", "size is", "variants")
     for info in catalogue():
         workloads.add_row(*map(plain, (info.name, info.summary, info.axis, ", ".join(info.variants))))
     out = console()
@@ -63,8 +61,7 @@ def print_devices(python: str | None, simulation: Simulation | None, *, as_json:
             print_json({"no_gpu": found.no_gpu})
         return
     table = new_table()
-    for name in ("device", "what", "memory", "NVML", "UUID"):
-        table.add_column(name)
+    add_columns(table, "device", "what", "memory", "NVML", "UUID")
     for device in found.devices:
         table.add_row(*map(plain, _device_cells(device, nvml_index)))
     out = console()
@@ -141,9 +138,13 @@ def print_run(name: str, database: Path | None, *, as_json: bool) -> None:
     for event in events:
         if not isinstance(event, TelemetryRead):
             state = state.apply(event)
-        if as_json:
-            sys.stdout.buffer.write(encode(event))
-    if as_json:
-        print_answer(state)
+    if not as_json:
+        print_state(state)
         return
-    print_state(state)
+    is_over = bool(events) and isinstance(events[-1], RunFinished)
+    for event in events[:-1] if is_over else events:
+        sys.stdout.buffer.write(encode(event))
+    # As `run --json` has it: the end of the run is the end of the stream.
+    print_answer(state)
+    if is_over:
+        sys.stdout.buffer.write(encode(events[-1]))

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.progress import Progress
+from cpugpu_tui.cli.signs import with_micro
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, CpuGpuError, StoreError
 from cpugpu_tui.model import Event, Plan, RunFinished
 from cpugpu_tui.runs.answers import as_data
@@ -118,7 +119,7 @@ def print_event(event: Event) -> None:
 
 def print_answer(state: RunState) -> None:
     """Print what the run says as a line of JSON; it is derived, so it is no event and nothing reads it back."""
-    said = {"event": "Answer", "sweeps": as_data(state), "machine": conditions_data(state)}
+    said = with_micro({"event": "Answer", "sweeps": as_data(state), "machine": conditions_data(state)})
     sys.stdout.buffer.write(json.dumps(said).encode() + b"\n")
 
 

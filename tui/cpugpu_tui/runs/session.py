@@ -243,7 +243,9 @@ class Session:
 
     def _begin(self, hello: Hello) -> None:
         self.on_live(True)
-        told = {"worker": self._agents.worker, "python_option": self._agents.python}
+        told: dict[str, Any] = {"worker": self._agents.worker, "python_option": self._agents.python}
+        if self._case_timeout_s is not None:  # not the plan's: it is the controller who waits
+            told["case_timeout_s"] = self._case_timeout_s
         environment = {**hello.environment, **told, **self._facts}
         known = self._saver.known_ceilings(environment, simulated=self._plan.simulation is not None)
         self._plan = replace(self._plan, ceilings=known)

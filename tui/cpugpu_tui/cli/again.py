@@ -1,0 +1,116 @@
+"""The command that repeats a run: the fewest words that make the same plan."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import ENERGY, Plan, RunStarted, Simulation
+from cpugpu_tui.plain import to_plain
+from cpugpu_tui.runs.planning import PlanRequest, build_plan
+
+
+def again(run: RunStarted) -> str:
+    """Return the command that repeats a run."""
+    plan, facts = run.plan, run.environment
+    usual = Plan("", ())
+    request = request_for(plan)
+    words = ["cpugpu-tui", "run", *request.names]
+    words += ["--size", request.sizes] if request.sizes is not None else []
+    words += ["--find-crossover"] if request.find_crossover else []
+    words += ["--max-size", request.max_size] if request.max_size is not None else []
+    words += ["--variant", request.variant] if request.variant is not None else []
+    words += ["--full"] if request.full else []
+    words += ["--dtype", request.dtype] if request.dtype is not None else []
+    words += ["--threads", request.threads] if request.threads is not None else []
+    for device in plan.devices:
+        words += ["--device", device] if device != "auto" else []
+    words += ["--scale", plan.scale] if plan.scale != usual.scale else []
+    words += ["--mnist", plan.mnist] if plan.mnist is not None else []
+    if plan.max_rounds == plan.rounds:
+        words += ["--rounds", str(plan.rounds)]
+    words += ["--energy"] if ENERGY in plan.metrics else []
+    if plan.cache != usual.cache:
+        words += ["--cache", plan.cache]
+    if plan.max_seconds is not None:
+        words += ["--max-seconds", f"{plan.max_seconds:g}"]
+    if facts.get("case_timeout_s") is not None:
+        words += ["--case-timeout", f"{facts['case_timeout_s']:g}"]
+    if facts.get("worker") == "thread":
+        words += ["--worker", "thread"]
+    if facts.get("python_option"):
+        words += ["--python", str(facts["python_option"])]
+    if plan.simulation is not None:
+        words += ["--simulate", simulation_text(plan.simulation)]
+    return shlex.join(words)
+
+
+def request_for(plan: Plan) -> PlanRequest:
+    """Return a request that gives a plan's very cases and search: sizes and variant only where a person named them.
+
+    A range in every search would change it: the sizes of `matmul vector-dot` are not one range. Where nothing gives
+    the very same, as for a run of an older version, sizes and variant are named.
+    """
+    threads = dict.fromkeys(case.threads for case in plan.cases)
+    names = tuple(plan.name.split("+"))
+    bare = PlanRequest(
+        names,
+        dtype=plan.cases[0].dtype if plan.cases and plan.cases[0].dtype != "float32" else None,
+        threads=None if list(threads) in ([], [0]) else ",".join(str(count or "all") for count in threads),
+        scale=plan.scale,
+        full=plan.search is not None and plan.search.full,
+    )
+    request = bare
+    for request in _candidates(bare, plan):
+        try:
+            made = build_plan(request)
+        except UsageError:
+            continue
+        if made.cases == plan.cases and made.search == plan.search:
+            break
+    return request
+
+
+def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:
+    """Yield requests that may give a plan, the shortest first."""
+    # Sizes are those of a preset's first workload; parts with another axis keep their own.
+    first = [case.size for case in plan.cases if case.workload == plan.cases[0].workload]
+    sizes = list(dict.fromkeys(first))
+    kinds = [bare]
+    if plan.search is not None:
+        kinds.append(replace(bare, find_crossover=True))
+        if sizes:
+            kinds.append(replace(bare, find_crossover=True, max_size=str(max(sizes))))
+            sizes = sorted({min(sizes), max(sizes)})
+    if sizes:
+        kinds.append(replace(bare, sizes=sizes_text(sizes), find_crossover=plan.search is not None))
+    variants = [None, *_lone_variants(plan)]
+    for kind in kinds:
+        for variant in variants:
+            yield replace(kind, variant=variant)
+
+
+def _lone_variants(plan: Plan) -> list[str]:
+    """Return the variants that are the only one of their workload: those a person may have named."""
+    found: dict[str, set[str]] = {}
+    for case in plan.cases:
+        found.setdefault(case.workload, set()).add(case.variant)
+    lone = dict.fromkeys(name for names in found.values() if len(names) == 1 for name in names)
+    return [name for name in lone if name != "default"]
+
+
+def simulation_text(simulation: Simulation) -> str:
+    """Return what `--simulate` takes for this machine."""
+    usual = to_plain(Simulation())
+    return ",".join(f"{k}={v}" for k, v in to_plain(simulation).items() if v != usual[k]) or "default"
+
+
+def sizes_text(sizes: list[int]) -> str:
+    """Return what `--size` takes: start:stop:step where the sizes are one, else all of them."""
+    steps = {b - a for a, b in pairwise(sizes)}
+    if len(sizes) > 3 and len(steps) == 1 and min(steps) > 0:
+        return f"{sizes[0]}:{sizes[-1] + 1}:{steps.pop()}"
+    return ",".join(str(size) for size in sizes)
