@@ -174,6 +174,31 @@ def test_what_a_person_names_is_for_the_workloads_of_a_preset_that_have_it() -> 
     assert highest == {"transfer": 1_000_000, "transfer-model": 1}
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        PlanRequest(("mnist-mlp",), find_crossover=True),
+        PlanRequest(("transfer-model",), find_crossover=True),
+        PlanRequest(("matmul",), sizes="64", find_crossover=True),
+        PlanRequest(("matmul", "transfer-model"), find_crossover=True),
+    ],
+    ids=lambda request: "+".join(request.names),
+)
+def test_a_search_with_one_size_is_refused(request_: PlanRequest) -> None:
+    with pytest.raises(FieldError, match="nothing to search between") as caught:
+        build_plan(request_)
+    assert caught.value.field == "sizes"
+    assert_said_well(caught.value)
+    assert "--max-size" in caught.value.remedy
+    assert ("mnist-width" in caught.value.remedy) == (request_.names == ("mnist-mlp",))
+
+
+def test_a_search_of_one_size_has_a_range_with_a_larger_end() -> None:
+    plan = build_plan(PlanRequest(("mnist-mlp",), find_crossover=True, max_size="4096"))
+    sizes = [case.size for case in plan.cases]
+    assert (min(sizes), max(sizes)) == (32, 4096)
+
+
 def test_a_variant_has_one_name() -> None:
     """Else `default` and `matmul` were two rows of the same thing."""
     named = build_plan(PlanRequest(("vector-dot",), sizes="100", variant="matmul"))

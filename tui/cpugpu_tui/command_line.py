@@ -28,7 +28,10 @@ Rounds = Annotated[
     int | None, typer.Option(help="Rounds per case, exactly (default 8 to 40, until the interval is narrow).")
 ]
 FindCrossover = Annotated[
-    bool, typer.Option("--find-crossover", help="Choose sizes as it goes, to narrow where the lead changes.")
+    bool,
+    typer.Option(
+        "--find-crossover", help="Choose sizes as it goes, to narrow where the lead changes; of --size the ends count."
+    ),
 ]
 MaxSize = Annotated[str | None, typer.Option(help="Largest size of --find-crossover (default: the workload's).")]
 Full = Annotated[bool, typer.Option("--full", help="Time the CPU also where --find-crossover finds it hopeless.")]

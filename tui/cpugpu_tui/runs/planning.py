@@ -206,8 +206,22 @@ def _cases(
             own = _grid(own or part.sizes, request.max_size if is_first else None)
         variants = (request.variant,) if request.variant and (part in having or not having) else part.variants
         cases += _part_cases(part, own, threads, variants, request)
+    if searched and len({case.size for case in cases if find(case.workload).axis == axis}) == 1:
+        raise _nothing_to_search(preset, cases[0].size)
     # One sweep after the other: sorting keeps the order of sizes within each.
     return sorted(cases, key=lambda case: [c.sweep for c in cases].index(case.sweep)) if searched else cases
+
+
+def _nothing_to_search(preset: Preset, size: int) -> FieldError:
+    """Return the refusal of a search that has one size, which would time it and be silent about the rest."""
+    workload = preset.parts[0].workload
+    akin = [other.name for other in PRESETS.values()
+            for part in other.parts if part.workload.startswith(workload) and len(part.sizes) > 1]  # fmt: skip
+    others = f"; or take {' or '.join(dict.fromkeys(akin))}, which go through sizes" if akin else ""
+    return FieldError(
+        "sizes", f"{preset.name} has one size here, {size:,}: there is nothing to search between.",
+        f"Name both ends with --size, like {size},{32 * size}, or the larger with --max-size{others}.",
+    )  # fmt: skip
 
 
 def _has(workload: Workload, variant: str) -> bool:
