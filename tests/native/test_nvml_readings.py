@@ -229,6 +229,8 @@ def test_mig_shows_slices_and_says_what_the_whole_gpu_does_not_know(fake_nvml: F
     ]
     assert [instance.readings["memory_total_bytes"].value for instance in row.instances] == [18_790_481_920] * 2
     assert [len(instance.processes or ()) for instance in row.instances] == [0, 1]
+    assert row.processes == (), "the driver lists it under its GPU too: it is told once, where it runs"
+    assert [process.pid for process in row.everyone or ()] == [99999999]
     assert whole.instances == ()
     fake_nvml.set("mig", 0, gpu=0)
     assert machine.rows(SLOW_S)[0].instances == ()

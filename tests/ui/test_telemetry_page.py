@@ -10,7 +10,7 @@ from fake_run import FakeBackend, new_app, opened, settled
 from machine_readings import PROCESSES, gpu, idle, lost, mig, moving, reading, state, sweep, text_of
 from textual.pilot import Pilot
 
-from cpugpu_tui.model import Device, GpuTelemetry, Reading, TelemetryRead
+from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.telemetry.nvml.keys import KEYS
 from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
@@ -106,6 +106,17 @@ def test_slices_are_told_with_their_names_for_torch() -> None:
     assert "cuda:0 ↔ MIG 1 of NVML 0 ↔ MIG-1bcd0000-1111-2222-3333-444455556666" in text
     assert "those of the whole board" in text
     assert "torch's own number" not in text
+
+
+def test_a_process_of_a_slice_stands_below_it_and_not_once_more() -> None:
+    slices = mig()
+    stranger = GpuProcess(4242, 1 << 30, "ann", "python train.py", own=False)
+    first = replace(slices.instances[0], processes=(stranger,))
+    seen = replace(slices, processes=(stranger,), instances=(first, slices.instances[1]))  # as older traces have it
+    text = page_of(seen)
+    assert text.count("4242") == 1
+    assert text.index("MIG 0") < text.index("4242") < text.index("MIG 1")
+    assert "Processes outside the instances" in text
 
 
 @pytest.mark.parametrize("width", [56, *WIDTHS])

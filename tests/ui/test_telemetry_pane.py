@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from machine_readings import PROCESSES, gpu, idle, lost, mig, moving, reading, state, sweep, text_of
 
-from cpugpu_tui.model import Device, GpuTelemetry, Reading, TelemetryRead
+from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.telemetry.nvml.keys import KEYS, SLOW_KEYS
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
@@ -177,6 +177,16 @@ def test_mig_slices_stand_below_their_gpu_and_power_is_the_boards() -> None:
     assert "MIG 1 1g.18gb  2.1/17.5 GiB  cuda:0" in text
     assert "power, whole board" in text
     assert "– not available in MIG mode" in text
+
+
+def test_somebody_on_a_slice_is_counted_once_wherever_the_driver_lists_them() -> None:
+    stranger = GpuProcess(4242, 1 << 30, "ann", "python train.py", own=False)
+    first, second = mig().instances
+    for processes in ((), (stranger,)):
+        seen = replace(mig(), processes=processes, instances=(replace(first, processes=(stranger,)), second))
+        text = text_at(sweep(seen))
+        assert "1 other: ann" in text
+        assert text.count("python train.py") == 1
 
 
 def test_processes_of_others_are_named_and_those_nobody_can_resolve_too() -> None:

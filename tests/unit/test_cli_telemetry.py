@@ -109,6 +109,9 @@ def test_a_slice_has_a_row_with_what_is_its_own() -> None:
     lines = Table(1.0).lines(sweep(replace(gpu(), instances=(instance,))))
     (row,) = [line for line in lines if "MIG 0.2" in line]
     assert row.split()[3:] == ["3.0"]
+    stranger = GpuProcess(7, 1 << 20, "ann", "train", own=False)
+    taken = replace(gpu(), processes=(stranger,), instances=(replace(instance, processes=(stranger,)),))
+    assert throttle_text(taken) == "none, 1 process", "the driver may list it under its GPU too"
 
 
 def test_the_header_comes_again_when_it_has_left_the_terminal() -> None:

@@ -172,7 +172,7 @@ def throttle_text(gpu: GpuTelemetry) -> str:
     words = [f"{w} {counted[w]:.0f}%" if w in counted else w for w in dict.fromkeys([*gpu.throttle, *counted])]
     bits = gpu.readings.get("throttle_bits")
     unknown = not words and (bits is None or bits.value is None)
-    others = sum(not process.own for process in gpu.processes or ())
+    others = sum(not process.own for process in gpu.everyone or ())
     company = [f"{others} process{'es' if others > 1 else ''}"] if others else []
     return ", ".join([*(words or [DASH if unknown else "none"]), *company])
 

@@ -130,10 +130,18 @@ class GpuTelemetry:
     """Words for the active throttle reasons: `idle`, `power-capped`, `thermal`, `hw-thermal`,
     `power-brake`, `hw-slowdown`, `sync-boost`, `app-clocks`, `display`."""
     processes: tuple[GpuProcess, ...] | None = None
-    """None when they cannot be listed."""
+    """Those of no slice; None when they cannot be listed."""
     problem: str | None = None
     """One sentence when this GPU as a whole cannot be read (lost, no permission)."""
     instances: tuple[MigInstance, ...] = ()
     """Its slices in MIG mode."""
     persistence: bool | None = None
     """Whether the driver stays loaded without a client; None where it cannot be told."""
+
+    @property
+    def everyone(self) -> tuple[GpuProcess, ...] | None:
+        """Return the processes of the GPU and of its slices, each once; None when none of them can be listed."""
+        lists = (self.processes, *(instance.processes for instance in self.instances))
+        known = [processes for processes in lists if processes is not None]
+        each = {process.pid: process for processes in known for process in processes}
+        return tuple(each.values()) if known else None

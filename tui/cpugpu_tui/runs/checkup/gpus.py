@@ -134,9 +134,10 @@ def processes(facts: Facts) -> Finding:
     """Judge whether somebody else is on the GPUs: their work is in our times."""
 
     def judge(gpu: GpuTelemetry) -> Finding:
-        if gpu.processes is None:
+        everyone = gpu.everyone
+        if everyone is None:
             return ok(f"GPU {gpu.index}: processes cannot be listed")
-        others = [process for process in gpu.processes if not process.own]
+        others = [process for process in everyone if not process.own]
         if not others:
             return ok(f"GPU {gpu.index}: nobody else")
         return warn(

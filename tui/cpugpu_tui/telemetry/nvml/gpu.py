@@ -132,11 +132,18 @@ class Gpu:
             pci_bus_id=self._pci_bus_id,
             readings={key: readings[key] for key in KEYS},
             throttle=throttle_words(readings["throttle_bits"].value),
-            processes=owned(self._processes, own_pids),
+            processes=owned(self._in_no_slice(), own_pids),
             problem=gpu_problem(NO_PERMISSION, self._index, "")[1] if denied else None,
             instances=instances,
             persistence=self._persistence,
         )
+
+    def _in_no_slice(self) -> tuple[GpuProcess, ...] | None:
+        """Return the processes that no slice lists: the driver gives a GPU's list those of its slices once more."""
+        if self._processes is None:
+            return None
+        sliced = {process.pid for each in self._slices for process in each.processes or ()}
+        return tuple(process for process in self._processes if process.pid not in sliced)
 
     def _unreadable_row(self) -> GpuTelemetry:
         """Return the row of a GPU that is lost, or that we may not open."""

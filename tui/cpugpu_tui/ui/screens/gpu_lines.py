@@ -63,7 +63,7 @@ def gpu_lines(
         (),
         *_in_columns([section for section in sections if section], width),
         (),
-        *_processes(gpu.processes, width, glyphs),
+        *_processes(gpu, width, glyphs),
     ]
 
 
@@ -204,11 +204,13 @@ def _instances(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs:
     return lines
 
 
-def _processes(processes: Sequence[GpuProcess] | None, width: int, glyphs: Glyphs) -> Section:
-    """Return every process with its whole command."""
-    title: Spans = (("Processes", "strong"),)
-    if processes is None:
+def _processes(gpu: GpuTelemetry, width: int, glyphs: Glyphs) -> Section:
+    """Return every process with its whole command; those of a slice stand below it, and not here once more."""
+    title: Spans = (("Processes outside the instances" if gpu.instances else "Processes", "strong"),)
+    if gpu.processes is None:
         return [title, (("  cannot be listed", "muted"),)]
+    sliced = {process.pid for instance in gpu.instances for process in instance.processes or ()}
+    processes = [process for process in gpu.processes if process.pid not in sliced]
     if not processes:
         return [title, (("  none", "muted"),)]
     return [title, *(line for process in processes for line in _process(process, width, glyphs))]

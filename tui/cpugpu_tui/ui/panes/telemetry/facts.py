@@ -195,9 +195,10 @@ def _throttle(gpu: GpuTelemetry, none: str, glyphs: Glyphs) -> Fact:
 
 def _others(gpu: GpuTelemetry, glyphs: Glyphs) -> Fact:
     """Return who else is on the GPU: a neighbour makes a light kernel read 15 % slow (METHOD.md)."""
-    if gpu.processes is None:
+    everyone = gpu.everyone
+    if everyone is None:
         return Fact("processes", "cannot be listed", "muted", short="", is_mark=True)
-    others = [process for process in gpu.processes if not process.own]
+    others = [process for process in everyone if not process.own]
     if not others:
         return Fact("processes", "no others", short="", is_mark=True)
     count = f"{len(others)} other{'s' if len(others) > 1 else ''}"
@@ -294,7 +295,7 @@ def instance_text(instance: MigInstance, devices: Sequence[Device], glyphs: Glyp
 
 
 def _process_lines(gpu: GpuTelemetry, width: int, glyphs: Glyphs) -> list[str]:
-    others = [process for process in gpu.processes or () if not process.own]
+    others = [process for process in gpu.everyone or () if not process.own]
     lines = [process_text(process, width, glyphs) for process in others[:SHOWN_PROCESSES]]
     more = len(others) - len(lines)
     return [*lines, f"and {more} more"] if more > 0 else lines
