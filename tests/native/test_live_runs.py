@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 
 import pytest
 from nvml_library import FakeNvml, fake_nvml, nvml_library
@@ -111,6 +112,8 @@ def test_a_headless_run_holds_readings_that_cost_its_times_nothing(
     monkeypatch.setattr(Session, "run", noted)
     monkeypatch.setattr(cli_run, "print_event", printed)
     monkeypatch.setattr(cli_run, "print_answer", lambda _state: None)
+    # A stopped run leaves ctrl+c ignored for the rest of its process, which here is that of the tests.
+    monkeypatch.setattr(cli_run, "signals_stop", lambda _session: nullcontext())
     cli_run.run_headless(REQUEST, RunOptions(save=False), as_json=True)
     assert "field:186" in listener.asked
     assert not listener.asked & DEAR
