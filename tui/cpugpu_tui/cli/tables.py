@@ -20,6 +20,7 @@ from cpugpu_tui.cli.signs import micro
 from cpugpu_tui.model import DEVICE, ENERGY, PAGEABLE
 from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
+from cpugpu_tui.runs.ending import cut_short
 from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit, written
 from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
@@ -219,7 +220,7 @@ def heading(state: RunState) -> str:
 
 def summary(state: RunState, notice: str | None) -> list[str]:
     """Return the lines under the table: answer, failures, where the run is kept, and how to repeat it."""
-    lines = list(answer_lines(state))
+    lines = [line for line in (*answer_lines(state), cut_short(state)) if line]
     finished_rows = sum(row.status == "ok" for row in state.rows.values())
     for mark, count in common_marks(state).items():
         lines.append(f"{mark} in {count} of {finished_rows} rows: {MARK_WORDS.get(mark, 'odd')}.")

@@ -8,6 +8,7 @@ from textual.geometry import Size
 
 from cpugpu_tui.analysis.what_if import RESIDENT
 from cpugpu_tui.runs.answers import answer_lines
+from cpugpu_tui.runs.ending import cut_short
 from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import PicturePane, spelled, wrapped
@@ -43,7 +44,9 @@ def _sentences(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
         sentences.append((text, "bad" if run.status == "failed" else "warn"))
     if said := answer_lines(run):
         sentences += [(text, "key") for text in (_what_if(picture),) if text]
-        sentences += [(said[0], "strong"), *((text, "muted") for text in said[1:])]
+        # Two lines are all there is at 80x24, and a bracket that was left wide belongs to the first sentence.
+        unfinished = [(text, "warn") for text in (cut_short(run),) if text]
+        sentences += [(said[0], "strong"), *unfinished, *((text, "muted") for text in said[1:])]
         if run.run is not None and run.run.plan.scale == "small":
             sentences.append((f"Small scale: {scale_text(run.run.plan)}.", "muted"))
     elif situation.live:
