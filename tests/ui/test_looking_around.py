@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from fake_run import finish, opened, reach_gap, rounds, settled, start_run, whole_sweep
+from fake_run import FakeBackend, finish, new_app, opened, reach_gap, rounds, settled, start_run, whole_sweep
 from looking import done_run, shown, table_of, text_of
 
 from cpugpu_tui.model import LATENCY, CaseFailed, HalfRoundTimed
+from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.ui.app import AppOptions, CpuGpuApp
 from cpugpu_tui.ui.commands import COMMANDS
+from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -29,11 +32,17 @@ async def test_filter_narrows_while_typing_and_esc_shows_all() -> None:
 async def test_zoom_gives_the_focused_pane_the_screen_and_takes_it_back() -> None:
     async with opened() as pilot:
         await pilot.press("tab")
-        await pilot.press("z")
         screen = pilot.app.screen
-        await settled(pilot, lambda: screen.query_one("#timings").size.height > 30)
+        timings, answer = screen.query_one("#timings"), screen.query_one("#answer")
+        before = timings.outer_size.height
+        await pilot.press("z")
+        await settled(pilot, lambda: timings.outer_size.height > before)
         assert not screen.query_one("#telemetry").display
+        assert not screen.query_one("#workload").display
+        # Table and answer have all that status line and keys leave.
+        assert timings.outer_size.height + answer.outer_size.height == screen.size.height - 2
         await pilot.press("escape")
+        await settled(pilot, lambda: timings.outer_size.height == before)
         assert screen.query_one("#telemetry").display
         assert screen.query_one("#workload").display
 
@@ -140,3 +149,32 @@ async def test_the_theme_list_previews_and_esc_takes_it_back() -> None:
         chosen = pilot.app.theme
         await pilot.press("enter")
         assert (pilot.app.theme, isinstance(pilot.app.screen, MainScreen)) == (chosen, True)
+
+
+async def test_a_page_without_utf8_is_ascii_to_its_edge() -> None:
+    """A scrollbar is drawn with signs that such a terminal shows as a row of question marks."""
+    app = CpuGpuApp(AppOptions(), ASCII, FakeBackend())
+    async with opened(app, (80, 24)) as pilot:
+        for key in ("?", "T", "m", "K"):
+            await pilot.press(key)
+            await pilot.pause()
+            strips = pilot.app.screen._compositor.render_strips()
+            wrong = [segment.text for strip in strips for segment in strip if not segment.text.isascii()]
+            assert not wrong, (key, wrong)
+            await pilot.press("escape")
+
+
+async def test_the_line_for_workloads_says_which_of_how_many() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await pilot.press("end")
+        await pilot.pause()
+        line = "".join(segment.text for segment in pilot.app.screen._compositor.render_strips()[1])
+        assert line.startswith(" Workload 13/13 transfer-model"), line
+
+
+async def test_the_size_stays_where_the_name_is_too_long() -> None:
+    async with opened(new_app(PlanRequest(("mnist-width",))), (80, 24)) as pilot:
+        session = await start_run(pilot)
+        sizes = [str(case.size) for case in session.plan.cases]
+        assert [line.split()[0] if line[0].isdigit() else line.split()[1] for line in shown(pilot)] == sizes
+        await finish(pilot, session)

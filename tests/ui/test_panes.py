@@ -113,6 +113,26 @@ def test_a_row_names_only_what_differs() -> None:
     assert cells_of(run_of(cases=cases), 1)[rows.CASE] == "vector-dot 1M matmul 4 threads"
 
 
+@pytest.mark.parametrize(
+    ("case", "varying", "width", "text"),
+    [
+        (Case("mnist-mlp-width", 4096, variant="eager"), "", 15, "mnist-mlp… 4096"),
+        (Case("mnist-mlp-width", 4096, variant="cuda-graph"), "variant", 22, "mnist… 4096 cuda-graph"),
+        (Case("mnist-mlp-width", 4096, variant="cuda-graph"), "variant", 15, "4096 cuda-graph"),
+        (Case("mnist-mlp-width", 4096, variant="cuda-graph"), "variant", 11, "4096 cuda-…"),
+        (Case("mnist-mlp-wide", 32, variant="pageable"), "workload variant", 15, "…-wide 32 page…"),
+        (Case("mnist-mlp", 32, variant="pageable"), "workload variant", 15, "…t-mlp 32 page…"),
+        (Case("transfer-model", 1, variant="h2d"), "workload variant", 15, "…er-model 1 h2d"),
+        (Case("matmul", 123_456_789), "", 11, "123,456,789"),
+        (Case("matmul", 512), "", 11, "matmul 512"),
+    ],
+)
+def test_a_narrow_column_keeps_the_size_and_cuts_the_name(case: Case, varying: str, width: int, text: str) -> None:
+    shown = rows.fitted_case(case, frozenset(varying.split()), width, UNICODE)
+    assert shown == text
+    assert len(shown) <= width
+
+
 def test_on_a_machine_without_gpu_the_sparkline_has_the_whole_width() -> None:
     state = run_of().apply(DevicesFound(devices=DEVICES[:1], no_gpu="none"))
     for event in rounds(CASES[0], 1_000, 20_000, 8):

@@ -20,7 +20,7 @@ from cpugpu_tui.ui import commands, themes
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.charting import Charting
 from cpugpu_tui.ui.commands import Situation
-from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings import TimingsPane
@@ -65,6 +65,7 @@ class CpuGpuApp(Charting):
         super().__init__(options, backend, driver_class)
         self.animation_level = "none"
         self._options, self._glyphs = options, glyphs
+        self.set_class(glyphs is ASCII, "-ascii")  # on every screen a scrollbar would be a row of question marks
         self._choose_theme(options.theme or theme)
 
     def get_default_screen(self) -> Screen[None]:

@@ -20,6 +20,9 @@ CASE, CPU, GPU, SPEEDUP, PLUS_MINUS, VERDICT, KERNEL, MOVED, LIMIT, WRITTEN, ROU
 )  # fmt: skip
 """Keys of the columns."""
 
+LEAST_NAME = 6
+"""Cells of a name that tells rows apart, before what stands behind the size is cut."""
+
 ROUND_RANGE = 0.1
 """A round's bar spans ±10 % about the median of its device: quiet machines draw a level line."""
 
@@ -40,9 +43,11 @@ class Look:
     rounds_width: int
     """Cells of the sparkline column."""
     cpu_only: bool = False
+    case_width: int = 0
+    """Cells of the case column; 0 for as many as its text takes."""
 
 
-def look_of(run: RunState, unit: Unit, glyphs: Glyphs, rounds_width: int) -> Look:
+def look_of(run: RunState, unit: Unit, glyphs: Glyphs, rounds_width: int, case_width: int = 0) -> Look:
     """Return how a run's rows look."""
     cases = run.run.plan.cases if run.run is not None else ()
     return Look(
@@ -55,6 +60,7 @@ def look_of(run: RunState, unit: Unit, glyphs: Glyphs, rounds_width: int) -> Loo
         glyphs=glyphs,
         rounds_width=rounds_width,
         cpu_only=bool(run.devices) and run.gpu is None,
+        case_width=case_width,
     )
 
 
@@ -69,14 +75,44 @@ def unit_of(rows: Iterable[Row]) -> Unit:
 
 def case_text(case: Case, varying: frozenset[str]) -> str:
     """Return what tells a case from its neighbours: `matmul 512`, `vector-dot 1M dot`."""
-    parts = [case.workload, size_text(case.size)]
+    return " ".join([case.workload, *_beside_name(case, varying)])
+
+
+def _beside_name(case: Case, varying: frozenset[str]) -> list[str]:
+    """Return the size, and what else differs between the cases."""
+    parts = [size_text(case.size)]
     if "variant" in varying:
         parts.append(case.variant)
     if "dtype" in varying:
         parts.append(case.dtype)
     if "threads" in varying:
         parts.append(f"{case.threads or 'all'} thread{'' if case.threads == 1 else 's'}")
-    return " ".join(parts)
+    return parts
+
+
+def fitted_case(case: Case, varying: frozenset[str], width: int, glyphs: Glyphs) -> str:
+    """Return `case_text` in `width` cells, its size whole: rows of a sweep differ in nothing else.
+
+    The name is cut at its end where all rows share it, else at its start: `mnist-mlp` and `mnist-mlp-wide` end apart.
+    """
+    name, sign = case.workload, glyphs.ellipsis
+    size, *others = _beside_name(case, varying)
+    rest = " ".join([size, *others])
+    is_shared = "workload" not in varying
+    if width <= 0 or len(name) + 1 + len(rest) <= width:
+        return case_text(case, varying)
+    least = min(0 if is_shared else LEAST_NAME, width - len(size) - 1, len(name))
+    room = max(width - len(rest) - 1, least)
+    if room <= len(sign):
+        return _cut(rest, width, sign)
+    if room < len(name):
+        kept = room - len(sign)
+        name = name[:kept] + sign if is_shared else sign + name[len(name) - kept :]
+    return _cut(f"{name} {rest}", width, sign)
+
+
+def _cut(text: str, width: int, sign: str) -> str:
+    return text if len(text) <= width else text[: max(width - len(sign), 0)] + sign
 
 
 def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
@@ -88,8 +124,9 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
     half = comparison.plus_minus if comparison is not None else None
     role = "strong" if known and _decided(row) else "muted"
     telling = look.varying | ({"threads"} if is_column(run, row.case.sweep) else frozenset())
+    name = fitted_case(row.case, telling, look.case_width, glyphs)
     return {
-        CASE: ((case_text(row.case, telling), {"active": "strong", "ok": "text"}.get(row.status, "muted")),),
+        CASE: ((name, {"active": "strong", "ok": "text"}.get(row.status, "muted")),),
         # The time of a size that fewer threads alone have stands in their column.
         CPU: ((glyphs.none, "muted"),) if is_column(run, row.case.sweep) else _latency(row, row.cpu, look, "cpu"),
         **{beside_key(count): _beside(run, row, count, look) for count in thread_columns(run)},

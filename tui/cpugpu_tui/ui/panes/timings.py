@@ -121,7 +121,7 @@ class TimingsPane(Vertical):
             return
         unit = rows.unit_of(run.rows.values())
         laid_out = columns(width, unit, self._glyphs, thread_columns(run))
-        look = rows.look_of(run, unit, self._glyphs, laid_out[-1].width)
+        look = rows.look_of(run, unit, self._glyphs, laid_out[-1].width, laid_out[0].width)
         if self._shown is not None and self._shown[0] is run and self._shown[1:] == (self._wanted, look):
             return
         self.table.set_columns(laid_out)

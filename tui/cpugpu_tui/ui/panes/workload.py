@@ -206,7 +206,8 @@ def plan_facts(request: PlanRequest) -> Mapping[str, str]:
     """
     plan = build_plan(request)
     sizes = [case.size for case in plan.cases]
-    ends = f"{size_text(min(sizes))} to {size_text(max(sizes))}"
+    low, high = size_text(min(sizes)), size_text(max(sizes))
+    ends = low if low == high else f"{low} to {high}"
     chosen = plan.search is not None
     facts = {
         "sizes" if chosen else "cases": f"{ends}, chosen as it goes" if chosen else f"{len(sizes)}, size {ends}",

@@ -16,7 +16,7 @@ from cpugpu_tui.analysis.claims import CLAIMS
 from cpugpu_tui.model import Ceilings
 from cpugpu_tui.runs.claims import JudgedClaim, command, judge_all, numbers_of, points_of, tally
 from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.ui.glyphs import ASCII, Glyphs
+from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.picture import Picture
@@ -77,7 +77,6 @@ class ClaimsScreen(Page, inherit_bindings=False):
         self._saved: tuple[Point, ...] = ()
         self._reading = self._stale = False
         self._chosen = 0
-        self.set_class(glyphs is ASCII, "-ascii")
         self._judged: tuple[JudgedClaim, ...] = ()
         self._judged_by: object = None
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 
-from cpugpu_tui.ui.glyphs import ASCII, Glyphs
+from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
@@ -37,7 +37,6 @@ class GpuScreen(Page):
         super().__init__(picture)
         self._glyphs = glyphs
         self._page = first_page(picture)
-        self.set_class(glyphs is ASCII, "-ascii")  # its scrollbar would be a question mark
 
     def page_title(self) -> Spans:
         """Return the pages, the open one marked."""

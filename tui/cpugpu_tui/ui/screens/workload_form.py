@@ -159,7 +159,8 @@ class WorkloadForm(ModalScreen[PlanRequest | None]):
         request, wrong = None, {}
         try:
             request = request_from(self._texts(), self._entry.request)
-            said = f"{len(build_plan(request).cases)} cases."
+            count = len(build_plan(request).cases)
+            said = f"{count} case{'' if count == 1 else 's'}."
         except FieldError as error:
             wrong[error.field], said = str(error), ""
         except UsageError as error:
