@@ -156,7 +156,7 @@ async def test_enter_measures_what_the_claim_needs_on_the_devices_asked_for() ->
         app = pilot.app
         await settled(pilot, lambda: app.picture.agent_ready)
         await show(pilot, "p3-batch-1000")
-        await pilot.press("enter")
+        await pilot.press("enter", "enter")
         await settled(pilot, lambda: len(app.backend.sessions) == 1)
         plan = app.backend.sessions[0].plan
         assert plan.cases == (Case("jacobian", 1000, variant="loop"),)
@@ -172,10 +172,29 @@ async def test_enter_measures_what_the_claim_needs_on_the_devices_asked_for() ->
         assert app.backend.sessions[1].plan.cases == plan.cases
 
 
+async def test_enter_says_what_would_run_and_how_long_before_a_second_one_starts_it() -> None:
+    async with opened() as pilot:
+        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await show(pilot, "p1-cpu-rises")
+        assert "enter again" not in text_of(pilot, "#claim")
+        await pilot.press("enter")
+        said = text_of(pilot, "#claim").replace("\n", " ")
+        assert "enter again: run matmul-sweep --size 1,51," in said
+        assert "9951 (7 cases, about 0:14 min; more where a call" in said
+        # Another claim has another price, and is not started by the first one's enter.
+        await pilot.press("j", "k")
+        assert "enter again" not in text_of(pilot, "#claim")
+        await pilot.press("enter")
+        assert pilot.app.backend.sessions == []
+        assert isinstance(pilot.app.screen, ClaimsScreen)
+
+
 async def test_enter_measures_the_machine_for_a_claim_about_it() -> None:
     async with opened() as pilot:
         await settled(pilot, lambda: pilot.app.picture.agent_ready)
         await show(pilot, "p4-units")
+        await pilot.press("enter")
+        assert "about 20 s" in text_of(pilot, "#claim")
         await pilot.press("enter")
         await settled(pilot, lambda: len(pilot.app.backend.sessions) == 1)
         assert pilot.app.backend.sessions[0].plan.calibrate
@@ -184,11 +203,11 @@ async def test_enter_measures_the_machine_for_a_claim_about_it() -> None:
 async def test_enter_starts_nothing_beside_a_run_nor_where_nothing_can_be_measured() -> None:
     async with opened() as pilot:
         session = await start_run(pilot)
-        await pilot.press("K", "enter")
+        await pilot.press("K", "enter", "enter")
         assert pilot.app.backend.sessions == [session]
         assert isinstance(pilot.app.screen, ClaimsScreen)
         await finish(pilot, session)
-        await pilot.press(*["j"] * IDS.index("p3-convolutions"), "enter")
+        await pilot.press(*["j"] * IDS.index("p3-convolutions"), "enter", "enter")
         await pilot.pause()
         assert pilot.app.backend.sessions == [session]
         assert isinstance(pilot.app.screen, ClaimsScreen)
@@ -217,7 +236,8 @@ def longest(each: JudgedClaim) -> JudgedClaim:
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 def test_every_claim_fits_below_the_list_of_the_smallest_terminal_it_is_made_for(glyphs: Any) -> None:
     for each in judge_all(numbers_of((), (), (), simulated=False)):
-        assert len(about_lines(longest(each), 78, glyphs, live=False)) <= 9
+        for announced in (False, True):
+            assert len(about_lines(longest(each), 78, glyphs, live=False, announced=announced)) <= 9
         line = plain(claim_line(each, 76, glyphs, chosen=False))
         assert len(line) <= 76
         assert each.outcome in line

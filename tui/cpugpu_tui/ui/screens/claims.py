@@ -13,8 +13,10 @@ from textual.message import Message
 
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Point
 from cpugpu_tui.analysis.claims import CLAIMS
+from cpugpu_tui.analysis.quantities import duration
 from cpugpu_tui.model import Ceilings
 from cpugpu_tui.runs.claims import JudgedClaim, command, judge_all, numbers_of, points_of, tally
+from cpugpu_tui.runs.planning import build_plan
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
@@ -77,6 +79,8 @@ class ClaimsScreen(Page, inherit_bindings=False):
         self._saved: tuple[Point, ...] = ()
         self._reading = self._stale = False
         self._chosen = 0
+        self._announced = ""
+        """The claim whose cost is on the screen: enter starts nothing that has not been said before."""
         self._judged: tuple[JudgedClaim, ...] = ()
         self._judged_by: object = None
 
@@ -157,7 +161,9 @@ class ClaimsScreen(Page, inherit_bindings=False):
         super().redraw()
         width = max(20, self.size.width - 2)
         live = self.picture.situation.live
-        self.query_one("#claim", Lines).show(about_lines(self.chosen, width, self._glyphs, live=live))
+        announced = self._announced == self.chosen.claim.id
+        lines = about_lines(self.chosen, width, self._glyphs, live=live, announced=announced)
+        self.query_one("#claim", Lines).show(lines)
         pairs = {" j k": "move", "enter": "measure what it needs", "esc": "back"}
         keys = tuple(part for key, label in pairs.items() for part in ((key, "key"), (f" {label}  ", "text")))
         self.query_one("#page-keys", Lines).show([keys])
@@ -167,6 +173,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
     def action_move(self, step: int) -> None:
         """Move the cursor, and keep it in sight."""
         self._chosen = min(max(self._chosen + step, 0), len(CLAIMS) - 1)
+        self._announced = ""
         self.redraw()
         scroll = self.query_one("#page", VerticalScroll)
         top, height = round(scroll.scroll_y), scroll.size.height
@@ -174,9 +181,16 @@ class ClaimsScreen(Page, inherit_bindings=False):
             scroll.scroll_to(y=self._chosen if self._chosen < top else self._chosen - height + 1, animate=False)
 
     def action_measure_claim(self) -> None:
-        """Measure what the claim under the cursor needs, if something can and nothing else is being timed."""
-        if not self.picture.situation.live and command(self.chosen):
-            self.post_message(self.Wanted(self.chosen))
+        """Say what the claim under the cursor needs and how long that takes; pressed again, measure it."""
+        chosen = self.chosen
+        if self.picture.situation.live or not command(chosen):
+            return
+        if self._announced == chosen.claim.id:
+            self._announced = ""
+            self.post_message(self.Wanted(chosen))
+            return
+        self._announced = chosen.claim.id
+        self.redraw()
 
 
 def claim_line(judged: JudgedClaim, width: int, glyphs: Glyphs, *, chosen: bool) -> Spans:
@@ -192,20 +206,36 @@ def claim_line(judged: JudgedClaim, width: int, glyphs: Glyphs, *, chosen: bool)
     return ((text, "muted" if judged.claim.outdated else "text"), (outcome, ROLES[judged.outcome]))
 
 
-def about_lines(judged: JudgedClaim, width: int, glyphs: Glyphs, *, live: bool) -> list[Spans]:
-    """Return a claim in full: the sentence, what came of it, where the numbers are from, what enter would do."""
+def about_lines(judged: JudgedClaim, width: int, glyphs: Glyphs, *, live: bool, announced: bool = False) -> list[Spans]:
+    """Return a claim in full: the sentence, what came of it, where the numbers are from, what enter would do.
+
+    `announced`: enter was pressed once, and would start it now; its cost is said in place of the sources.
+    """
     claim = judged.claim
     lines = wrapped(shown(f"{claim.publication}: {claim.sentence}", glyphs), width, "strong")
     verdict = f"{sign(judged.outcome, glyphs)} {judged.outcome}. {judged.here}"
     lines += wrapped(shown(verdict, glyphs), width, ROLES[judged.outcome])
+    do = command(judged)
+    if announced and do and not live:
+        return lines + wrapped(f"enter again: {do.removeprefix('cpugpu-tui ')} ({cost_text(judged)})", width, "warn")
     if judged.sources:
         lines += wrapped(f"Measured in {', '.join(judged.sources)}.", width, "muted")
-    do = command(judged)
     if do and live:
         lines += wrapped("A run is going on; after it, enter measures what this claim needs.", width, "muted")
     elif do:
         lines += wrapped(f"enter: {do.removeprefix('cpugpu-tui ')}", width, "muted")
     return lines
+
+
+def cost_text(judged: JudgedClaim) -> str:
+    """Return how much is measured and how long that takes, as far as a plan tells: its budget is for short calls."""
+    request = judged.request
+    if judged.wants_ceilings or request is None:
+        return "all cores and the GPU, about 20 s"
+    plan = build_plan(request)
+    seconds = 2 * plan.budget_s * len(plan.cases)
+    count = f"{len(plan.cases)} case{'' if len(plan.cases) == 1 else 's'}"
+    return f"{count}, about {duration(seconds)} min; more where a call or the publication's own loop is long"
 
 
 def sign(outcome: str, glyphs: Glyphs) -> str:
