@@ -19,7 +19,7 @@ from cpugpu_tui.ui.panes.telemetry.facts import BUSY_SWEEPS
 from cpugpu_tui.ui.panes.telemetry.quantities import GPU
 from cpugpu_tui.ui.roles import plain, width_of
 from cpugpu_tui.ui.screens.gpu import GpuScreen
-from cpugpu_tui.ui.screens.gpu_lines import gpu_lines, host_lines
+from cpugpu_tui.ui.screens.gpu_lines import GPM, gpu_lines, host_lines
 from cpugpu_tui.ui.screens.main import MainScreen
 
 WIDTHS = (76, 116, 196)
@@ -48,7 +48,8 @@ def test_every_key_is_there_with_its_number_and_unit(width: int) -> None:
 def test_every_key_without_a_number_has_its_reason_in_words() -> None:
     for reason, words in REASONS.items():
         text = page_of(gpu(values={key: Reading(None, reason) for key in KEYS}, throttle=()))
-        assert text.count(f"– {words}") == len(KEYS)
+        named = len(GPM) if reason == "not-asked" else 0  # these say what does ask for them
+        assert text.count(f"– {words}") == len(KEYS) - named
 
 
 def test_age_is_told_in_words_and_dimmed() -> None:
@@ -106,6 +107,10 @@ def test_slices_are_told_with_their_names_for_torch() -> None:
     assert "cuda:0 ↔ MIG 1 of NVML 0 ↔ MIG-1bcd0000-1111-2222-3333-444455556666" in text
     assert "those of the whole board" in text
     assert "torch's own number" not in text
+
+
+def test_what_the_app_does_not_ask_for_names_what_does() -> None:
+    assert page_of(gpu()).count("read by `cpugpu-tui telemetry --gpm`") == 3
 
 
 def test_a_process_of_a_slice_stands_below_it_and_not_once_more() -> None:

@@ -50,17 +50,20 @@ def one_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     room = width - _width(head)
     texts = {fact.label: fact.short_or_text for fact in subject.facts}
     wanted = [fact for fact in subject.facts if texts[fact.label] and not fact.is_extra]
+    by_worth = list(subject.facts)
     if sum(_width(_piece(fact, texts[fact.label])) + 2 for fact in wanted) - 2 > room:
         texts |= {fact.label: fact.brief for fact in subject.facts if fact.brief is not None}
+        by_worth.sort(key=lambda fact: not (fact.is_kept or fact.sign))
     chosen: list[tuple[Fact, Piece]] = []
-    for fact in subject.facts:
+    for fact in by_worth:
         piece = _piece(fact, texts[fact.label])
         needed = _width(piece) + (2 if chosen else 0)
         if texts[fact.label] and needed <= room:
             chosen.append((fact, piece))
             room -= needed
     spans = head
-    for number, (_, piece) in enumerate(sorted(chosen, key=lambda pair: pair[0].is_mark)):
+    chosen.sort(key=lambda pair: (pair[0].is_mark, subject.facts.index(pair[0])))
+    for number, (_, piece) in enumerate(chosen):
         spans += [*([("  ", "text")] if number else []), *piece]
     return [tuple(spans)]
 

@@ -51,6 +51,9 @@ class Fact:
     is_mark: bool = False
     """Something that is not always there; stands behind what is, so that columns stay columns."""
 
+    is_kept: bool = False
+    """Where a line has not room for all, this comes before what is not."""
+
     is_extra: bool = False
     """Nothing is made shorter for it: it stands in a line only where there is room left."""
 
@@ -129,7 +132,13 @@ def _active(readings: Readings, past: tuple[float | None, ...], none: str) -> Fa
     quantity, reading = GPU["kernel_active_pct"], readings.get("kernel_active_pct")
     short = f"kernel-active {number_text(quantity, reading, none):>4}"
     return Fact(
-        "kernel-active", value_text(quantity, reading, none), role_of(quantity, reading), past, 100.0, short=short
+        "kernel-active",
+        value_text(quantity, reading, none),
+        role_of(quantity, reading),
+        past,
+        100.0,
+        short=short,
+        is_kept=True,
     )
 
 
@@ -140,9 +149,12 @@ def _power(gpu: GpuTelemetry, past: tuple[float | None, ...], none: str) -> Fact
         return Fact("power", reason_text(reading, none), "muted", short=f"power {none}")
     of = f"/{limit / 1000:.0f}" if limit else ""
     text = f"{reading.value / 1000:>{max(len(of) - 1, 0)}.0f}{of} W"
+    capped = any(throttle.word == "power-capped" for throttle in throttles(gpu))
     # The sensor is the board's: a slice has no power of its own.
     label = "power, whole board" if gpu.instances else "power"
-    return Fact(label, text.strip(), role_of(quantity, reading), past, top_of(quantity, readings), short=text)
+    return Fact(label, text.strip(), role_of(quantity, reading), past, top_of(quantity, readings), short=text,
+                brief=f"{reading.value / 1000:.0f} W" if capped else None,  # the mark says that it is the limit
+                is_kept=True)  # fmt: skip
 
 
 def _clock(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
@@ -163,7 +175,7 @@ def _memory(readings: Readings, past: tuple[float | None, ...], none: str) -> Fa
     text = f"{gib(used.value):>{max(len(of) - 1, 0)}}{of} GiB"
     brief = f"{used.value / 2**30:>3.0f}{f'/{total / 2**30:.0f}' if total is not None else ''} GiB"
     role = role_of(GPU["memory_used_bytes"], used)
-    return Fact("memory", text.strip(), role, past, total, short=text, brief=brief)
+    return Fact("memory", text.strip(), role, past, total, short=text, brief=brief, is_kept=True)
 
 
 def _temperature(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
