@@ -14,7 +14,7 @@ from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
 from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.runs import paths
 from cpugpu_tui.runs.claims import JudgedClaim, command, judge_all, numbers_of, stored_points, tally
-from cpugpu_tui.runs.store import open_store
+from cpugpu_tui.runs.store import open_to_read
 
 
 def print_claims(database: Path | None, *, simulated: bool, as_json: bool) -> int:
@@ -43,7 +43,7 @@ def print_claims(database: Path | None, *, simulated: bool, as_json: bool) -> in
 def _judged(database: Path | None, *, simulated: bool) -> tuple[JudgedClaim, ...]:
     if not paths.database_path(database).exists():  # reading makes no file
         return judge_all(numbers_of((), (), (), simulated=simulated))
-    store = open_store(database)
+    store = open_to_read(database)
     try:
         hostname = platform.node()
         ceilings = newest([found for found in store.ceilings(hostname) if found.simulated == simulated])

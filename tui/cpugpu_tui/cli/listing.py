@@ -16,7 +16,7 @@ from cpugpu_tui.model import Device, DevicesFound, Event, Plan, RunFinished, Sim
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.session import Session
 from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store import open_store
+from cpugpu_tui.runs.store import open_to_read
 from cpugpu_tui.runs.wire import encode
 from cpugpu_tui.workloads import PRESETS, catalogue
 
@@ -108,7 +108,7 @@ def print_history(database: Path | None, limit: int, *, as_json: bool) -> None:
     Raises:
         StoreError: the history cannot be read.
     """
-    store = open_store(database)
+    store = open_to_read(database)
     try:
         runs = store.runs(limit)
     finally:
@@ -129,7 +129,7 @@ def print_run(name: str, database: Path | None, *, as_json: bool) -> None:
         StoreError: the history cannot be read.
         UsageError: there is no such run, or several.
     """
-    store = open_store(database)
+    store = open_to_read(database)
     try:
         events = store.load(store.find(name))
     finally:

@@ -25,7 +25,7 @@ from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.planning import check_device
 from cpugpu_tui.runs.session import Session
 from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store import open_store
+from cpugpu_tui.runs.store import open_to_read
 
 HOW = "No GPU is measured unless you ask for it: cpugpu-tui machine --measure"
 
@@ -84,7 +84,7 @@ def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
     if not paths.database_path(database).exists():
         return ()
     try:
-        store = open_store(database)
+        store = open_to_read(database)
     except StoreError:
         return ()
     try:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from cpugpu_tui.runs import paths
 from cpugpu_tui.runs.store.database import Store
+from cpugpu_tui.runs.store.read_only import is_read_only, open_read_only
 from cpugpu_tui.runs.store.summary import RunSummary
 
-__all__ = ["RunSummary", "Store", "open_store"]
+__all__ = ["RunSummary", "Store", "open_store", "open_to_read"]
 
 
 def open_store(override: Path | None = None) -> Store:
@@ -21,3 +22,13 @@ def open_store(override: Path | None = None) -> Store:
     """
     path = paths.database_path(override)
     return Store.open(path, create_parents=path == paths.default_database_path())
+
+
+def open_to_read(override: Path | None = None) -> Store:
+    """Open that database for a command that writes nothing: one that is read-only is good enough.
+
+    Raises:
+        StoreError: see `Store.open` and `open_read_only`.
+    """
+    path = paths.database_path(override)
+    return open_read_only(path) if is_read_only(path) else open_store(override)

@@ -33,18 +33,18 @@ class Store:
     Every method raises `StoreError` when the file fails it; a write that raised has left nothing behind.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        """Wrap a connection; `Store.open` is the way to get a store."""
+    def __init__(self, connection: sqlite3.Connection, path: Path, refusal: StoreError | None = None) -> None:
+        """Wrap a connection, to which nothing is written if there is a `refusal`; `Store.open` gives a store."""
         self.path = path
         """The file, as it was named."""
         self._connection = connection
         self._lock = threading.Lock()
-        self._refusal: StoreError | None = None
+        self._refusal = refusal
         self._cases: dict[str, dict[str, Case]] = {}
 
     @property
     def notice(self) -> str | None:
-        """Why nothing can be saved here although it can be read: the database is a newer version's; else None."""
+        """Why nothing can be saved here although it can be read: a newer version's, or read-only; else None."""
         return str(self._refusal) if self._refusal else None
 
     # ---------------------------------------------------------------- opening and closing
