@@ -184,7 +184,7 @@ def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> HalfRoundTimed:
     damaged = ("damaged",) if samples != stored else ()
     return HalfRoundTimed(
         case=case,
-        samples={metric: values for metric, values in samples.items() if values},
+        samples={metric: values for metric, values in samples.items() if values or not stored[metric]},
         marks=(*from_json(rows[0]["marks"], tuple[str, ...]), *damaged),
         throttled_ns=None if throttled is None else from_json(throttled, dict[str, float]),
         **{name: rows[0][name] for name in (*names, *times)},
