@@ -1,0 +1,30 @@
+"""A driver that answers no more takes nothing from the app but its own values."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from nvml_library import FakeNvml, fake_nvml, nvml_library
+from pty_app import PtyApp
+
+__all__ = ["fake_nvml", "nvml_library"]
+
+SCRIPT = Path(__file__).with_name("real_app.py")
+
+
+def test_keys_runs_and_quitting_live_on_while_the_driver_hangs(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    env = {name: fake_nvml.environment[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_STATE", "FAKE_NVML_CALLS")}
+    with PtyApp([sys.executable, SCRIPT, tmp_path], columns=120, rows=40, env=env) as app:
+        app.until_text("NVML 1")
+        fake_nvml.set("hang:nvmlDeviceGetClockInfo", 1)
+        app.until_text("driver has not answered for")
+        assert "NVML 1" in app.text, "the last values stay"
+        app.send("?")
+        app.until_text("Explain the pane")
+        app.send("\x1b")
+        app.until_text("driver has not answered for")
+        app.send("r")
+        app.until_text("The GPU is faster")
+        app.send("q")
+        assert app.exit_code() == 0
