@@ -17,6 +17,7 @@ from cpugpu_tui.analysis.costs import LAUNCH
 from cpugpu_tui.analysis.crossover import ALWAYS, NEVER, RISES
 from cpugpu_tui.analysis.verdict import compare
 from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
+from cpugpu_tui.cli.signs import with_micro
 from cpugpu_tui.model import (
     AS_WRITTEN,
     DEVICE,
@@ -287,7 +288,7 @@ def test_the_same_events_give_the_same_answers_however_they_came(cpugpu: Command
     assert told[0]["sweeps"][0]["sentences"]
     of_events = [fold(outcome.events) for outcome in (done, stored)]
     assert answers(of_events[0]) == answers(of_events[1])
-    assert json.loads(json.dumps(as_data(of_events[0]))) == told[0]["sweeps"]
+    assert json.loads(json.dumps(with_micro(as_data(of_events[0])))) == told[0]["sweeps"]
 
 
 def fold(events: list[Event]) -> RunState:
