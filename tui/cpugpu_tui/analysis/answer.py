@@ -19,7 +19,7 @@ from cpugpu_tui.analysis.crossover import (
     Crossover,
     SweepPoint,
 )
-from cpugpu_tui.analysis.quantities import percent, significant, time_text
+from cpugpu_tui.analysis.quantities import half_width, percent, significant, time_text
 from cpugpu_tui.analysis.stats import MIN_ROUNDS
 from cpugpu_tui.analysis.verdict import CPU_WINS, EQUIVALENCE, GPU_WINS, Comparison
 from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED
@@ -137,9 +137,6 @@ def _end_to_end(moved: Crossover, measured: Crossover) -> str:
     return f"; end to end {subject}{_wins(moved)}{bracket}{open_ends}, {speedup_text(moved.points[-1].comparison)}"
 
 
-LEAST_SHOWN = 0.0005
-"""Half-widths below this would read as ±0.0%."""
-
 _UNSETTLED = (NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER)
 """Nobody wins anywhere."""
 
@@ -199,8 +196,7 @@ def speedup_text(comparison: Comparison) -> str:
     spread = _spread(comparison)
     if spread is None:
         return f"×{significant(comparison.speedup)}"
-    half = f"±{percent(spread)}%" if spread >= LEAST_SHOWN else "±<0.1%"
-    return f"×{significant(comparison.speedup)} {half}"
+    return f"×{significant(comparison.speedup)} ±{half_width(spread)}%"
 
 
 def _spread(comparison: Comparison) -> float | None:

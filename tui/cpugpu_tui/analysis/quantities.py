@@ -75,6 +75,15 @@ def gib(value: float) -> str:
     return f"{number:.0f}" if number >= 99.95 else f"{number:.1f}"
 
 
+LEAST_SHOWN = 0.0005
+"""Half-widths below this would read as 0.0."""
+
+
+def half_width(share: float) -> str:
+    """Return half of an interval as percent without the sign; a tiny one as what it is, no zero."""
+    return percent(share) if share >= LEAST_SHOWN else "<0.1"
+
+
 def percent(share: float) -> str:
     """Return a share as percent without the sign: two significant digits below ten."""
     value = share * 100

@@ -12,6 +12,7 @@ from rich import box
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
+from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy, joules_text
 from cpugpu_tui.analysis.quantities import duration, percent, significant, time_text
 from cpugpu_tui.analysis.roofline import Limit
@@ -181,9 +182,7 @@ def _comparison(row: Row) -> tuple[str, str]:
     comparison = row.comparison
     if comparison is None:
         return "–", "–"
-    plus_minus = comparison.plus_minus
-    spread = "" if plus_minus is None else f" ±{percent(plus_minus)}%"
-    return f"×{significant(comparison.speedup)}{spread}", comparison.verdict
+    return speedup_text(comparison), comparison.verdict
 
 
 def _remark(row: Row, cores: int | None, common: Collection[str]) -> str:

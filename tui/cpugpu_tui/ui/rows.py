@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cpugpu_tui.analysis.quantities import US, Unit, percent, significant, size_text, unit_for
+from cpugpu_tui.analysis.quantities import US, Unit, half_width, percent, significant, size_text, unit_for
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED
 from cpugpu_tui.model import DEVICE, PAGEABLE, Case
@@ -132,7 +132,7 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
         **{beside_key(count): _beside(run, row, count, look) for count in thread_columns(run)},
         GPU: _latency(row, row.gpu, look, "gpu"),
         SPEEDUP: (((glyphs.times + speedup) if known else speedup, role),),
-        PLUS_MINUS: ((_half_width(half) if half is not None else glyphs.none, "muted"),),
+        PLUS_MINUS: ((f"{half_width(half)}%" if half is not None else glyphs.none, "muted"),),
         VERDICT: verdict(row, look),
         KERNEL: _single(row.gpu, DEVICE, look.unit, glyphs),
         MOVED: _moved(row, glyphs),
@@ -253,10 +253,6 @@ def _written(run: RunState, row: Row, glyphs: Glyphs) -> Spans:
     wrong = factor > 1.5 or judged.impossible_factor is not None
     mark = "!" if judged.impossible_factor is not None else ""
     return ((mark + glyphs.times + significant(factor), "warn" if wrong else "text"),)
-
-
-def _half_width(share: float) -> str:
-    return f"{percent(share)}%" if share >= 0.0005 else "<0.1%"
 
 
 def _decided(row: Row) -> bool:

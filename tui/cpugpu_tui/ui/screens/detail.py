@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.quantities import US, percent, significant
+from cpugpu_tui.analysis.quantities import US, half_width, significant
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -69,7 +69,7 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     text = f"speed-up {glyphs.times}{significant(comparison.speedup)}"
     if comparison.low is not None and comparison.high is not None:
         text += f", 95 % interval {glyphs.times}{comparison.low:.4g} to {glyphs.times}{comparison.high:.4g}"
-        text += f" ({glyphs.plus_minus}{percent(comparison.plus_minus or 0)} %)"
+        text += f" ({glyphs.plus_minus}{half_width(comparison.plus_minus or 0)} %)"
     text += f", from {comparison.rounds} rounds: {VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict)}"
     return [*wrapped(text, width, "strong"), *moved_lines(row, width, glyphs)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cpugpu_tui.analysis.quantities import duration, percent, significant, time_text
+from cpugpu_tui.analysis.quantities import duration, half_width, percent, significant, time_text
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, MOVING, PAGEABLE, PINNED, SYSTEM, USER
 from cpugpu_tui.runs.insight import ceilings_of, clock_words, device_limit, end_to_end, written
@@ -33,7 +33,7 @@ def moved_lines(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     for metric, memory in ((PAGEABLE, "ordinary"), (PINNED, "pinned")):
         found = end_to_end(row, metric)
         if found is not None:
-            spread = "" if found.plus_minus is None else f" {glyphs.plus_minus}{percent(found.plus_minus)} %"
+            spread = "" if found.plus_minus is None else f" {glyphs.plus_minus}{half_width(found.plus_minus)} %"
             parts.append(f"{glyphs.times}{significant(found.speedup)}{spread} from and to {memory} memory")
     return wrapped(f"end to end: {'; '.join(parts)}", width, "text") if parts else []
 
