@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+
+import pytest
 from planted_crossover import search_plan, searched
 from recorder import QUICK, plan_of, state_of, swept
 from rich.console import Console
@@ -102,3 +105,16 @@ def test_the_column_stands_in_the_app_too_where_there_is_room() -> None:
     for width in (60, 79, 100, 118, 150, 200):
         laid_out = columns(width, US, UNICODE, (1, 4))
         assert sum(column.width + 2 for column in laid_out) <= width
+
+
+@pytest.mark.parametrize("width", [76, 80, 100, 120, 160])
+def test_no_number_is_broken_over_two_lines_on_a_narrow_terminal(width: int) -> None:
+    plan = plan_of(simulation=QUICK, cases=tuple(Case("matmul", n) for n in (16, 64, 2048)))
+    run = state_of(plan, swept(plan)[1])
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(run_table(run, width))
+    lines = [line for line in console.export_text().splitlines() if line.strip()]
+    assert len(lines) == 2 + 3
+    assert max(map(len, lines)) <= width
+    assert ("clock off" in lines[0]) == (width >= 100), "the least important column goes first"
+    assert "speed-up" in lines[0]

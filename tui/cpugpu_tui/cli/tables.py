@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -73,47 +73,90 @@ def plain(text: str) -> str:
     )
 
 
-def run_table(state: RunState) -> Table:
-    """Return one row per case: times, speed-up with its interval, verdict, what the publication's clock says."""
+OPTIONAL = ("clock off", "device", "limit", "end to end")
+"""Columns that a narrow terminal goes without, in this order; the detail and `--json` have them always."""
+
+LEAST_REMARK = 12
+"""Cells that the remarks need, which are words and may be wrapped."""
+
+
+def run_table(state: RunState, width: int | None = None) -> Table:
+    """Return one row per case: times, speed-up with its interval, verdict, what the publication's clock says.
+
+    With a width it leaves out columns until no number has to be wrapped: `×0.0406` over two lines reads as `×0.040`.
+    """
+    rows = run_cells(state)
+    return _table_of(rows, columns_within(rows, width))
+
+
+def _table_of(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> Table:
     table = new_table()
-    several = len({(r.case.workload, r.case.variant) for r in state.rows.values()}) > 1
-    has_gpu = state.gpu is not None
-    add_columns(table, "case" if several else "size", justify="left" if several else "right")
-    # `device`: the GPU's own time, launches hidden. `clock off`: by how much the publication's clock is wrong.
-    beside = tuple(f"CPU, {count or 'all'} thr." for count in thread_columns(state))
-    cpu = f"CPU, {state.threads} thr." if beside and state.threads else "CPU"
-    add_columns(table, cpu, *beside, justify="right")
-    if has_gpu:
-        add_columns(table, "GPU", "device", "speed-up", "end to end", justify="right")
-        add_columns(table, "faster")
-    add_columns(table, "limit")
-    add_columns(table, *(f"{name} energy" for name in joule_columns(state)), justify="right")
-    if has_gpu:
-        add_columns(table, "clock off", justify="right")
-    add_columns(table, "remarks")
-    cores = state.run.environment.get("affinity_cores") if state.run is not None else None
-    for row in table_rows(state):
-        table.add_row(*map(plain, _cells(state, row, cores, several=several, has_gpu=has_gpu)))
+    for name in names:
+        add_columns(table, plain(name), justify="left" if name in ("case", "faster", "limit", "remarks") else "right")
+    for cells in rows:
+        table.add_row(*(cells[name] for name in names))
     return table
 
 
-def _cells(state: RunState, row: Row, cores: int | None, *, several: bool, has_gpu: bool) -> list[str]:
-    case = row.case
+def columns_within(rows: Sequence[Mapping[str, str]], width: int | None) -> list[str]:
+    """Return the columns that fit, without those that hold nothing."""
+    names = [name for name in (rows[0] if rows else {}) if name != "remarks" or any(row[name] for row in rows)]
+    for name in OPTIONAL:
+        if width is None or _least_width(rows, names) <= width:
+            break
+        names = [other for other in names if other != name]
+    return names
+
+
+def _least_width(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> int:
+    """Return the cells that a table takes if nothing but its remarks is wrapped: each column has two more between."""
+    widths = [
+        LEAST_REMARK if name == "remarks" else max(len(name), *(len(row[name]) for row in rows)) for name in names
+    ]
+    return sum(widths) + 2 * len(names)
+
+
+def run_cells(state: RunState) -> list[dict[str, str]]:
+    """Return the cells of every row by the heads of their columns."""
+    several = len({(r.case.workload, r.case.variant) for r in state.rows.values()}) > 1
+    common, cores = common_marks(state), state.run.environment.get("affinity_cores") if state.run is not None else None
+    return [
+        {
+            name: plain(text)
+            for name, text in (
+                *_cells(state, row, several=several).items(), ("remarks", _remark(row, cores, common)),
+            )
+        }
+        for row in table_rows(state)
+    ]  # fmt: skip
+
+
+def _cells(state: RunState, row: Row, *, several: bool) -> dict[str, str]:
+    """Return the cells of a row but its remarks."""
+    case, has_gpu = row.case, state.gpu is not None
     told = is_column(state, case.sweep) or (case.threads and not thread_columns(state))
     threads = f" t{case.threads or 'all'}" if told else ""
     name = f"{case.workload} {case.variant} {case.size:,}{threads}" if several else f"{case.size:,}{threads}"
-    cpu = "–" if is_column(state, case.sweep) else _latency(row.cpu, row)
-    cells = [name, cpu, *(_beside(state, row, count) for count in thread_columns(state))]
+    cells = {"case" if several else "size": name}
+    beside = thread_columns(state)
+    cells[f"CPU, {state.threads} thr." if beside and state.threads else "CPU"] = (
+        "–" if is_column(state, case.sweep) else _latency(row.cpu, row)
+    )
+    # With all cores named twice (`2,all` on two of them) both columns have the same head without the word.
+    cells |= {f"CPU, {count or 'all'} thr.{' asked' if count == state.threads else ''}": _beside(state, row, count)
+              for count in beside}  # fmt: skip
     if has_gpu:
+        # `device`: the GPU's own time, launches hidden. `clock off`: by how much the publication's clock is wrong.
         device_ns = None if row.gpu is None or row.status == "mismatch" else row.gpu.median_ns(DEVICE)
         moved, (speedup, faster) = end_to_end(row, PAGEABLE), _comparison(row)
-        cells += [_latency(row.gpu, row), "–" if device_ns is None else time_text(device_ns), speedup]
-        cells += ["–" if moved is None else f"×{significant(moved.speedup)}", faster]
-    cells.append(limit_text(row_limit(state, row)))
-    cells += [_joules_cell(row, name) for name in joule_columns(state)]
+        cells |= {"GPU": _latency(row.gpu, row), "device": "–" if device_ns is None else time_text(device_ns)}
+        cells |= {"speed-up": speedup, "end to end": "–" if moved is None else f"×{significant(moved.speedup)}"}
+        cells["faster"] = faster
+    cells["limit"] = limit_text(row_limit(state, row))
+    cells |= {f"{name} energy": _joules_cell(row, name) for name in joule_columns(state)}
     if has_gpu:
-        cells.append(_clock_off(state, row))
-    return [*cells, _remark(row, cores, common_marks(state))]
+        cells["clock off"] = _clock_off(state, row)
+    return cells
 
 
 def common_marks(state: RunState) -> dict[str, int]:
@@ -269,7 +312,11 @@ def print_state(state: RunState, notice: str | None = None) -> None:
     out = console()
     if state.rows:
         out.print(plain(heading(state)))
-        out.print(run_table(state))
+        rows = run_cells(state)
+        names = columns_within(rows, out.width)
+        out.print(_table_of(rows, names))
+        if missing := [name for name in OPTIONAL if rows and name in rows[0] and name not in names]:
+            out.print(f"Not shown in {out.width} columns: {', '.join(missing)}.")
     for line in summary(state, notice):
         # A command to copy must not be broken by us, and a pipe has no width.
         out.print(line, soft_wrap=line.startswith("Again:") or not sys.stdout.isatty())
