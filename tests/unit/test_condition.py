@@ -69,11 +69,20 @@ def test_the_clock_is_the_median_of_both_edges_of_all_half_rounds() -> None:
 
 def test_shares_of_time_by_reason_are_exact_over_half_rounds_of_different_lengths() -> None:
     found = condition_of(
-        half(1, watched_ns=10e6, throttled_ns={"power-capped": 10e6, "thermal": 0.0}),
-        half(2, watched_ns=30e6, throttled_ns={"power-capped": 0.0, "thermal": 2e6}),
+        half(1, watched_ns=1e9, throttled_ns={"power-capped": 1e9, "thermal": 0.0}),
+        half(2, watched_ns=3e9, throttled_ns={"power-capped": 0.0, "thermal": 0.2e9}),
     )
     assert found.throttles == (Throttle("power-capped", 0.25, BY_COUNTER), Throttle("thermal", 0.05, BY_COUNTER))
     assert found.unthrottled_reason is None
+
+
+def test_within_less_than_ten_steps_of_the_counters_they_say_nothing_and_the_mask_does() -> None:
+    """An H200's counters go on in steps of 100 ms: one of them in a half-round of 10 ms would read 1000 %."""
+    found = condition_of(
+        half(1, "power-capped", watched_ns=10e6, throttled_ns={"power-capped": 100e6, "thermal": 100e6}),
+        half(2, watched_ns=10e6, throttled_ns={"power-capped": 0.0, "thermal": 0.0}),
+    )
+    assert found.throttles == (Throttle("power-capped", 0.5, BY_MASK),)
 
 
 def test_what_is_counted_dearly_is_counted_over_the_case_and_says_so() -> None:

@@ -166,6 +166,12 @@ def test_counters_and_mask_become_marks(counters: dict[str, float], words: tuple
     assert passage(EDGE, Edge(100e6, 1980.0, words, counters)).marks == marks
 
 
+def test_a_step_in_a_window_shorter_than_it_is_of_what_was_before() -> None:
+    short = Edge(20e6, 1980.0, (), {"power-capped": 5e9 + 100e6})
+    assert passage(EDGE, short).marks == ()
+    assert passage(EDGE, Edge(20e6, 1980.0, ("power-capped",), {"power-capped": 5e9})).marks == ("power-capped",)
+
+
 def test_a_driver_that_counts_nothing_leaves_no_zero() -> None:
     assert passage(Edge(0.0), Edge(1e6)).throttled_ns is None
     assert passage(None, None) == NOT_WATCHED

@@ -10,6 +10,13 @@ from cpugpu_tui.model import GpuProcess, Reading
 MARKED_SHARE = 0.01
 """From this share of a half-round's time on it is marked as throttled: less than that is less than its noise."""
 
+COUNTER_STEP_NS = 100e6
+"""The throttle counters go on in steps of this (an H200 gave 499.99 of 594 ms and 599.99 of 597 ms at its power limit):
+within less than one step they say nothing."""
+
+LEAST_COUNTED_NS = 10 * COUNTER_STEP_NS
+"""Time that half-rounds must have together for a share by counter: then a step more or less is a tenth."""
+
 UNEXPLAINED_BYTES = 200 << 20
 """Memory in use that no listed process has is somebody's from here on; the driver's own bookkeeping is below."""
 

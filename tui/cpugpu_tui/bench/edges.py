@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from cpugpu_tui.analysis.machine_state import MARKED_SHARE, PowerPoint, counted, power_inside
+from cpugpu_tui.analysis.machine_state import COUNTER_STEP_NS, MARKED_SHARE, PowerPoint, counted, power_inside
 from cpugpu_tui.bench.emitter import Emit
 from cpugpu_tui.bench.timers.clock import MARKS
 from cpugpu_tui.model import EDGES, Case, EnergyMeasured, MachineRead, Reading
@@ -191,7 +191,9 @@ def passage(before: Edge | None, after: Edge | None) -> Passage:
         return NOT_WATCHED
     watched_ns = after.at_ns - before.at_ns
     throttled = counted(before.throttled_ns, after.throttled_ns)
-    words = [word for word, ns in (throttled or {}).items() if ns >= MARKED_SHARE * watched_ns]
+    # A step of the counters in a shorter window may be of what was before it; the mask below is of now.
+    counts = throttled if throttled is not None and watched_ns >= COUNTER_STEP_NS else {}
+    words = [word for word, ns in counts.items() if ns >= MARKED_SHARE * watched_ns]
     marks = tuple(dict.fromkeys(MARKS[word] for word in (*words, *after.throttle) if word in MARKS))
     return Passage(after.sm_clock_mhz, throttled, watched_ns, _power_mw(before, after), marks)
 

@@ -10,6 +10,7 @@ from cpugpu_tui.analysis.energy import Energy, above_idle, energy
 from cpugpu_tui.analysis.machine_state import (
     BY_CASE,
     BY_COUNTER,
+    LEAST_COUNTED_NS,
     Company,
     Throttle,
     company,
@@ -88,7 +89,10 @@ def _throttles(times: DeviceTimes) -> tuple[Throttle, ...]:
     """Return what held the clocks down: counted in half-rounds, the costly counters over the case, or seen."""
     if not times.watched_ns:
         return throttles_seen(times.mark_counts, len(times.round_ns))
-    cheap = throttles(times.throttled_ns, times.watched_ns, BY_COUNTER)
+    if times.watched_ns >= LEAST_COUNTED_NS:
+        cheap = throttles(times.throttled_ns, times.watched_ns, BY_COUNTER)
+    else:
+        cheap = throttles_seen(times.mark_counts, len(times.round_ns))
     end = times.edges.get(EDGES[1])
     before, after = (_counters(_readings(times, edge)) for edge in EDGES)
     whole = {word: ns for word, ns in (counted(before, after) or {}).items() if word not in times.throttled_ns}
