@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from checked_machine import HELLO, gpu, machine, no_driver, said
 
-from cpugpu_tui.model import Device, GpuProcess, MigInstance
+from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, MigInstance
 from cpugpu_tui.runs.capabilities import capabilities
 from cpugpu_tui.runs.checkup.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
 from cpugpu_tui.runs.checkup.finding import Finding, ok
@@ -34,7 +34,7 @@ def test_whatever_is_wrong_has_a_cause_and_a_remedy() -> None:
         history=HistoryFacts(free_bytes=0, network=True),
         terminal=capabilities({"TERM": "xterm"}, "ascii", True, (40, 10)),
     )
-    findings = [finding for finding in examine(wrong) if finding.verdict != "ok"]
+    findings = [finding for finding in examine(wrong) if finding.verdict not in ("ok", "unknown")]
     assert len(findings) == 15
     assert all(finding.cause.endswith(".") and finding.remedy for finding in findings)
 
@@ -46,7 +46,9 @@ def test_a_check_that_crashes_is_a_line_and_the_others_stand() -> None:
     def crash(facts: Facts) -> Finding:
         raise ZeroDivisionError("a pity")
 
-    broken, whole = examine(machine(), (Check("mine", "host", crash), Check("yours", "host", lambda facts: ok("fine"))))
+    broken, whole = examine(
+        machine(), (Check("mine", ("host",), crash), Check("yours", ("host",), lambda facts: ok("fine")))
+    )
     assert (broken.verdict, broken.check) == ("fail", "mine")
     assert "ZeroDivisionError: a pity" in broken.cause
     assert whole.verdict == "ok"
@@ -54,11 +56,25 @@ def test_a_check_that_crashes_is_a_line_and_the_others_stand() -> None:
 
 def test_a_driver_that_hangs_is_said_once_and_nothing_is_called_fine_that_was_not_asked() -> None:
     findings = examine(machine(driver=DriverFacts(), faults={"driver": "The NVIDIA driver has not answered for 2 s."}))
-    about = [finding for finding in findings if finding.check.startswith(("driver", "gpu."))]
+    about = [f for f in findings if f.check.startswith(("driver", "gpu.", "cuda.")) or f.check == "torch.build"]
     assert [finding.cause for finding in about if finding.verdict == "fail"] == [
         "The NVIDIA driver has not answered for 2 s."
     ]
-    assert {finding.found for finding in about[1:]} == {"not judged, see above"}
+    assert {(finding.verdict, finding.found) for finding in about[1:]} == {("unknown", "not judged, see above")}
+
+
+def test_a_gpu_of_which_the_driver_tells_nothing_is_not_called_absent() -> None:
+    findings = {f.check: f for f in examine(no_driver(9, "It is not loaded. Load it.", has_hardware=True))}
+    open_ones = ("driver.gpus", "torch.build", "cuda.devices", "gpu.persistence", "gpu.ecc", "gpu.processes")
+    assert {findings[name].verdict for name in open_ones} == {"unknown"}
+    absent = {f.check: f for f in examine(no_driver(12, "No driver. Ignore it.", has_hardware=False))}
+    assert {absent[name].verdict for name in open_ones} == {"ok"}
+
+
+def test_without_an_agent_nothing_of_torch_is_called_fine() -> None:
+    findings = {f.check: f.verdict for f in examine(machine(agent=AgentFacts(problem="It died.", remedy="Look.")))}
+    names = ("torch", "torch.build", "cuda.devices", "cpu.variables")
+    assert [findings[name] for name in names] == ["fail", "unknown", "unknown", "unknown"]
 
 
 # ------------------------------------------------------------------ driver and torch
@@ -82,7 +98,23 @@ def test_a_lost_gpu_fails_beside_a_healthy_one() -> None:
     assert finding.verdict == "fail"
     assert "GPU 0 NVIDIA H200 answers" in finding.found
     assert finding.remedy == "Look for Xid errors in dmesg."
-    assert said(machine(gpu(), lost), "gpu.ecc").found == "GPU 0: none"
+    ecc = said(machine(gpu(), lost), "gpu.ecc")
+    assert (ecc.verdict, ecc.found) == ("unknown", "GPU 0: none; GPU 1: not judged, it does not answer")
+    assert said(machine(gpu(ecc_corrected_count=3), lost), "gpu.ecc").verdict == "warn"
+
+
+def test_each_gpu_that_does_not_answer_has_its_own_cause_and_its_number_once() -> None:
+    def unread(index: int, problem: str) -> GpuTelemetry:
+        return replace(gpu(index, f"GPU-{index}"), name=f"GPU {index}", problem=problem)
+
+    lost, denied = unread(0, "This GPU is lost. Reboot."), unread(1, "No permission to read it. Ask for /dev/nvidia1.")
+    finding = said(machine(lost, denied), "driver.gpus")
+    assert finding.found == "GPU 0 does not answer; GPU 1 does not answer"
+    assert finding.cause == "GPU 0: This GPU is lost. GPU 1: No permission to read it."
+    assert finding.remedy == "GPU 0: Reboot. GPU 1: Ask for /dev/nvidia1."
+    both = said(machine(lost, unread(1, "This GPU is lost. Reboot.")), "driver.gpus")
+    assert (both.cause, both.remedy) == ("This GPU is lost.", "Reboot.")
+    assert said(machine(gpu(), denied), "cuda.order").verdict == "ok", "a name that is not known is no other kind"
 
 
 @pytest.mark.parametrize(
@@ -136,20 +168,26 @@ def test_gpus_that_torch_cannot_use_fail_with_its_own_sentence() -> None:
 # ------------------------------------------------------------------ GPUs
 
 
-def test_a_narrow_pcie_link_is_judged_under_load_only() -> None:
+def test_a_slow_pcie_link_is_judged_under_load_only_and_a_narrow_one_always() -> None:
     idle = said(machine(gpu(pcie_generation=1)), "gpu.pcie")
     assert idle.verdict == "ok"
-    assert idle.found == "GPU 0: gen 1 x16 of gen 5 x16 (judged under load only)"
+    assert idle.found == "GPU 0: gen 1 x16 of gen 5 x16 (the generation is judged under load only)"
     assert said(machine(gpu(pcie_generation=1, kernel_active_pct=100)), "gpu.pcie").verdict == "warn"
-    assert said(machine(gpu(pcie_width=8, kernel_active_pct="mig")), "gpu.pcie").verdict == "ok"
+    for active_pct in (0, 100, "mig"):
+        narrow = said(machine(gpu(pcie_width=1, kernel_active_pct=active_pct)), "gpu.pcie")
+        assert narrow.verdict == "warn"
+        assert "gen 5 x1 of gen 5 x16" in narrow.found
 
 
-def test_what_is_not_told_is_said_and_never_called_none() -> None:
+def test_what_is_not_told_is_said_and_never_called_none_nor_ok() -> None:
     finding = said(machine(gpu(ecc_uncorrected_count="not-supported", pcie_width="no-permission")), "gpu.ecc")
     assert finding.found == "GPU 0: not supported here"
     assert said(machine(gpu(pcie_width="no-permission")), "gpu.pcie").found == "GPU 0: no permission"
     assert said(machine(replace(gpu(), persistence=None)), "gpu.persistence").found == "GPU 0: cannot be told"
     assert said(machine(replace(gpu(), processes=None)), "gpu.processes").found == "GPU 0: processes cannot be listed"
+    denied = machine(replace(gpu(pcie_width="no-permission"), persistence=None, processes=None))
+    checks = ("gpu.pcie", "gpu.persistence", "gpu.processes")
+    assert [said(denied, check).verdict for check in checks] == ["unknown"] * 3
 
 
 def test_other_people_on_a_gpu_are_named_also_those_outside_of_the_namespace() -> None:
@@ -223,7 +261,7 @@ def test_the_database_is_judged_by_its_header(changes: dict[str, Any], verdict: 
 
 
 @pytest.mark.parametrize(
-    ("free_bytes", "verdict"), [(10**11, "ok"), (50 << 20, "warn"), (1 << 20, "fail"), (None, "ok")]
+    ("free_bytes", "verdict"), [(10**11, "ok"), (50 << 20, "warn"), (1 << 20, "fail"), (None, "unknown")]
 )
 def test_disk_space(free_bytes: int | None, verdict: str) -> None:
     assert said(machine(history=HistoryFacts(free_bytes=free_bytes)), "history.space").verdict == verdict

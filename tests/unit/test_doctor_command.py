@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 from fake_nvml_library import FakeLibrary, library
+from nvml_library import FakeNvml, fake_nvml, nvml_library
 
 from cpugpu_tui.cli.doctor import INDENT, show
 from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_USAGE
@@ -15,7 +16,7 @@ from cpugpu_tui.runs.checkup import collect
 from cpugpu_tui.runs.checkup.finding import Finding
 from cpugpu_tui.runs.checkup.registry import CHECKS
 
-__all__ = ["library"]
+__all__ = ["fake_nvml", "library", "nvml_library"]
 
 SIMULATED = ("doctor", "--simulate", "default")
 KEYS = ["check", "verdict", "found", "cause", "remedy"]
@@ -25,8 +26,12 @@ def test_every_check_has_its_line_and_the_last_line_counts_them(cpugpu: CommandL
     done = cpugpu.here(*SIMULATED)
     assert done.code == EXIT_OK, done.out
     lines = done.out.splitlines()
-    assert [line.split()[1] for line in lines if line.startswith(("ok ", "warn ", "fail "))] == [c.name for c in CHECKS]
-    assert lines[-1].endswith("0 failed.")
+    found = [line.split()[:2] for line in lines if line.startswith(("ok ", "warn ", "fail ", "? "))]
+    assert [name for _, name in found] == [check.name for check in CHECKS]
+    not_judged = sum(mark == "?" for mark, _ in found)
+    assert not_judged > 0
+    assert lines[-1].startswith(f"{sum(mark == 'ok' for mark, _ in found)} ok, ")
+    assert lines[-1].endswith(f" 0 failed, {not_judged} not judged.")
     assert max(len(check.name) for check in CHECKS) < INDENT - 6
     assert not cpugpu.database.exists()
 
@@ -35,7 +40,20 @@ def test_json_has_one_object_a_check_with_stable_keys(cpugpu: CommandLine) -> No
     done = cpugpu.here(*SIMULATED, "--json")
     assert [found["check"] for found in done.objects] == [check.name for check in CHECKS]
     assert all(list(found) == KEYS for found in done.objects)
-    assert {found["verdict"] for found in done.objects} <= {"ok", "warn"}
+    assert {found["verdict"] for found in done.objects} <= {"ok", "warn", "unknown"}
+
+
+def test_a_made_up_gpu_does_not_stand_beside_the_driver_of_this_machine(
+    cpugpu: CommandLine, library: FakeLibrary
+) -> None:
+    out = cpugpu.here(*SIMULATED).out
+    assert out.startswith("SIMULATED torch and GPUs; host, history and terminal are those of this machine.")
+    assert "H200" not in out
+    assert library.calls == []
+    found = {each["check"]: each for each in cpugpu.here(*SIMULATED, "--json").objects}
+    assert "made up" in found["cuda.devices"]["found"]
+    assert found["driver"]["verdict"] == found["gpu.ecc"]["verdict"] == "unknown"
+    assert "simulated machine" in found["driver"]["found"]
 
 
 def test_a_failed_check_is_exit_code_one(cpugpu: CommandLine, tmp_path: Path) -> None:
@@ -56,6 +74,8 @@ def test_an_interpreter_without_torch_fails_and_one_that_is_not_there_is_a_usage
     (failed,) = (found for found in done.objects if found["verdict"] == "fail")
     assert failed["check"] == "torch"
     assert "ModuleNotFoundError" in failed["cause"]
+    verdicts = {found["check"]: found["verdict"] for found in done.objects}
+    assert (verdicts["torch.build"], verdicts["cuda.devices"]) == ("unknown", "unknown")
     done = cpugpu.here("doctor", "--python", "/nowhere/python")
     assert (done.code, done.out) == (EXIT_USAGE, "")
     assert "/nowhere/python" in done.err
@@ -77,8 +97,9 @@ def test_the_cost_of_telemetry_is_measured_when_asked_for(cpugpu: CommandLine) -
     assert refused.objects[-1]["cause"] == "The simulated machine has no GPU."
 
 
-def test_a_terminal_without_utf8_gets_ascii_within_its_width(cpugpu: CommandLine) -> None:
-    done = cpugpu(*SIMULATED, PYTHONIOENCODING="ascii", COLUMNS="80", CUDA_VISIBLE_DEVICES="é\x1b]0;boo\x07")
+def test_a_terminal_without_utf8_gets_ascii_within_its_width(cpugpu: CommandLine, tmp_path: Path) -> None:
+    database = tmp_path / "é\x1b]0;boo\x07.db"
+    done = cpugpu(*SIMULATED, "--db", database, PYTHONIOENCODING="ascii", COLUMNS="80")
     assert done.code == EXIT_OK
     assert done.out.isascii()
     # A path is not broken: it could not be copied.
@@ -101,13 +122,43 @@ def test_a_driver_that_hangs_costs_its_deadline_and_the_rest_is_judged(
     library.hang_on = "nvmlDeviceGetHandleByIndex_v2"
     monkeypatch.setattr(collect, "DEADLINE_S", 0.5)
     started_s = time.monotonic()
-    done = cpugpu.here(*SIMULATED, "--json")
-    assert time.monotonic() - started_s < 10
+    done = cpugpu.here("doctor", "--json")
+    assert time.monotonic() - started_s < 20
     assert done.code == EXIT_CHECK_SAID_NO
     assert [(found["check"], found["cause"]) for found in done.objects if found["verdict"] == "fail"] == [
-        ("driver", "The NVIDIA driver has not answered for 0.5 s.")
+        ("driver", "The NVIDIA driver has not answered for 0.5 s. Nor has any GPU, asked one by one.")
     ]
     assert [found["check"] for found in done.objects] == [check.name for check in CHECKS]
+    about = [found for found in done.objects if found["check"].startswith(("driver.", "cuda.", "gpu.", "torch.build"))]
+    assert {found["verdict"] for found in about} == {"unknown"}
+
+
+def test_one_gpu_that_hangs_is_named_and_the_others_are_judged(
+    cpugpu: CommandLine, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_nvml.use()
+    fake_nvml.set("hang:nvmlDeviceGetPersistenceMode", 1, gpu=1)
+    monkeypatch.setattr(collect, "DEADLINE_S", 1.0)
+    found = {each["check"]: each for each in cpugpu.here("doctor", "--json").objects}
+    assert found["driver"]["verdict"] == "ok"
+    assert found["driver.gpus"]["found"].endswith("answers; GPU 1 does not answer")
+    assert found["driver.gpus"]["cause"] == "GPU 1 has not answered for 1 s."
+    assert found["gpu.ecc"]["found"] == "GPU 0: none; GPU 1: not judged, it does not answer"
+    assert found["gpu.ecc"]["verdict"] == found["cuda.devices"]["verdict"] == "unknown"
+
+
+def test_a_place_where_no_file_can_be_made_is_found_though_root_may_write_there(cpugpu: CommandLine) -> None:
+    found = {each["check"]: each for each in cpugpu.here(*SIMULATED, "--json", "--db", "/proc/x.db").objects}
+    assert (found["history.file"]["verdict"], found["history.file"]["found"]) == (
+        "fail", "/proc/x.db cannot be made.",
+    )  # fmt: skip
+    assert found["history.space"]["verdict"] == "unknown", "it has no size, which is not 0.0 MB free"
+
+
+def test_looking_at_the_history_leaves_its_folder_as_it_is(cpugpu: CommandLine, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    cpugpu.here(*SIMULATED, "--db", tmp_path / "x.db")
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_crash_of_the_collector_of_one_section_is_one_line(

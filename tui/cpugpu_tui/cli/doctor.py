@@ -22,8 +22,13 @@ from cpugpu_tui.runs.checkup.registry import examine
 from cpugpu_tui.runs.checkup.telemetry_cost import measure_cost
 from cpugpu_tui.telemetry.text import printable
 
-STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "unknown": "magenta"}
 """Beside the word, never instead of it."""
+
+WORDS = {"unknown": "?"}
+"""Verdicts that are shown otherwise than JSON writes them: what follows says why it is not known."""
+
+SIMULATED = "SIMULATED torch and GPUs; host, history and terminal are those of this machine."
 
 INDENT = 25
 """Where what was found begins: behind the verdict and the longest id."""
@@ -43,6 +48,8 @@ def print_checkup(
         UsageError: there is no such interpreter.
     """
     findings = examine(collect(python, database, simulation))
+    if simulation is not None and not as_json:
+        print(SIMULATED)
     for finding in findings:
         show(finding, as_json=as_json)
     if cost_s is not None:
@@ -79,7 +86,7 @@ def show(finding: Finding, *, as_json: bool) -> None:
     width = max(40, shutil.get_terminal_size((100, 24)).columns)
     out = console()
     rest = f" {said['check']:<{INDENT - 6}}{_wrapped(said['found'], width).lstrip()}"
-    line = Text.assemble((f"{said['verdict']:<5}", STYLES[finding.verdict]), rest)
+    line = Text.assemble((f"{WORDS.get(finding.verdict, finding.verdict):<5}", STYLES[finding.verdict]), rest)
     out.print(line, soft_wrap=True)
     for text in filter(None, (said["cause"], said["remedy"])):
         out.print(Text(_wrapped(text, width)), soft_wrap=True)
@@ -94,6 +101,7 @@ def _wrapped(text: str, width: int) -> str:
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """Return the last line: how many of each."""
+    """Return the last line: how many of each; those that were not judged are none of the ok."""
     count = {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in STYLES}
-    return f"{count['ok']} ok, {count['warn']} to know about, {count['fail']} failed."
+    open_ones = f", {count['unknown']} not judged" if count["unknown"] else ""
+    return f"{count['ok']} ok, {count['warn']} to know about, {count['fail']} failed{open_ones}."

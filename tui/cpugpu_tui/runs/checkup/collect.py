@@ -1,25 +1,23 @@
-"""Collects the facts, all sections at once, each on a thread of its own with a deadline.
-
-A wedged driver and a dead network file system have in common that a call never returns, and cannot be ended: its
-thread is left behind (a daemon, it does not keep the program from exiting), and its section is said to be missing.
-"""
+"""Collects the facts, all sections at once, each on a thread of its own with a deadline."""
 
 from __future__ import annotations
 
 import os
 import queue
 import shutil
+import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cpugpu_tui.errors import StoreError, UsageError
+from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import DevicesFound, Hello, Plan, Simulation
 from cpugpu_tui.runs import paths
 from cpugpu_tui.runs.capabilities import this_terminal
 from cpugpu_tui.runs.checkup.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
+from cpugpu_tui.runs.checkup.one_by_one import one_by_one
+from cpugpu_tui.runs.checkup.section import Section
 from cpugpu_tui.runs.launch import Agents, Gone, Message, no_agent
 from cpugpu_tui.telemetry.host_setup import has_nvidia_gpu, host_setup, own_runs
 from cpugpu_tui.telemetry.nvml import Nvml
@@ -33,44 +31,6 @@ CUDA_S = 20.0
 """For CUDA to list its devices: seconds on a host of 8 GPUs without persistence. Where NVML hangs it is not asked."""
 
 T = TypeVar("T")
-
-
-class Section:
-    """One section's facts, under way."""
-
-    def __init__(self, name: str, call: Callable[[], Any], deadline_s: float) -> None:
-        self.name = name
-        self._deadline_s = deadline_s
-        self._ends_s = time.monotonic() + deadline_s
-        self._answer: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
-        self._call = call
-        threading.Thread(target=self._work, name=f"checkup-{name}", daemon=True).start()
-
-    def _work(self) -> None:
-        try:
-            self._answer.put((self._call(), None))
-        except Exception as error:  # noqa: BLE001 - it becomes a line of the report
-            self._answer.put((None, error))
-
-    def result(self) -> tuple[Any, str]:
-        """Return the facts, or None and one sentence why there are none.
-
-        Raises:
-            UsageError: what the person asked for cannot be: that is no finding.
-        """
-        try:
-            value, error = self._answer.get(timeout=max(0.0, self._ends_s - time.monotonic()))
-        except queue.Empty:
-            return None, f"{_ASKED.get(self.name, self.name)} has not answered for {self._deadline_s:g} s."
-        if isinstance(error, UsageError):
-            raise error
-        return value, "" if error is None else f"Asking failed with {type(error).__name__}: {error}"
-
-
-_ASKED = {
-    "driver": "The NVIDIA driver", "agent": "The agent", "host": "The kernel", "own_runs": "The list of processes",
-    "history": "The file system of the history", "terminal": "The terminal",
-}  # fmt: skip
 
 
 def collect(python: str | None, database: Path | None, simulation: Simulation | None) -> Facts:
@@ -89,7 +49,8 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
         return found
 
     sections = [
-        Section("driver", driver, DEADLINE_S),
+        # The driver of this machine has nothing to say of a made-up one.
+        *([Section("driver", driver, DEADLINE_S)] if simulation is None else []),
         Section("host", host_setup, DEADLINE_S),
         Section("own_runs", own_runs, DEADLINE_S),
         Section("history", lambda: history_facts(paths.database_path(database)), DEADLINE_S),
@@ -101,7 +62,10 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
     try:
         for section in sections:
             value, fault = section.result()
-            if fault:
+            if fault and section.name == "driver":
+                value = one_by_one(agents.pids(), DEADLINE_S)
+                fault += " Nor has any GPU, asked one by one."
+            if fault and value is None:
                 faults[section.name] = fault
             else:
                 found[section.name] = value
@@ -136,7 +100,7 @@ def agent_facts(agents: Agents, simulation: Simulation | None, driver_done: thre
     if environment.get("torch_error"):
         return AgentFacts(environment)
     if simulation is None and not driver_done.wait(DEADLINE_S):
-        return AgentFacts(environment, "CUDA was not asked, because the driver hangs.", "See the check `driver`.")
+        return AgentFacts(environment, "CUDA was not asked, because the driver hangs.", spared=True)
     agent.send_plan(Plan("doctor", (), ("all",), simulation=simulation))
     devices = _next(inbox, DevicesFound, CUDA_S)
     if isinstance(devices, DevicesFound):
@@ -171,8 +135,20 @@ def _refusal(path: Path) -> tuple[str, str] | None:
     return None
 
 
+def _refused(folder: Path) -> str:
+    """Return why no file can be made in a folder, empty where one could: it is tried with one that is gone at once.
+
+    Permissions alone do not tell: root may write in /proc, and a quota or a server may refuse everybody.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return error.strerror or type(error).__name__
+
+
 def history_facts(path: Path) -> HistoryFacts:
-    """Look at the database and at its disk; change nothing."""
+    """Look at the database and at its disk; leave everything as it is."""
     from cpugpu_tui.runs.store import schema
     from cpugpu_tui.runs.store.filesystem import journal_mode, mounts
 
@@ -188,7 +164,9 @@ def history_facts(path: Path) -> HistoryFacts:
         with path.open("rb") as file:
             header = file.read(100)
     # SQLite writes its journal beside the file: the folder must be writable too.
-    writable = os.access(folder, os.W_OK | os.X_OK) and (not exists or os.access(path, os.W_OK))
+    refused = _refused(folder)
+    writable = not refused and (not exists or os.access(path, os.W_OK))
+    disk = shutil.disk_usage(folder)
     return HistoryFacts(
         path=path,
         refusal=refusal,
@@ -196,8 +174,9 @@ def history_facts(path: Path) -> HistoryFacts:
         header=header,
         size_bytes=path.stat().st_size if exists else 0,
         writable=writable,
+        why_not=refused,
         network=journal_mode(folder.resolve(), mounts()) == "DELETE",
-        free_bytes=shutil.disk_usage(folder).free,
+        free_bytes=disk.free if disk.total else None,  # /proc and the like have no size, hence no space that is left
         known_version=len(schema.MIGRATIONS),
         application_id=schema.APPLICATION_ID,
     )

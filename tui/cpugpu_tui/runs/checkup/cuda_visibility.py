@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cpugpu_tui.runs.checkup.driver import count_text
+from cpugpu_tui.runs.checkup.driver import count_text, known_name
 from cpugpu_tui.runs.checkup.facts import Facts
-from cpugpu_tui.runs.checkup.finding import Finding, fail, ok, warn
+from cpugpu_tui.runs.checkup.finding import Finding, fail, ok, unknown, warn
 
 VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
 _UNSET = f"Unset {VISIBLE}, or name GPUs that exist (`cpugpu-tui devices` lists them)."
@@ -72,7 +72,8 @@ def visible(facts: Facts) -> Finding:
         return ok(f"{VISIBLE} is not set: every GPU is visible")
     found = f"{VISIBLE}={text}"
     if not gpus:
-        return ok(f"{found}, and the driver lists no GPU")
+        said = f"{found}, and the driver lists no GPU"
+        return unknown(said) if facts.driver.hides_gpus else ok(said)
     if not text.strip() or text.strip() == "-1" or text.strip() == _SCHEDULERS_NONE:
         cause = "The job was given no GPU." if text.strip() == _SCHEDULERS_NONE else "It hides every GPU."
         return warn(found, cause, f"Unset {VISIBLE} to time a GPU, or ask the scheduler for one.")
@@ -90,10 +91,11 @@ def order(facts: Facts) -> Finding:
     """Judge CUDA_DEVICE_ORDER: CUDA counts the fastest GPU first, NVML and nvidia-smi by their place on the bus."""
     text = facts.environ.get(ORDER)
     found = f"{ORDER} is not set" if text is None else f"{ORDER}={text}"
-    kinds = {gpu.name for gpu in facts.driver.gpus}
+    kinds = {known_name(gpu) for gpu in facts.driver.gpus} - {""}
+    alike = len(kinds) == 1 and all(known_name(gpu) for gpu in facts.driver.gpus)
     remedy = f"Set {ORDER}=PCI_BUS_ID before other tools are compared with ours; we match GPUs by UUID."
     if text not in (None, "PCI_BUS_ID", "FASTEST_FIRST"):
         return warn(found, "CUDA knows PCI_BUS_ID and FASTEST_FIRST, and takes anything else for the latter.", remedy)
     if len(kinds) > 1 and text != "PCI_BUS_ID":
         return warn(found, "The GPUs differ, so CUDA's cuda:0 need not be GPU 0 of nvidia-smi.", remedy)
-    return ok(found if text else f"{found}; CUDA and NVML count alike here" if len(kinds) == 1 else found)
+    return ok(found if text else f"{found}; CUDA and NVML count alike here" if alike else found)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from cpugpu_tui.model import GpuTelemetry
 from cpugpu_tui.runs.checkup.facts import Facts
-from cpugpu_tui.runs.checkup.finding import Finding, fail, ok, sentences, warn, worst
+from cpugpu_tui.runs.checkup.finding import Finding, fail, ok, sentences, unknown, warn, worst
 
+NOT_LISTED = "not judged: the driver tells of no GPU, and there is one"
 _LIBRARY_MISSING = 12
 """NVML's code where there is no driver: no fault on a machine without a GPU."""
 
@@ -32,15 +34,20 @@ def driver(facts: Facts) -> Finding:
 def gpus_answer(facts: Facts) -> Finding:
     """Judge whether every GPU that the driver lists can be read: one that is lost hides no other."""
     if not facts.driver.gpus:
-        return ok("no GPU to ask")
-    findings = []
-    for gpu in facts.driver.gpus:
-        name = f"GPU {gpu.index} {gpu.name}"
-        if gpu.problem is None:
-            findings.append(ok(f"{name} answers"))
-        else:
-            findings.append(fail(f"{name} does not answer", *sentences(gpu.problem)))
-    return worst(findings)
+        return unknown(NOT_LISTED) if facts.driver.hides_gpus else ok("no GPU to ask")
+    return worst({f"GPU {gpu.index}": _answer(gpu) for gpu in facts.driver.gpus})
+
+
+def _answer(gpu: GpuTelemetry) -> Finding:
+    name = f"GPU {gpu.index} {known_name(gpu)}".rstrip()
+    if gpu.problem is None:
+        return ok(f"{name} answers")
+    return fail(f"{name} does not answer", *sentences(gpu.problem))
+
+
+def known_name(gpu: GpuTelemetry) -> str:
+    """Return the name of a GPU, empty for one that never answered: it has its number for a name."""
+    return "" if gpu.name == f"GPU {gpu.index}" else gpu.name
 
 
 def version_text(version: tuple[int, int]) -> str:

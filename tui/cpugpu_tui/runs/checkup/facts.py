@@ -24,6 +24,11 @@ class DriverFacts:
     has_hardware: bool = False
     """Whether an NVIDIA GPU is on the PCI bus, driver or not."""
 
+    @property
+    def hides_gpus(self) -> bool:
+        """Whether there is a GPU of which the driver tells nothing: no check of GPUs may call that fine."""
+        return self.has_hardware and not self.gpus
+
 
 @dataclass(frozen=True)
 class AgentFacts:
@@ -38,6 +43,8 @@ class AgentFacts:
     """None when it was not asked, or did not answer."""
     no_gpu: str | None = None
     """One sentence of cause and one of remedy when torch can use no GPU."""
+    spared: bool = False
+    """Whether CUDA was not asked because the driver hangs, and CUDA would hang in it too."""
 
     @property
     def gpus(self) -> tuple[Device, ...]:
@@ -47,7 +54,7 @@ class AgentFacts:
 
 @dataclass(frozen=True)
 class HistoryFacts:
-    """The database as it lies there; nothing was opened or made."""
+    """The database as it lies there; it was neither opened nor made."""
 
     path: Path = Path("results.db")
     refusal: tuple[str, str] | None = None
@@ -58,6 +65,8 @@ class HistoryFacts:
     size_bytes: int = 0
     writable: bool = False
     """Whether the file, or the nearest folder that exists where there is none, can be written."""
+    why_not: str = ""
+    """What the system said when a file was tried in that folder; empty where it could be made, or was not tried."""
     network: bool = False
     """Whether its folder lies on a network file system."""
     free_bytes: int | None = None

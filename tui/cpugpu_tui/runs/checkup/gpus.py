@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cpugpu_tui.model import GpuProcess, GpuTelemetry
+from cpugpu_tui.runs.checkup.driver import NOT_LISTED
 from cpugpu_tui.runs.checkup.facts import Facts
-from cpugpu_tui.runs.checkup.finding import Finding, fail, ok, warn, worst
+from cpugpu_tui.runs.checkup.finding import Finding, fail, ok, unknown, warn, worst
 from cpugpu_tui.telemetry.reasons import REASONS
 
 LOADED_PCT = 50.0
-"""From this share of kernel-active time on a PCIe link is judged: idle GeForce cards drop theirs to save power."""
+"""From this share of kernel-active time on a PCIe generation is judged: idle cards lower it to save power."""
+_HAS_NONE = ("not-supported", "mig")
+"""Reasons that tell that there is nothing to judge; all others leave it open."""
 
 
 def _each(facts: Facts, judge: Callable[[GpuTelemetry], Finding]) -> Finding:
-    readable = [gpu for gpu in facts.driver.gpus if gpu.problem is None]
-    return worst([judge(gpu) for gpu in readable]) if readable else ok("no GPU to judge")
+    if not facts.driver.gpus:
+        return unknown(NOT_LISTED) if facts.driver.hides_gpus else ok("no GPU to judge")
+    return worst({f"GPU {gpu.index}": judge(gpu) if gpu.problem is None else _mute(gpu) for gpu in facts.driver.gpus})
+
+
+def _mute(gpu: GpuTelemetry) -> Finding:
+    return unknown(f"GPU {gpu.index}: not judged, it does not answer")
 
 
 def _value(gpu: GpuTelemetry, key: str) -> float | None:
@@ -25,8 +33,14 @@ def _value(gpu: GpuTelemetry, key: str) -> float | None:
 
 def _reason(gpu: GpuTelemetry, key: str) -> str:
     reading = gpu.readings.get(key)
-    reason = "not-yet" if reading is None else reading.reason or "unknown"
-    return REASONS.get(reason, reason)
+    return "not-yet" if reading is None else reading.reason or "unknown"
+
+
+def _without(gpu: GpuTelemetry, key: str) -> Finding:
+    """Return that a number is not there: fine where this GPU has none, else not judged."""
+    reason = _reason(gpu, key)
+    found = f"GPU {gpu.index}: {REASONS.get(reason, reason)}"
+    return ok(found) if reason in _HAS_NONE else unknown(found)
 
 
 def persistence(facts: Facts) -> Finding:
@@ -34,7 +48,7 @@ def persistence(facts: Facts) -> Finding:
 
     def judge(gpu: GpuTelemetry) -> Finding:
         if gpu.persistence is None:
-            return ok(f"GPU {gpu.index}: cannot be told")
+            return unknown(f"GPU {gpu.index}: cannot be told")
         if gpu.persistence:
             return ok(f"GPU {gpu.index}: on")
         return warn(
@@ -71,7 +85,7 @@ def mig(facts: Facts) -> Finding:
     """Say which GPUs are cut into slices: what is asked of a slice is answered for the board, or not at all."""
 
     def judge(gpu: GpuTelemetry) -> Finding:
-        if not gpu.instances and gpu.readings and _reason(gpu, "kernel_active_pct") != REASONS["mig"]:
+        if not gpu.instances and gpu.readings and _reason(gpu, "kernel_active_pct") != "mig":
             return ok(f"GPU {gpu.index}: whole")
         return warn(
             f"GPU {gpu.index}: in MIG mode, {len(gpu.instances)} slices",
@@ -100,29 +114,31 @@ def ecc(facts: Facts) -> Finding:
                 "Watch whether the count grows: cpugpu-tui telemetry.",
             )
         if uncorrected is None:
-            return ok(f"GPU {gpu.index}: {_reason(gpu, 'ecc_uncorrected_count')}")
+            return _without(gpu, "ecc_uncorrected_count")
         return ok(f"GPU {gpu.index}: none")
 
     return _each(facts, judge)
 
 
 def pcie(facts: Facts) -> Finding:
-    """Judge the PCIe link against what card and slot can do together, under load only."""
+    """Judge the PCIe link against what card and slot can do together; its generation under load only."""
 
     def judge(gpu: GpuTelemetry) -> Finding:
         keys = ("pcie_generation", "pcie_width", "pcie_max_generation", "pcie_max_width")
         generation, width, max_generation, max_width = (_value(gpu, key) for key in keys)
         if generation is None or width is None or max_generation is None or max_width is None:
-            return ok(f"GPU {gpu.index}: {_reason(gpu, next(key for key in keys if _value(gpu, key) is None))}")
+            return _without(gpu, next(key for key in keys if _value(gpu, key) is None))
         now = f"GPU {gpu.index}: gen {generation:.0f} x{width:.0f}"
         if generation >= max_generation and width >= max_width:
             return ok(now)
         less = f"{now} of gen {max_generation:.0f} x{max_width:.0f}"
         active_pct = _value(gpu, "kernel_active_pct")
-        if active_pct is None or active_pct < LOADED_PCT:
-            return ok(f"{less} (judged under load only)")
+        loaded = active_pct is not None and active_pct >= LOADED_PCT
+        # Lanes do not go to sleep with the card: fewer of them are a slot, a riser or a fault.
+        if width >= max_width and not loaded:
+            return ok(f"{less} (the generation is judged under load only)")
         return warn(
-            f"{less}, under load",
+            f"{less}, under load" if loaded else less,
             "Copies between host and GPU are slower than this card can do.",
             "Look at the slot, the riser and the BIOS; a card beside it may share its lanes.",
         )
@@ -136,7 +152,7 @@ def processes(facts: Facts) -> Finding:
     def judge(gpu: GpuTelemetry) -> Finding:
         everyone = gpu.everyone
         if everyone is None:
-            return ok(f"GPU {gpu.index}: processes cannot be listed")
+            return unknown(f"GPU {gpu.index}: processes cannot be listed")
         others = [process for process in everyone if not process.own]
         if not others:
             return ok(f"GPU {gpu.index}: nobody else")

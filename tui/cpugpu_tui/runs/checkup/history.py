@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cpugpu_tui.runs.checkup.facts import Facts
-from cpugpu_tui.runs.checkup.finding import Finding, fail, ok, warn
+from cpugpu_tui.runs.checkup.finding import Finding, fail, ok, unknown, warn
 
 _MAGIC = b"SQLite format 3\0"
 _ELSEWHERE = "Name another file with --db, or save nothing with --no-save."
@@ -19,10 +19,14 @@ def file(facts: Facts) -> Finding:
         return fail("The history has no place.", *history.refusal)
     if not history.exists:
         found = f"{history.path} will be made by the first run"
-        return ok(found) if history.writable else _unwritable(f"{history.path} cannot be made.")
+        return ok(found) if history.writable else _unwritable(f"{history.path} cannot be made.", history.why_not)
     version = header_number(history.header, 60)
     if not history.size_bytes:
-        return ok(f"{history.path}, empty") if history.writable else _unwritable(f"{history.path} is empty.")
+        return (
+            ok(f"{history.path}, empty")
+            if history.writable
+            else _unwritable(f"{history.path} is empty.", history.why_not)
+        )
     if not history.header.startswith(_MAGIC) or version is None:
         return fail(f"{history.path} is no database.", "It does not begin as SQLite files do.", _ELSEWHERE)
     if header_number(history.header, 68) not in (0, history.application_id):
@@ -31,11 +35,12 @@ def file(facts: Facts) -> Finding:
     if version > history.known_version:
         cause = f"A newer cpugpu-tui wrote it (known here: {history.known_version}); nothing can be saved to it."
         return fail(found, cause, "Update cpugpu-tui, or name another file with --db.")
-    return ok(found) if history.writable else _unwritable(found)
+    return ok(found) if history.writable else _unwritable(found, history.why_not)
 
 
-def _unwritable(found: str) -> Finding:
-    return fail(found, "There is no permission to write there, so runs are not saved.", _ELSEWHERE)
+def _unwritable(found: str, why_not: str) -> Finding:
+    cause = f"No file can be made there ({why_not})" if why_not else "There is no permission to write there"
+    return fail(found, f"{cause}, so runs are not saved.", _ELSEWHERE)
 
 
 def header_number(header: bytes, offset: int) -> int | None:
@@ -58,7 +63,7 @@ def space(facts: Facts) -> Finding:
     """Judge what is left on the disk."""
     free_bytes = facts.history.free_bytes
     if free_bytes is None:
-        return ok("unknown")
+        return unknown("not judged: this file system does not say what is left")
     found = f"{_megabytes(free_bytes)} free for the history"
     if free_bytes >= SCARCE_BYTES:
         return ok(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cpugpu_tui.runs.checkup.facts import Facts
-from cpugpu_tui.runs.checkup.finding import Finding, ok, warn
+from cpugpu_tui.runs.checkup.finding import Finding, ok, unknown, warn
 
 _FLUSHING = ("x86_64", "amd64", "aarch64", "arm64")
 """Architectures whose processors flush denormals when torch asks them to."""
@@ -34,7 +34,9 @@ def _threads(count: int) -> str:
 
 def variables(facts: Facts) -> Finding:
     """Judge variables with which launchers (Ray, Dask, torchrun) bind the CPU side to one thread."""
-    inherited: dict[str, str] = (facts.agent.environment or {}).get("inherited") or {}
+    if facts.agent.environment is None:
+        return unknown("not judged: no agent came up to say what it inherits")
+    inherited: dict[str, str] = facts.agent.environment.get("inherited") or {}
     if not inherited:
         return ok("no OMP or MKL variable is inherited")
     return warn(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cpugpu_tui.model import Device
 from cpugpu_tui.runs.checkup.driver import version_text
 from cpugpu_tui.runs.checkup.facts import Facts
-from cpugpu_tui.runs.checkup.finding import Finding, fail, ok, sentences, warn
+from cpugpu_tui.runs.checkup.finding import Finding, fail, ok, sentences, unknown, warn
 
 _MADE_UP = "a simulated machine: torch is not needed"
 _NOT_ASKED = "not judged: torch could not be asked"
@@ -35,14 +35,21 @@ def build(facts: Facts) -> Finding:
     """
     environment = facts.agent.environment or {}
     name = environment.get("torch")
-    if facts.simulated or not name:
-        return ok(_MADE_UP if facts.simulated else _NOT_ASKED)
+    if facts.simulated:
+        return ok(_MADE_UP)
+    if not name:
+        return unknown(_NOT_ASKED)
     built, supported = cuda_version(environment.get("torch_cuda")), facts.driver.setup.cuda
     has_gpu = bool(facts.driver.gpus) or facts.driver.has_hardware
     if built is None:
         return _without_cuda(str(name), has_gpu=has_gpu)
     if supported is None:
-        return ok(f"built for CUDA {version_text(built)}; there is no driver to fit")
+        found = f"built for CUDA {version_text(built)}"
+        return (
+            unknown(f"{found}; which one the driver supports is not known")
+            if has_gpu
+            else ok(f"{found}; there is no driver to fit")
+        )
     found = f"torch is built for CUDA {version_text(built)}, the driver supports up to {version_text(supported)}"
     remedy = f"Update the driver, or install a torch that is built for CUDA {version_text(supported)} or older."
     if built[0] > supported[0] and not facts.agent.gpus:
@@ -73,11 +80,15 @@ def devices(facts: Facts) -> Finding:
     agent, listed = facts.agent, facts.driver.gpus
     if agent.devices is None:
         if agent.environment is None or agent.environment.get("torch_error"):
-            return ok(_NOT_ASKED)
+            return unknown(_NOT_ASKED)
+        if agent.spared:
+            return unknown(f"not judged: {agent.problem}")
         return fail("CUDA did not say which GPUs there are.", agent.problem, agent.remedy)
     if not agent.gpus:
         if facts.simulated:
             return ok("the simulated machine has no GPU")
+        if facts.driver.hides_gpus:
+            return unknown("torch finds no GPU that it can use; see the check `driver`")
         if not listed:
             return ok("torch and the driver agree that there is no GPU")
         return fail("torch can use none of the driver's GPUs.", *sentences(agent.no_gpu or "CUDA finds no usable GPU."))

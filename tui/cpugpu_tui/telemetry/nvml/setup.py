@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cpugpu_tui.telemetry.nvml.versions import session_versions
@@ -50,12 +50,9 @@ def driver_setup() -> DriverSetup:
     except pynvml.NVMLError as error:
         return DriverSetup(init_code=int(error.value))
     try:
-        number = _answer(pynvml, pynvml.nvmlSystemGetCudaDriverVersion_v2)
-        return DriverSetup(
-            version=session_versions(pynvml)[0],
-            cuda=None if number is None else (int(number) // 1000, int(number) % 1000 // 10),
-            clocks=_clock_settings(pynvml),
-        )
+        settings = (clock_setting(pynvml, index) for index in range(_answer(pynvml, pynvml.nvmlDeviceGetCount) or 0))
+        clocks = tuple(setting for setting in settings if setting is not None)
+        return replace(session_setup(pynvml), clocks=clocks)
     finally:
         with suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
@@ -68,14 +65,20 @@ def _answer(nvml: Any, call: Callable[..., Any], *arguments: Any) -> Any:
     return None
 
 
-def _clock_settings(nvml: Any) -> tuple[ClockSetting, ...]:
-    settings = []
-    for index in range(_answer(nvml, nvml.nvmlDeviceGetCount) or 0):
-        handle = _answer(nvml, nvml.nvmlDeviceGetHandleByIndex, index)
-        if handle is not None:
-            # The SM clock follows the graphics clock, the only one of the two that can be set.
-            asked = (nvml.nvmlDeviceGetApplicationsClock, nvml.nvmlDeviceGetDefaultApplicationsClock)
-            set_mhz, default_mhz = (_answer(nvml, call, handle, nvml.NVML_CLOCK_GRAPHICS) for call in asked)
-            max_mhz = _answer(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_GRAPHICS)
-            settings.append(ClockSetting(index, set_mhz, default_mhz, max_mhz))
-    return tuple(settings)
+def session_setup(nvml: Any) -> DriverSetup:
+    """Return the versions within a session that is open; no GPU is asked."""
+    number = _answer(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)
+    cuda = None if number is None else (int(number) // 1000, int(number) % 1000 // 10)
+    return DriverSetup(version=session_versions(nvml)[0], cuda=cuda)
+
+
+def clock_setting(nvml: Any, index: int) -> ClockSetting | None:
+    """Return the clock that somebody set for one GPU within a session that is open, None where it has no handle."""
+    handle = _answer(nvml, nvml.nvmlDeviceGetHandleByIndex, index)
+    if handle is None:
+        return None
+    # The SM clock follows the graphics clock, the only one of the two that can be set.
+    asked = (nvml.nvmlDeviceGetApplicationsClock, nvml.nvmlDeviceGetDefaultApplicationsClock)
+    set_mhz, default_mhz = (_answer(nvml, call, handle, nvml.NVML_CLOCK_GRAPHICS) for call in asked)
+    max_mhz = _answer(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_GRAPHICS)
+    return ClockSetting(index, set_mhz, default_mhz, max_mhz)
