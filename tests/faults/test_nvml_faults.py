@@ -26,7 +26,7 @@ from nvml_library import (
 from nvml_machine import NOT_THERE, Machine, machine, unknown
 
 from cpugpu_tui.model import Reading
-from cpugpu_tui.telemetry.nvml import KEYS, SLOW_S
+from cpugpu_tui.telemetry.nvml import KEYS, SLOW_S, GpuProbe
 from cpugpu_tui.telemetry.reasons import REASONS
 
 __all__ = ["fake_nvml", "machine", "nvml_library", "old_fake_nvml", "old_nvml_library"]
@@ -89,8 +89,8 @@ def test_an_old_driver_gives_what_it_has(old_fake_nvml: FakeNvml, tmp_path: Path
         "power_mw": 77_700,
         "memory_used_bytes": 2_600_000_000,  # with the driver's reserve, which it cannot tell apart
     }
+    assert row.readings["memory_reserved_bytes"].reason == "in-used"
     missing = (
-        "memory_reserved_bytes",
         "temperature_margin_c",
         "sm_occupancy_pct",
         "tensor_active_pct",
@@ -98,6 +98,33 @@ def test_an_old_driver_gives_what_it_has(old_fake_nvml: FakeNvml, tmp_path: Path
     )
     assert {key: row.readings[key].reason for key in missing} == dict.fromkeys(missing, "function-missing")
     assert [process.pid for process in row.processes or ()] == [99_999_999]
+
+
+@pytest.mark.parametrize("clock_mhz", [0xFFFF_FFFF, -1])
+def test_what_stands_for_no_number_is_never_printed_as_one(
+    fake_nvml: FakeNvml, machine: Machine, clock_mhz: int
+) -> None:
+    fake_nvml.set("clock:1", clock_mhz, gpu=0)
+    fake_nvml.set("field:186", 0xFFFF_FFFF, gpu=0)
+    fake_nvml.set("power_usage", 0xFFFF_FFFF, gpu=0)
+    fake_nvml.set("field:83", -1, gpu=0)
+    fake_nvml.set("active", 0xFFFF_FFFF, gpu=0)
+    fake_nvml.set("throttle", -1, gpu=0)
+    row, healthy = machine.rows()
+    none = ("sm_clock_mhz", "power_mw", "energy_mj", "kernel_active_pct", "throttle_bits")
+    assert {key: row.readings[key] for key in none} == dict.fromkeys(none, Reading(None, "no-value"))
+    assert row.throttle == ()
+    assert "no-value" not in unknown(healthy).values()
+    edge = GpuProbe(row.uuid or "").edge()
+    assert (edge.sm_clock_mhz, edge.throttle) == (None, ()), "nor does it become part of a result"
+    assert edge.is_average_power, "the average takes its place"
+
+
+def test_a_gpu_that_denies_itself_names_its_own_device_file(fake_nvml: FakeNvml, machine: Machine) -> None:
+    fake_nvml.set("minor", 3, gpu=1)
+    machine.rows()
+    fake_nvml.fail("*", NO_PERMISSION, gpu=1)
+    assert "/dev/nvidia3." in (machine.rows(SLOW_S)[1].problem or ""), "GPU 1 of this container is not /dev/nvidia1"
 
 
 def test_a_pid_of_another_namespace_is_shown_without_a_name(fake_nvml: FakeNvml, machine: Machine) -> None:
@@ -115,7 +142,7 @@ def test_a_pid_of_another_namespace_is_shown_without_a_name(fake_nvml: FakeNvml,
 
 
 @pytest.mark.parametrize(
-    ("code", "reason", "words"), [(LOST, "gpu-lost", "is lost"), (NO_PERMISSION, "no-permission", "/dev/nvidia1")]
+    ("code", "reason", "words"), [(LOST, "gpu-lost", "is lost"), (NO_PERMISSION, "no-permission", "one of /dev/nvidia*.")]
 )
 def test_a_gpu_that_cannot_be_opened_hides_no_healthy_one(
     fake_nvml: FakeNvml, machine: Machine, code: int, reason: str, words: str

@@ -33,7 +33,7 @@ __all__ = ["Clock", "clock", "library", "nvml"]
 @pytest.mark.parametrize(
     ("code", "reason", "words"),
     [
-        (NO_PERMISSION, "no-permission", "/dev/nvidia1"),
+        (NO_PERMISSION, "no-permission", "one of /dev/nvidia*"),
         (LOST, "gpu-lost", "is lost"),
         (RESET_REQUIRED, "gpu-lost", "nvidia-smi -r -i 1"),
         (UNKNOWN, "unknown", "Unknown Error"),

@@ -25,7 +25,7 @@ from fake_nvml_library import (
 )
 
 from cpugpu_tui.model import Reading
-from cpugpu_tui.telemetry.nvml import KEYS, Nvml
+from cpugpu_tui.telemetry.nvml import KEYS, THROTTLE_WORDS, Nvml
 from cpugpu_tui.telemetry.reasons import REASONS
 
 __all__ = ["Clock", "clock", "library", "nvml"]
@@ -114,14 +114,16 @@ def test_unified_memory_is_not_shown_as_anything(library: FakeLibrary, nvml: Nvm
         (0x10, ("sync-boost",)),
         (0x20, ("thermal",)),
         (0x80, ("power-brake",)),
-        (0x100 | 0x8000, ("display",)),
+        (0x100 | 0x400, ("display", "unknown 0x400")),
+        (0x7FFF_FFFF_FFFF_FFFF, (*THROTTLE_WORDS.values(), "unknown 0x7ffffffffffffe00")),
+        (0x8000_0000_0000_0004, ("power-capped", "unknown 0x8000000000000000")),
     ],
 )
 def test_throttle_bits_have_words(library: FakeLibrary, nvml: Nvml, bits: int, words: tuple[str, ...]) -> None:
     library.gpus[0].throttle_bits = bits
     row = rows_of(nvml)[0]
     assert row.throttle == words
-    assert row.readings["throttle_bits"] == Reading(float(bits)), "a mask of 0 is known, not missing"
+    assert row.readings["throttle_bits"] == Reading(bits), "a mask of 0 is known, not missing; no bit is lost"
 
 
 def test_a_mig_gpu_says_so_instead_of_a_utilisation(library: FakeLibrary, nvml: Nvml) -> None:

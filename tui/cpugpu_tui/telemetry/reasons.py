@@ -15,6 +15,8 @@ REASONS = {
     "window-too-short": "too short for its sensor",
     "counter-reset": "counter was reset",
     "window-too-long": "too long for its counter",
+    "no-value": "driver gave no number",
+    "in-used": "counted as used (old driver)",
     "unknown": "driver gave an unknown error",
 }
 """Why a reading has no number, in words for a person."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.telemetry.nvml.counters import Stamped
-from cpugpu_tui.telemetry.nvml.returns import GONE, reason_of, reason_of_field
+from cpugpu_tui.telemetry.nvml.returns import GONE, NO_NUMBERS, reason_of, reason_of_field
 
 SANE_US = 60_000_000
 """A stamp older than this, or as far in the future, is no stamp: an H200's are microseconds old, its sensors' 0.1 s."""
@@ -60,8 +60,8 @@ def decoded(raw: Any, now_us: int) -> Stamped:
     if not 0 <= kind < len(_MEMBERS):
         return Stamped(None, "unknown")
     value = getattr(raw.value, _MEMBERS[kind])
-    if value != value:  # NaN
-        return Stamped(None, "unknown")
+    if value != value or value in NO_NUMBERS:  # NaN
+        return Stamped(None, "no-value")
     is_stamped = abs(now_us - raw.timestamp) <= SANE_US
     return Stamped(value, None, int(raw.timestamp) if is_stamped else now_us, is_stamped, _BITS.get(kind, 64))
 

@@ -41,6 +41,7 @@ class Gpu:
         self._name = f"GPU {index}"
         self._uuid: str | None = None
         self._pci_bus_id: str | None = None
+        self._minor: int | None = None
         self.answered = False
         """Whether the last sweep brought any vital number."""
         self._forget()
@@ -95,7 +96,7 @@ class Gpu:
         tried_s = self._tried_s
         self.detach(nvml)
         self._tried_s = tried_s
-        self._reason, self._problem = gpu_problem(error.value, self._index, error)
+        self._reason, self._problem = gpu_problem(error.value, self._index, error, self._minor)
 
     def _read_slow(self, nvml: Any, now_s: float, quiet: bool) -> None:
         """Get the handle if there is none, and everything that seldom changes; raise NVMLError if the GPU is lost."""
@@ -104,6 +105,9 @@ class Gpu:
             name = text(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetName(handle))
             uuid = text(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetUUID(handle))
             bus_id = text(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetPciInfo(handle).busId)
+            # Not NVML's index: in a container, GPU 0 may be /dev/nvidia3.
+            minor = ask(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetMinorNumber(handle))
+            self._minor = self._minor if isinstance(minor, Reading) else int(minor)
             self._handle, self._name = handle, name or self._name
             self._uuid, self._pci_bus_id = uuid or self._uuid, bus_id or self._pci_bus_id
         self._slow.read(nvml, self._handle, quiet, now_s, self._wall_us())
@@ -133,7 +137,7 @@ class Gpu:
             readings={key: readings[key] for key in KEYS},
             throttle=throttle_words(readings["throttle_bits"].value),
             processes=owned(self._in_no_slice(), own_pids),
-            problem=gpu_problem(NO_PERMISSION, self._index, "")[1] if denied else None,
+            problem=gpu_problem(NO_PERMISSION, self._index, "", self._minor)[1] if denied else None,
             instances=instances,
             persistence=self._persistence,
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 from cpugpu_tui.model import GpuProcess, Reading
 from cpugpu_tui.telemetry.edges import EDGE_KEYS, THROTTLED_KEYS, Edge, State
-from cpugpu_tui.telemetry.nvml.calls import FAST, memory_readings
+from cpugpu_tui.telemetry.nvml.calls import FAST, memory_readings, reading
 from cpugpu_tui.telemetry.nvml.fields import (
     ENERGY,
     POWER_AVERAGE,
@@ -26,8 +26,8 @@ from cpugpu_tui.telemetry.nvml.fields import (
     read_fields,
 )
 from cpugpu_tui.telemetry.nvml.processes import compute_processes, owned
-from cpugpu_tui.telemetry.nvml.returns import reason_of
-from cpugpu_tui.telemetry.nvml.throttle import throttle_bits, throttle_words
+from cpugpu_tui.telemetry.nvml.returns import NO_NUMBERS, reason_of
+from cpugpu_tui.telemetry.nvml.throttle import mask_reading, throttle_bits, throttle_words
 
 _EDGE = tuple(field.number for field in (*THROTTLED, POWER_INSTANT, POWER_AVERAGE))
 _CASE = tuple(Field(THROTTLED_KEYS[word], field.number) for word, field in (THROTTLED_BY | THROTTLED_BY_COSTLY).items())
@@ -66,7 +66,7 @@ class GpuProbe:
 
     def throttle(self) -> tuple[str, ...]:
         """Return the throttle reasons in force, in words."""
-        return throttle_words(self._ask(throttle_bits).value)
+        return throttle_words(mask_reading(self._call(throttle_bits)).value)
 
     def processes(self) -> int:
         """Return how many processes compute on this GPU, ours included; 0 where they cannot be listed."""
@@ -84,12 +84,15 @@ class GpuProbe:
             return Edge(at_ns, clock, throttle, power_mw=found)
         # All are unsigned, and the rest of the union is 0.
         counters = {
-            word: float(raw.value.ullVal) for word, raw in zip(THROTTLED_BY, found, strict=False) if not raw.nvmlReturn
+            word: float(raw.value.ullVal)
+            for word, raw in zip(THROTTLED_BY, found, strict=False)
+            if not raw.nvmlReturn and raw.value.ullVal not in NO_NUMBERS
         }
         instant, average = found[-2], found[-1]
-        is_average = instant.nvmlReturn != 0
         now_us = time.time_ns() // 1000
-        power_mw = decoded(average if is_average else instant, now_us).reading(now_us)
+        power = decoded(instant, now_us)
+        is_average = power.value is None
+        power_mw = (decoded(average, now_us) if is_average else power).reading(now_us)
         return Edge(at_ns, clock, throttle, counters, power_mw, is_average)
 
     def power_mw(self) -> Reading:
@@ -124,8 +127,15 @@ class GpuProbe:
         return self._ask(FAST["sm_clock_mhz"])
 
     def _memory_used_bytes(self) -> Reading:
+        """Return what is used without the driver's reserve; unknown where an old driver does not tell them apart.
+
+        A reserve of 0.6 GB that no process has would pass for a neighbour's memory.
+        """
         found = self._call(memory_readings, own=True)
-        return found if isinstance(found, Reading) else found["memory_used_bytes"]
+        if isinstance(found, Reading):
+            return found
+        is_with_reserve = found["memory_reserved_bytes"].reason == "in-used"
+        return Reading(None, "function-missing") if is_with_reserve else found["memory_used_bytes"]
 
     def _call(self, call: Callable[[Any, Any], Any], *, own: bool = False) -> Any:
         """Return what a call returns for the board, or for our `own` slice of it; or a Reading with the reason."""
@@ -137,8 +147,7 @@ class GpuProbe:
             return Reading(None, reason_of(error.value))
 
     def _ask(self, call: Callable[[Any, Any], Any]) -> Reading:
-        found = self._call(call)
-        return found if isinstance(found, Reading) else Reading(float(found))
+        return reading(self._call(call))
 
     def _fields(self, fields: Sequence[Field]) -> dict[str, Reading]:
         """Return fields by key, from one call, each with the driver's own time and verdict."""

@@ -8,6 +8,10 @@ FUNCTION_MISSING, LOST, RESET_REQUIRED = 13, 15, 16
 GONE = (LOST, RESET_REQUIRED)
 """Codes that are about the whole GPU, whatever was asked."""
 
+NO_NUMBERS = (0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF)
+"""NVML_VALUE_NOT_AVAILABLE in 32 and in 64 bits: what a driver fills in, with the code for success, where it has no
+number. No clock, power or size is that large; a counter that stands at it is unknown for one sweep."""
+
 _REASONS = {
     1: "no-driver",  # uninitialised: the driver went away under us
     NOT_SUPPORTED: "not-supported",
@@ -25,7 +29,7 @@ _GPU_PROBLEMS = {
     INVALID_ARGUMENT: ("gpu-lost", "The driver no longer lists this GPU. Look for Xid errors in dmesg, or reboot."),
     NO_PERMISSION: (
         "no-permission",
-        "No permission to read this GPU. Ask for access to its device file, /dev/nvidia{index}.",
+        "No permission to read this GPU. Ask for access to its device file, {device}.",
     ),
     LOST: (
         "gpu-lost",
@@ -62,10 +66,14 @@ def reason_of_field(code: int) -> str:
     return "function-missing" if code == INVALID_ARGUMENT else reason_of(code)
 
 
-def gpu_problem(code: int, index: int, error: object) -> tuple[str, str]:
-    """Return why all values of a GPU are missing, and a sentence of cause and one of remedy for a person."""
+def gpu_problem(code: int, index: int, error: object, minor: int | None = None) -> tuple[str, str]:
+    """Return why all values of a GPU are missing, and a sentence of cause and one of remedy for a person.
+
+    `index` is NVML's; device files count by `minor`, which a GPU that was never opened does not tell.
+    """
     reason, sentence = _GPU_PROBLEMS.get(code, _GPU_PROBLEM)
-    return reason, sentence.format(index=index, error=error)
+    device = "one of /dev/nvidia*" if minor is None else f"/dev/nvidia{minor}"
+    return reason, sentence.format(index=index, error=error, device=device)
 
 
 def driver_problem(code: int, error: object) -> str:

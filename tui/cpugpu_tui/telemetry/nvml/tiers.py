@@ -15,7 +15,7 @@ from cpugpu_tui.telemetry.nvml.counters import NOT_YET, Stamped, rate_per_s, sha
 from cpugpu_tui.telemetry.nvml.gpm import Gpm, every
 from cpugpu_tui.telemetry.nvml.keys import SLOW_KEYS
 from cpugpu_tui.telemetry.nvml.nvlink import LINKS, NvLink
-from cpugpu_tui.telemetry.nvml.throttle import throttle_bits
+from cpugpu_tui.telemetry.nvml.throttle import mask_reading, throttle_bits
 
 _FINAL = ("not-supported", "function-missing")
 """Reasons that asking again does not change."""
@@ -62,7 +62,7 @@ class FastTier:
             **calls.utilisation_readings(nvml, handle),
             **calls.memory_readings(nvml, handle),
             **{key: calls.reading(calls.ask(nvml, handle, call)) for key, call in calls.FAST.items()},
-            "throttle_bits": calls.reading(calls.ask(nvml, handle, throttle_bits)),
+            "throttle_bits": mask_reading(calls.ask(nvml, handle, throttle_bits)),
             **{key: value.reading(now_us) for key, value in self._derived(found, pcie_most_per_s).items()},
             **(self._gpm.read(nvml, handle, now_s) if self._gpm else every("not-asked")),
         }
