@@ -94,10 +94,10 @@ def sweep(*gpus: GpuTelemetry, **fields: Any) -> TelemetryRead:
 
 
 def state(*sweeps: TelemetryRead) -> TelemetryState:
-    """What the panes know after these sweeps."""
+    """What the panes know after these sweeps, each a second after the one before unless it has a clock."""
     known = TelemetryState()
-    for read in sweeps:
-        known = known.apply(read)
+    for second, read in enumerate(sweeps, 1):
+        known = known.apply(read if read.mono_ns else replace(read, mono_ns=second * 10**9))
     return known
 
 
@@ -117,7 +117,7 @@ def moving(second: int, count: int = 8) -> TelemetryRead:
         for index in range(count)
     )  # fmt: skip
     host = {**HOST, "cpu_pct": Reading(float(second * 13 % 101)), "load_1min": Reading(second * 0.37 % 64)}
-    return TelemetryRead(gpus=gpus, host=host)
+    return TelemetryRead(gpus=gpus, host=host, mono_ns=(second + 1) * 10**9)
 
 
 def text_of(lines: list[Spans]) -> str:

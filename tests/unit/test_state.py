@@ -38,6 +38,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.runs.answers import answer_lines, answers
 from cpugpu_tui.runs.state import HISTORY, RunState, TelemetryState
+from cpugpu_tui.telemetry.sampler import aged
 
 CASES = (Case("matmul", 16), Case("matmul", 32))
 KEY = CASES[0].key
@@ -263,15 +264,15 @@ def test_the_other_9_999_rows_keep_what_they_had_computed() -> None:
 # ------------------------------------------------------------------ telemetry
 
 
-def reading(value: float | None) -> TelemetryRead:
+def reading(value: float | None, second: int = 1) -> TelemetryRead:
     gpu = GpuTelemetry(0, "GPU-1", "H200", None, {"power_mw": Reading(value, None if value else "timeout")})
-    return TelemetryRead(gpus=(gpu,), host={"cpu_pct": Reading(50.0)})
+    return TelemetryRead(gpus=(gpu,), host={"cpu_pct": Reading(50.0)}, mono_ns=second * 10**9)
 
 
 def test_trends_are_bounded_and_a_missing_number_is_a_hole_not_a_zero() -> None:
     state = TelemetryState()
-    for value in [*range(1, HISTORY + 10), None]:
-        state = state.apply(reading(value))
+    for second, value in enumerate([*range(1, HISTORY + 10), None]):
+        state = state.apply(reading(value, second))
     trend = state.history["gpu0/power_mw"]
     assert len(trend) == HISTORY
     assert trend[-1] is None
@@ -283,6 +284,36 @@ def test_a_gpu_that_vanishes_leaves_a_hole() -> None:
     state = TelemetryState().apply(reading(5.0)).apply(TelemetryRead())
     assert state.history["gpu0/power_mw"] == (5.0, None)
     assert state.latest == TelemetryRead()
+
+
+def test_while_the_driver_hangs_nothing_is_drawn_that_was_not_measured() -> None:
+    """The last numbers stay, growing older; their history has a gap for each sweep without an answer."""
+    first = reading(5.0, 1)
+    hung = [replace(reading(0.0, s), gpus=aged(first.gpus, s - 1.0), problem="no answer") for s in (2, 3, 4)]
+    state = TelemetryState()
+    for event in (first, *hung, reading(7.0, 5)):
+        state = state.apply(event)
+    assert state.history["gpu0/power_mw"] == (5.0, None, None, None, 7.0)
+    assert state.history["host/cpu_pct"] == (50.0,) * 5, "the host was read"
+
+
+def test_a_gpu_that_hangs_leaves_the_others_histories_whole() -> None:
+    first = reading(5.0).gpus[0]
+    state = TelemetryState().apply(TelemetryRead(gpus=(first, replace(first, index=1)), mono_ns=10**9))
+    state = state.apply(TelemetryRead(gpus=(*aged((first,), 1.0), replace(first, index=1)), mono_ns=2 * 10**9))
+    assert state.history["gpu0/power_mw"] == (5.0, None)
+    assert state.history["gpu1/power_mw"] == (5.0, 5.0)
+
+
+def test_what_is_read_every_five_seconds_fills_the_time_between_but_no_longer() -> None:
+    """A run leaves dear values unread for minutes: those are gaps, though the GPU answers."""
+    gpu = reading(5.0).gpus[0]
+    state = TelemetryState()
+    for second in range(20):
+        slow = {**gpu.readings, "fan_pct": Reading(30.0, None, float(second))}
+        state = state.apply(TelemetryRead(gpus=(replace(gpu, readings=slow),), mono_ns=(second + 1) * 10**9))
+    assert state.history["gpu0/fan_pct"] == (30.0,) * 13 + (None,) * 7
+    assert None not in state.history["gpu0/power_mw"]
 
 
 def test_the_machine_of_the_tests_is_simulated() -> None:

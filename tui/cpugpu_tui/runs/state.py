@@ -29,6 +29,7 @@ from cpugpu_tui.model import (
     EnergyMeasured,
     EpochFinished,
     Event,
+    GpuTelemetry,
     HalfRoundTimed,
     KernelsProfiled,
     MachineRead,
@@ -42,6 +43,10 @@ from cpugpu_tui.model import (
 
 HISTORY = 240
 """Telemetry points kept for trends: four minutes at 1 Hz."""
+HELD_S = 12.5
+"""Age up to which a value that is read every five seconds stands for the sweeps between: two and a half times that."""
+SAME_NS = 2e6
+"""Moments of two readings that lie no further apart are one: traces keep ages to a millisecond."""
 
 Sweep = tuple[str, str, str, int]
 """Workload, variant, dtype, threads: see `Case.sweep`."""
@@ -364,13 +369,27 @@ class TelemetryState:
 
     latest: TelemetryRead | None = None
     history: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
-    """`gpu0/power_mw` or `host/cpu_pct` → values, oldest first, None where there was no number."""
+    """`gpu0/power_mw` or `host/cpu_pct` → values, oldest first, None where nothing was measured."""
 
     def apply(self, event: TelemetryRead) -> TelemetryState:
-        """Return the state after one sweep."""
+        """Return the state after one sweep, with one point more in each history.
+
+        A GPU none of whose readings is newer than at the sweep before did not answer: the numbers in the event are
+        those of then, and its point is a gap. Where it answered, values that are read every five seconds repeat by
+        design: the last one stands for the sweeps between, until it is `HELD_S` old.
+        """
+        now = TelemetryState(event)
         values: dict[str, float | None] = {f"host/{key}": r.value for key, r in event.host.items()}
         for gpu in event.gpus:
-            values |= {f"gpu{gpu.index}/{key}": r.value for key, r in gpu.readings.items()}
+            has_answered = now._newest_ns(gpu.index) - self._newest_ns(gpu.index) > SAME_NS
+            points = {key: r.value if has_answered and r.age_s <= HELD_S else None for key, r in gpu.readings.items()}
+            values |= {f"gpu{gpu.index}/{key}": value for key, value in points.items()}
         keys = dict.fromkeys([*self.history, *values])
         history = {key: (*self.history.get(key, ()), values.get(key))[-HISTORY:] for key in keys}
         return TelemetryState(event, history)
+
+    def _newest_ns(self, index: int) -> float:
+        """Return the last moment of which the driver has told anything of a GPU, by the events' clock."""
+        gpus = (gpu for gpu in (self.latest.gpus if self.latest is not None else ()) if gpu.index == index)
+        ages_s = [reading.age_s for gpu in gpus for reading in gpu.readings.values() if reading.value is not None]
+        return self.latest.mono_ns - min(ages_s) * 1e9 if self.latest is not None and ages_s else float("-inf")
