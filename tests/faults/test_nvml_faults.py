@@ -142,7 +142,8 @@ def test_a_pid_of_another_namespace_is_shown_without_a_name(fake_nvml: FakeNvml,
 
 
 @pytest.mark.parametrize(
-    ("code", "reason", "words"), [(LOST, "gpu-lost", "is lost"), (NO_PERMISSION, "no-permission", "one of /dev/nvidia*.")]
+    ("code", "reason", "words"),
+    [(LOST, "gpu-lost", "is lost"), (NO_PERMISSION, "no-permission", "one of /dev/nvidia*.")],
 )
 def test_a_gpu_that_cannot_be_opened_hides_no_healthy_one(
     fake_nvml: FakeNvml, machine: Machine, code: int, reason: str, words: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,8 +19,10 @@ MIXED = sweep(gpu(0, throttle=("hw-thermal",), processes=PROCESSES, persistence=
 
 
 def app_after(*sweeps: TelemetryRead) -> Any:
-    app = new_app(backend=FakeBackend(telemetry=sweeps[-1]))
-    for read in sweeps[:-1]:
+    """The app after sweeps a second apart."""
+    *before, last = (replace(read, mono_ns=second * 10**9) for second, read in enumerate(sweeps, 1))
+    app = new_app(backend=FakeBackend(telemetry=last))
+    for read in before:
         app.picture = app.picture.__class__(telemetry=app.picture.telemetry.apply(read))
     return app
 

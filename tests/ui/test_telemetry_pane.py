@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from machine_readings import PROCESSES, gpu, idle, lost, mig, moving, reading, state, sweep, text_of
 
+from cpugpu_tui.cli.telemetry_table import throttle_text
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.telemetry.nvml.keys import KEYS, SLOW_KEYS
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
@@ -107,8 +108,44 @@ def test_power_capped_is_said_with_its_share_and_is_no_warning() -> None:
 
 
 @pytest.mark.parametrize("word", ["idle", "app-clocks", "display"])
-def test_what_says_nothing_about_a_measurement_is_not_said(word: str) -> None:
-    assert word not in text_at(sweep(replace(idle(), throttle=(word,))))
+def test_what_says_nothing_about_a_measurement_is_named_as_everywhere_but_warns_of_nothing(word: str) -> None:
+    quiet = replace(idle(), throttle=(word,))
+    lines = lines_of(sweep(quiet))
+    (line,) = [plain(line) for line in lines if "throttle" in plain(line)]
+    assert line.split() == ["throttle", word]
+    assert throttle_text(quiet) == word, "the table's word"
+    assert role_of(lines, word) == "text"
+    assert word not in text_at(sweep(quiet), size=SMALL), "no room is spent on it"
+
+
+@pytest.mark.parametrize("size", [SMALL, NORMAL, COLUMN])
+def test_a_reason_without_a_name_is_said_by_its_bits(size: tuple[int, int]) -> None:
+    """Newer drivers have reasons that this version does not know: held down for an unknown reason is not `none`."""
+    nameless = replace(idle(), throttle=("idle", "unknown 0x400"))
+    text = text_at(sweep(nameless), size=size)
+    assert "▼ unknown 0x400" in text
+    assert throttle_text(nameless) == "idle, unknown 0x400"
+
+
+@pytest.mark.parametrize(("size", "wanted"), [
+    (SMALL, "12/140 GiB +res"), (NORMAL, "12.1/140 GiB +reserve"), (COLUMN, "12.1/140 GiB +reserve"),
+])  # fmt: skip
+def test_memory_that_holds_the_drivers_reserve_says_so(size: tuple[int, int], wanted: str) -> None:
+    """An old driver's 2.6 GB and a newer one's 2.0 are the same memory."""
+    old = gpu(values={"memory_reserved_bytes": Reading(None, "in-used")}, throttle=())
+    assert wanted in text_at(sweep(old), size=size)
+    assert "reserve" not in text_at(sweep(gpu()), size=size)
+
+
+def test_a_slice_is_told_by_its_profile_and_how_old_its_number_is() -> None:
+    """The driver's name of a slice begins with that of the GPU, which alone would fill the line."""
+    board = mig()
+    name = f"{board.name} MIG 1g.18gb"
+    readings = {key: replace(r, age_s=9.0) for key, r in board.instances[1].readings.items()}
+    first, second = (replace(each, name=name) for each in board.instances)
+    text = text_at(sweep(replace(board, instances=(first, replace(second, readings=readings)))))
+    assert "MIG 0 1g.18gb  2.1/17.5 GiB\n" in text
+    assert "MIG 1 1g.18gb 2.1/17.5 GiB 9 s old" in text
 
 
 @pytest.mark.parametrize(("word", "sign", "role"), [

@@ -29,7 +29,6 @@ from cpugpu_tui.model import (
     EnergyMeasured,
     EpochFinished,
     Event,
-    GpuTelemetry,
     HalfRoundTimed,
     KernelsProfiled,
     MachineRead,

@@ -10,9 +10,10 @@ from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry
 from cpugpu_tui.runs.state import TelemetryState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.panes.lines import wrapped
-from cpugpu_tui.ui.panes.telemetry.facts import History, instance_text, link_problem
+from cpugpu_tui.ui.panes.telemetry.facts import History, instance_text, is_with_reserve, link_problem
 from cpugpu_tui.ui.panes.telemetry.identity import instance_mapping, joined, mapping, torch_names
 from cpugpu_tui.ui.panes.telemetry.quantities import (
+    GPU,
     GPU_GROUPS,
     HOST,
     Quantity,
@@ -21,7 +22,7 @@ from cpugpu_tui.ui.panes.telemetry.quantities import (
     known,
     top_of,
 )
-from cpugpu_tui.ui.panes.telemetry.throttling import MEANINGS, QUIET, sign_of, throttles
+from cpugpu_tui.ui.panes.telemetry.throttling import MEANINGS, NAMELESS, quiet_words, sign_of, throttles
 from cpugpu_tui.ui.panes.telemetry.wording import (
     UNRESOLVED,
     age_text,
@@ -45,6 +46,7 @@ PERSISTENCE_OFF = (
     " seconds. An administrator turns it on with `nvidia-smi -pm 1`."
 )
 UNCORRECTED = "memory errors that ECC could not correct: results may be wrong. Have this GPU looked at."
+WITH_RESERVE = "memory used holds the driver's own reserve: this driver is too old to tell them apart."
 Section = list[Spans]
 
 
@@ -100,8 +102,7 @@ def _remarks(gpu: GpuTelemetry, past: History, width: int, glyphs: Glyphs) -> Se
     lines = _sentence(gpu.problem, "!", "warn", width, glyphs)
     for throttle in throttles(gpu):
         now = "" if throttle.is_now else " (not at this moment)"
-        meaning = MEANINGS.get(throttle.word, "the driver names this reason.")
-        text = f"{throttle.text()}{now}: {meaning}"
+        text = f"{throttle.text()}{now}: {MEANINGS.get(throttle.word, NAMELESS)}"
         lines += _sentence(text, sign_of((throttle,), glyphs), throttle.role, width, glyphs)
     slow = link_problem(gpu.readings, past.get("kernel_active_pct", ()), glyphs)
     if slow:
@@ -115,9 +116,10 @@ def _remarks(gpu: GpuTelemetry, past: History, width: int, glyphs: Glyphs) -> Se
         lines += _sentence(
             "MIG: power, temperature and clocks are those of the whole board.", "", "text", width, glyphs
         )
-    for word in gpu.throttle:
-        if word in QUIET:
-            lines += _sentence(f"{word}: {MEANINGS[word]}", "", "muted", width, glyphs)
+    if is_with_reserve(gpu.readings):
+        lines += _sentence(WITH_RESERVE, "", "text", width, glyphs)
+    for word in quiet_words(gpu):
+        lines += _sentence(f"{word}: {MEANINGS[word]}", "", "muted", width, glyphs)
     return lines
 
 
@@ -153,7 +155,9 @@ def _row(
         reason = reason_text(reading, glyphs.none)
         if reading is not None and reading.reason == "not-asked" and key in GPM:
             reason = f"{glyphs.none} read by `cpugpu-tui telemetry --gpm`"
-        return (label, (stranger(f"{'':>{VALUE_WIDTH - 1}}{reason}", width - LABEL_WIDTH, glyphs), role))
+        # The dash stands below the numbers' last cells where the reason then fits, but never close to the label.
+        indent = max(1, min(VALUE_WIDTH - 1, width - LABEL_WIDTH - len(reason)))
+        return (label, (" " * indent, "text"), (stranger(reason, width - LABEL_WIDTH - indent, glyphs), role))
     number: Spans = (
         label,
         (f"{value_text(quantity, reading, glyphs.none):>{VALUE_WIDTH}}", role),
@@ -200,7 +204,9 @@ def _instances(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs:
         return []
     lines: Section = [(("MIG instances", "strong"),)]
     for instance in gpu.instances:
-        lines.append(((f"  {instance_text(instance, devices, glyphs)}"[:width], "text"),))
+        role = role_of(GPU["memory_used_bytes"], instance.readings.get("memory_used_bytes"))
+        text = instance_text(gpu, instance, devices, width - 2, glyphs, full=True)
+        lines.append(((f"  {text}"[:width], "stale" if role == "stale" else "text"),))
         names = joined(instance_mapping(gpu, instance, devices, glyphs, full=True), glyphs)
         lines += [(("    ", "text"), *line) for line in wrapped(names, width - 4, "muted")]
         for process in instance.processes or ():

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
+
 from cpugpu_tui.analysis.quantities import gib
 from cpugpu_tui.model import Device, GpuTelemetry, MigInstance, Reading
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.telemetry.identity import mapping, torch_name, torch_names
 from cpugpu_tui.ui.panes.telemetry.quantities import GPU, HOST, Quantity, Readings, known, top_of
-from cpugpu_tui.ui.panes.telemetry.throttling import sign_of, throttles
+from cpugpu_tui.ui.panes.telemetry.throttling import quiet_words, sign_of, throttles
 from cpugpu_tui.ui.panes.telemetry.wording import (
+    age_text,
     number_text,
     process_text,
     reason_text,
@@ -89,7 +92,10 @@ def gpu_subject(gpu: GpuTelemetry, history: History, devices: Sequence[Device], 
         facts=tuple(gpu_facts(gpu, history, glyphs, devices)),
         series="gpu",
         identity=mapping(gpu, devices, glyphs),
-        parts=(*_instance_lines(gpu, devices, glyphs), *_process_lines(gpu, min(width - 1, 60), glyphs)),
+        parts=(
+            *_instance_lines(gpu, devices, min(width - 1, 60), glyphs),
+            *_process_lines(gpu, min(width - 1, 60), glyphs),
+        ),
     )
 
 
@@ -174,8 +180,16 @@ def _memory(readings: Readings, past: tuple[float | None, ...], none: str) -> Fa
     of = f"/{gib(total)}" if total is not None else ""
     text = f"{gib(used.value):>{max(len(of) - 1, 0)}}{of} GiB"
     brief = f"{used.value / 2**30:>3.0f}{f'/{total / 2**30:.0f}' if total is not None else ''} GiB"
+    if is_with_reserve(readings):
+        text, brief = f"{text} +reserve", f"{brief} +res"
     role = role_of(GPU["memory_used_bytes"], used)
     return Fact("memory", text.strip(), role, past, total, short=text, brief=brief, is_kept=True)
+
+
+def is_with_reserve(readings: Readings) -> bool:
+    """Say whether an old driver's number of used bytes holds what it keeps for itself."""
+    reserved = readings.get("memory_reserved_bytes")
+    return reserved is not None and reserved.reason == "in-used"
 
 
 def _temperature(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
@@ -202,7 +216,7 @@ def _throttle(gpu: GpuTelemetry, none: str, glyphs: Glyphs) -> Fact:
     bits = gpu.readings.get("throttle_bits")
     if bits is not None and bits.value is None:
         return Fact("throttle", reason_text(bits, none), "muted", short="", is_mark=True)
-    return Fact("throttle", "none", short="", is_mark=True)
+    return Fact("throttle", ", ".join(quiet_words(gpu)) or "none", short="", is_mark=True)
 
 
 def _others(gpu: GpuTelemetry, glyphs: Glyphs) -> Fact:
@@ -292,18 +306,36 @@ def _rates(readings: Readings) -> list[Fact]:
     return facts
 
 
-def _instance_lines(gpu: GpuTelemetry, devices: Sequence[Device], glyphs: Glyphs) -> list[str]:
-    return [instance_text(instance, devices, glyphs) for instance in gpu.instances]
+def _instance_lines(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs: Glyphs) -> list[str]:
+    return [instance_text(gpu, instance, devices, width, glyphs) for instance in gpu.instances]
 
 
-def instance_text(instance: MigInstance, devices: Sequence[Device], glyphs: Glyphs) -> str:
-    """Return `MIG 0 1g.18gb  2.1/17.5 GiB  cuda:0`: of a slice, its memory alone can be measured."""
-    used, total = instance.readings.get("memory_used_bytes"), known(instance.readings, "memory_total_bytes")
-    memory = reason_text(used, glyphs.none)
+def instance_text(
+    gpu: GpuTelemetry,
+    instance: MigInstance,
+    devices: Sequence[Device],
+    width: int,
+    glyphs: Glyphs,
+    *,
+    full: bool = False,
+) -> str:
+    """Return `MIG 0 1g.18gb  2.1/17.5 GiB  9 s old  cuda:0`: of a slice, its memory alone can be measured.
+
+    The driver's name begins with that of the whole GPU, which stands above: what tells slices apart is its end.
+    A fresh number's age is told only in `full`.
+    """
+    quantity, used = GPU["memory_used_bytes"], instance.readings.get("memory_used_bytes")
+    total, memory = known(instance.readings, "memory_total_bytes"), reason_text(used, glyphs.none)
+    parts = [memory]
     if used is not None and used.value is not None:
-        memory = f"{gib(used.value)}{f'/{gib(total)}' if total is not None else ''} GiB"
-    name = torch_name(instance.uuid, devices)
-    return f"MIG {instance.index} {stranger(instance.name, 16, glyphs)}  {memory}{f'  {name}' if name else ''}"
+        parts = [f"{gib(used.value)}{f'/{gib(total)}' if total is not None else ''} GiB"]
+        parts += [age_text(quantity, used)] if full or quantity.is_stale(used) else []
+    parts += filter(None, [torch_name(instance.uuid, devices)])
+    profile = instance.name.removeprefix(gpu.name).strip().removeprefix("MIG ") or instance.name
+    head, rest = f"MIG {instance.index} ", "".join(f"  {part}" for part in parts)
+    if len(head) + cell_len(profile) + len(rest) > width:
+        rest = rest.replace("  ", " ")
+    return f"{head}{stranger(profile, max(width - len(head) - len(rest), 12), glyphs)}{rest}"
 
 
 def _process_lines(gpu: GpuTelemetry, width: int, glyphs: Glyphs) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from cpugpu_tui.model import GpuTelemetry
@@ -30,11 +31,14 @@ MEANINGS = {
     "thermal": "too hot: the driver lowers the clock. Numbers depend on what ran before; check fans and air flow.",
     "power-capped": "at the power limit, which is normal under full load: the clock is what the limit allows.",
     "sync-boost": "clocks are tied to those of other GPUs.",
-    "idle": "nothing runs, the clock is low to save power.",
+    "idle": "nothing ran at the moment of asking; kernel-active looks back over up to a second.",
     "app-clocks": "the clock is held at a value that was set.",
     "display": "the clock is set by a display.",
 }
 """Word → what it means for a measurement."""
+NAMELESS = "a reason that came after this version. See nvidia-smi -q -d PERFORMANCE for what the driver calls it."
+"""The same for `unknown 0x400`, and for words of a later version in a trace."""
+_NAMELESS_BITS = re.compile(r"unknown 0x[0-9a-f]{1,16}")
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,13 @@ def throttles(gpu: GpuTelemetry) -> tuple[Throttle, ...]:
 
 def _is_word(text: str) -> bool:
     """Say whether this is a reason that a later version may name, and not something out of a foreign file."""
-    return text.isascii() and text.replace("-", "").isalpha() and len(text) <= 20
+    is_name = text.isascii() and text.replace("-", "").isalpha() and len(text) <= 20
+    return is_name or _NAMELESS_BITS.fullmatch(text) is not None
+
+
+def quiet_words(gpu: GpuTelemetry) -> tuple[str, ...]:
+    """Return the reasons in force that say nothing about a measurement, by the names that they have everywhere."""
+    return tuple(word for word in gpu.throttle if word in QUIET)
 
 
 def sign_of(found: tuple[Throttle, ...], glyphs: Glyphs) -> str:
