@@ -270,22 +270,62 @@ def test_a_driver_that_does_not_start_is_named(
     assert event["host"]
 
 
-def test_a_call_that_hangs_is_said_and_everything_else_goes_on(
+def clock_age_s(event: dict[str, Any], gpu: int) -> float:
+    clock = event["gpus"][gpu]["readings"]["sm_clock_mhz"]
+    assert clock["value"] == 1980, "the last value stays"
+    return float(clock["age_s"])
+
+
+def test_a_driver_that_hangs_is_said_with_the_call_and_everything_else_goes_on(
+    fake_nvml: FakeNvml, watched: Callable[[dict[str, str]], Watch]
+) -> None:
+    fake_nvml.set("count", 1)
+    watch = watched(fake_nvml.environment)
+    watch.until(lambda event: event["gpus"])
+    fake_nvml.set("hang:nvmlDeviceGetClockInfo", 1)
+    hung = watch.until(lambda event: event["problem"])
+    assert re.match(
+        r"The NVIDIA driver has not answered for [2-9] s \(nvmlDeviceGetClockInfo of GPU 0\)\. ", hung["problem"]
+    )
+    assert clock_age_s(hung, 0) > 1.5
+    later = watch.until(lambda event: event["problem"])
+    assert clock_age_s(later, 0) > clock_age_s(hung, 0)
+    assert later["mono_ns"] > hung["mono_ns"]
+    fake_nvml.unset("hang:nvmlDeviceGetClockInfo")
+    assert clock_age_s(watch.until(lambda event: event["problem"] is None), 0) < 1
+
+
+def test_a_gpu_that_hangs_is_named_and_the_healthy_one_is_read_on(
     fake_nvml: FakeNvml, watched: Callable[[dict[str, str]], Watch]
 ) -> None:
     watch = watched(fake_nvml.environment)
     watch.until(lambda event: event["gpus"])
-    fake_nvml.set("hang:nvmlDeviceGetClockInfo", 1, gpu=1)
-    hung = watch.until(lambda event: event["problem"])
-    assert re.match(r"The NVIDIA driver has not answered for [2-9] s\. ", hung["problem"])
-    clock = hung["gpus"][0]["readings"]["sm_clock_mhz"]
-    assert (clock["value"], clock["age_s"] > 1.5) == (1980, True), "the last value stays, with its age"
-    later = watch.until(lambda event: event["problem"])
-    assert later["gpus"][0]["readings"]["sm_clock_mhz"]["age_s"] > clock["age_s"]
-    assert later["mono_ns"] > hung["mono_ns"]
-    fake_nvml.unset("hang:nvmlDeviceGetClockInfo", gpu=1)
+    fake_nvml.set("hang:nvmlDeviceGetUtilizationRates", 1, gpu=0)
+    hung = watch.until(lambda event: "GPU 0" in (event["problem"] or ""))
+    assert re.match(r"GPU 0 has not answered for [2-9] s \(nvmlDeviceGetUtilizationRates\)", hung["problem"])
+    fake_nvml.set("power_limit", 400_000)
+    fresh = watch.until(lambda event: clock_age_s(event, 1) < 0.5)
+    assert clock_age_s(fresh, 0) > 1.5, "what was last known of the one that hangs, as old as it is"
+    assert [gpu["uuid"][4:12] for gpu in fresh["gpus"]] == ["00000000", "00000001"]
+    fake_nvml.unset("hang:nvmlDeviceGetUtilizationRates", gpu=0)
     back = watch.until(lambda event: event["problem"] is None)
-    assert back["gpus"][1]["readings"]["sm_clock_mhz"]["age_s"] < 1
+    back = watch.until(lambda event: clock_age_s(event, 0) < 0.5)
+    assert clock_age_s(back, 1) < 0.5
+    assert watch.stop() < 8
+    calls = fake_nvml.calls()
+    assert calls.count("nvmlShutdown") == calls.count("nvmlInitWithFlags") == 2, "both sessions are shut"
+
+
+def test_when_the_last_healthy_gpu_hangs_too_the_whole_driver_does(
+    fake_nvml: FakeNvml, watched: Callable[[dict[str, str]], Watch]
+) -> None:
+    watch = watched(fake_nvml.environment)
+    watch.until(lambda event: event["gpus"])
+    fake_nvml.set("hang:nvmlDeviceGetClockInfo", 1)
+    hung = watch.until(lambda event: "driver has not answered" in (event["problem"] or ""))
+    assert "nvmlDeviceGetClockInfo of GPU 1" in hung["problem"]
+    assert clock_age_s(hung, 0) > 3
+    assert watch.stop() < 8
 
 
 def test_stop_returns_while_a_call_hangs(fake_nvml: FakeNvml, watched: Callable[[dict[str, str]], Watch]) -> None:

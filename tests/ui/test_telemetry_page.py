@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from textual.pilot import Pilot
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.telemetry.nvml.keys import KEYS
 from cpugpu_tui.telemetry.reasons import REASONS
+from cpugpu_tui.telemetry.sampler import aged
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.telemetry.facts import BUSY_SWEEPS
@@ -107,6 +109,38 @@ def test_slices_are_told_with_their_names_for_torch() -> None:
     assert "cuda:0 ↔ MIG 1 of NVML 0 ↔ MIG-1bcd0000-1111-2222-3333-444455556666" in text
     assert "those of the whole board" in text
     assert "torch's own number" not in text
+
+
+def test_the_whole_name_of_a_slice_and_the_age_of_its_memory_stand_there() -> None:
+    board = mig()
+    named = replace(board.instances[0], name="H200 of another name MIG 3g.71gb+me.all")
+    (stale,) = aged((replace(board, instances=(named,)),), 12.0)
+    assert "MIG 0 H200 of another name MIG 3g.71gb+me.all  2.1/17.5 GiB  12 s old" in page_of(stale, 116)
+    assert "MIG 0 1g.18gb  2.1/17.5 GiB  now" in page_of(board)
+
+
+def test_a_label_never_touches_what_stands_beside_it() -> None:
+    for reason in REASONS:
+        text = page_of(gpu(values={key: Reading(None, reason) for key in KEYS}), 76)
+        assert "energy since driver load " in text
+        assert not re.search(r"\w–", text), reason
+
+
+def test_what_is_said_of_an_idle_gpu_does_not_contradict_the_numbers_below() -> None:
+    """The bit is of this moment, kernel-active of the second before it, and an H200 keeps its clock at idle."""
+    text = page_of(idle(kernel_active_pct=37.0, sm_clock_mhz=1980.0), 116)
+    assert "idle: nothing ran at the moment of asking" in text
+    assert "clock is low" not in text
+
+
+def test_a_reason_without_a_name_and_a_reserve_within_used_are_explained() -> None:
+    seen = gpu(values={"memory_reserved_bytes": Reading(None, "in-used"), "throttle_bits": float(0x400)},
+               throttle=("unknown 0x400",))  # fmt: skip
+    text = page_of(seen, 116)
+    assert "▼ unknown 0x400: a reason that came after this version." in text
+    assert "memory used holds the driver's own reserve" in text
+    assert "– counted as used (old driver)" in row_of(text, "kept by the driver")
+    assert "reserve" not in page_of(gpu(), 116)
 
 
 def test_what_the_app_does_not_ask_for_names_what_does() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fake_nvml_library import FakeLibrary, library
 
-from cpugpu_tui.model import GpuTelemetry, Reading, TelemetryRead
+from cpugpu_tui.model import GpuTelemetry, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.telemetry import sampler as sampler_module
 from cpugpu_tui.telemetry.sampler import Sampler, aged
 
@@ -154,3 +154,9 @@ def test_aged_rows_differ_in_age_only() -> None:
     (older,) = aged((row,), 2.5)
     assert older.readings == {"power_mw": Reading(5.0, None, 3.5), "throttle_bits": Reading(None, "mig", 2.5)}
     assert older.name == "x"
+
+
+def test_a_slice_grows_older_with_its_gpu() -> None:
+    instance = MigInstance(0, "MIG-0", "1g.18gb", {"memory_used_bytes": Reading(5.0)})
+    (older,) = aged((GpuTelemetry(0, None, "x", None, {}, instances=(instance,)),), 2.5)
+    assert older.instances[0].readings == {"memory_used_bytes": Reading(5.0, None, 2.5)}

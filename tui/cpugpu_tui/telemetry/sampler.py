@@ -1,27 +1,28 @@
 """The daemon thread that turns the machine's state into `TelemetryRead` events, one per tick.
 
-Two threads: `telemetry` ticks, reads the host and emits; `telemetry-nvml` makes every NVML call, shutdown
+Two threads: `telemetry` ticks, reads the host and emits; `telemetry-nvml` (asker) makes every NVML call, shutdown
 included. A wedged driver makes a call never return: then the second thread is stuck, and the first still
-ticks, with the last values growing older.
+ticks, with the last values growing older. Where one GPU hangs and there are others, another asker reads those.
 """
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cpugpu_tui.model import GpuTelemetry, TelemetryRead
+from cpugpu_tui.model import GpuTelemetry, Reading, TelemetryRead
+from cpugpu_tui.telemetry.asker import Answer, Asker
 from cpugpu_tui.telemetry.host import Host
-from cpugpu_tui.telemetry.nvml import Nvml
 
 PATIENCE_S = 0.5
 """How long a tick waits for the driver before it goes out with what is known. Import, session and first sweep take
 0.1 s on an H200, but seconds where the driver has to wake the GPU first (no persistence)."""
 HANG_S = 2.0
 """Silence after which the driver is said not to answer."""
+SILENT = "The NVIDIA driver has not answered"
+"""How the problem of a driver that hangs begins."""
 OURS_S = 10.0
 """An agent that ended is known as ours for so long. On an H200 the one that had just finished a run stood there as
 somebody else's process."""
@@ -30,18 +31,31 @@ STOP_S = 2.0
 
 
 @dataclass(frozen=True)
-class _Answer:
-    """What one sweep over the GPUs gave, and when."""
+class _Hung:
+    """A GPU for which a call hangs."""
 
-    gpus: tuple[GpuTelemetry, ...]
-    problem: str | None
-    mono_ns: int
+    asker: Asker
+    """Who waits for it, left behind."""
+    function: str
+    since_s: float
+    """`time.monotonic`."""
+    row: GpuTelemetry | None
+    """What was last known of it, None before its first answer."""
+    row_ns: int
 
 
 def aged(gpus: tuple[GpuTelemetry, ...], seconds: float) -> tuple[GpuTelemetry, ...]:
-    """Return the rows as they are `seconds` later: every reading that much older."""
+    """Return the rows as they are `seconds` later: every reading that much older, those of slices too."""
+
+    def later(readings: dict[str, Reading]) -> dict[str, Reading]:
+        return {key: replace(reading, age_s=reading.age_s + seconds) for key, reading in readings.items()}
+
     return tuple(
-        replace(gpu, readings={key: replace(r, age_s=r.age_s + seconds) for key, r in gpu.readings.items()})
+        replace(
+            gpu,
+            readings=later(gpu.readings),
+            instances=tuple(replace(each, readings=later(each.readings)) for each in gpu.instances),
+        )
         for gpu in gpus
     )
 
@@ -71,12 +85,10 @@ class Sampler:
         self._quiet = threading.Event()
         self._host = Host(root)
         self._stopping = threading.Event()
-        self._questions: queue.SimpleQueue[set[int] | None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
-        self._answer = _Answer((), None, time.monotonic_ns())
-        self._asked_ns: int | None = None
+        self._answer = Answer((), None, time.monotonic_ns())
+        self._hung: dict[int, _Hung] = {}
         self._ticker = threading.Thread(target=self._tick_until_stopped, name="telemetry", daemon=True)
-        self._asker = threading.Thread(target=self._answer_questions, name="telemetry-nvml", daemon=True)
+        self._asker = self._new_asker()
 
     @property
     def quiet(self) -> bool:
@@ -103,17 +115,11 @@ class Sampler:
         self._stopping.set()
         if self._ticker.is_alive():
             self._ticker.join(STOP_S)
-        self._questions.put(None)
-        if self._asker.is_alive():
-            self._asker.join(STOP_S)
+        self._asker.end()
+        self._asker.join(STOP_S)
 
-    def _answer_questions(self) -> None:
-        """Thread `telemetry-nvml`: one sweep per question; None ends it."""
-        nvml = Nvml(self._root, gpm=self._gpm)
-        while (own_pids := self._questions.get()) is not None:
-            gpus, problem = nvml.read(own_pids, quiet=self.quiet)
-            self._answers.put(_Answer(gpus, problem, time.monotonic_ns()))
-        nvml.close()
+    def _new_asker(self) -> Asker:
+        return Asker(self._root, self._gpm, self._quiet.is_set, self._hung)
 
     def _tick_until_stopped(self) -> None:
         """Thread `telemetry`: ticks at fixed times; after a slow tick they start afresh, without a burst."""
@@ -127,14 +133,32 @@ class Sampler:
 
     def _ask(self) -> None:
         """Ask the other thread for a sweep, unless it still owes one, and wait a little for the answer."""
-        if self._asked_ns is None:
-            self._asked_ns = time.monotonic_ns()
-            self._questions.put(self._ours())
-        try:
-            self._answer = self._answers.get(timeout=min(PATIENCE_S, self._interval_s))
-        except queue.Empty:
+        for index, hung in list(self._hung.items()):
+            if hung.asker.has_answered():
+                del self._hung[index]  # the call came back, so the GPU is asked again
+        if self._asker.asked_ns is None:
+            self._asker.ask(self._ours())
+        answer = self._asker.answer(min(PATIENCE_S, self._interval_s))
+        if answer is not None:
+            self._answer = answer
+        else:
+            self._leave_behind()
+
+    def _leave_behind(self) -> None:
+        """Where a call for one GPU hangs and others may still answer, go on with those in a session of their own."""
+        nvml, asked_ns = self._asker.nvml, self._asker.asked_ns
+        waiting = nvml.waiting
+        if waiting is None or waiting.gpu_index is None or asked_ns is None:
             return
-        self._asked_ns = None
+        if time.monotonic() - max(waiting.since_s, asked_ns / 1e9) < HANG_S:
+            return
+        if len(self._hung) + 1 >= nvml.gpu_count:
+            return
+        row = next((gpu for gpu in self._answer.gpus if gpu.index == waiting.gpu_index), None)
+        self._hung[waiting.gpu_index] = _Hung(self._asker, waiting.function, waiting.since_s, row, self._answer.mono_ns)
+        self._asker.end()
+        self._asker = self._new_asker()
+        self._asker.start()
 
     def _ours(self) -> set[int]:
         """Return our agents, those that ended lately too: the list of processes is up to 5 s older than they are."""
@@ -147,12 +171,33 @@ class Sampler:
         """Return what is known now."""
         host = self._host.read()
         now_ns = time.monotonic_ns()
-        problem = self._answer.problem
-        silent_s = 0.0 if self._asked_ns is None else (now_ns - self._asked_ns) / 1e9
-        if silent_s >= HANG_S:
-            problem = (
-                f"The NVIDIA driver has not answered for {silent_s:.0f} s. GPU values are as old as they say; if this"
-                " lasts, look for Xid errors in dmesg."
-            )
-        gpus = aged(self._answer.gpus, (now_ns - self._answer.mono_ns) / 1e9)
-        return TelemetryRead(gpus=gpus, host=host, problem=problem, wall_ns=time.time_ns(), mono_ns=now_ns)
+        rows = [self._row(gpu, now_ns) for gpu in self._answer.gpus]
+        problem = self._silence(now_ns) or self._answer.problem or self._hangs(now_ns)
+        return TelemetryRead(gpus=tuple(rows), host=host, problem=problem, wall_ns=time.time_ns(), mono_ns=now_ns)
+
+    def _row(self, gpu: GpuTelemetry, now_ns: int) -> GpuTelemetry:
+        """Return a GPU's row as old as it is now; of one that hangs, what was last known."""
+        hung = self._hung.get(gpu.index)
+        row, row_ns = (gpu, self._answer.mono_ns) if hung is None or hung.row is None else (hung.row, hung.row_ns)
+        return aged((row,), (now_ns - row_ns) / 1e9)[0]
+
+    def _silence(self, now_ns: int) -> str | None:
+        """Return a sentence if no GPU is read at all."""
+        asked_ns, waiting = self._asker.asked_ns, self._asker.nvml.waiting
+        silent_s = 0.0 if asked_ns is None else (now_ns - asked_ns) / 1e9
+        if silent_s < HANG_S:
+            return None
+        of = f" of GPU {waiting.gpu_index}" if waiting is not None and waiting.gpu_index is not None else ""
+        where = f" ({waiting.function}{of})" if waiting is not None else ""
+        values = "GPU values are as old as they say" if self._answer.gpus else "No GPU has been seen so far"
+        return f"{SILENT} for {silent_s:.0f} s{where}. {values}; if this lasts, look for Xid errors in dmesg."
+
+    def _hangs(self, now_ns: int) -> str | None:
+        """Return a sentence on GPUs that hang while others are read."""
+        if not self._hung:
+            return None
+        which = ", ".join(
+            f"GPU {index} has not answered for {now_ns / 1e9 - hung.since_s:.0f} s ({hung.function})"
+            for index, hung in sorted(self._hung.items())
+        )
+        return f"{which}: its values are as old as they say, the others are read. Look for Xid errors in dmesg."

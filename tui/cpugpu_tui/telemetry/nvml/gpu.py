@@ -34,7 +34,7 @@ class Gpu:
 
     def __init__(self, index: int, root: str, gpm: bool, wall_us: Callable[[], int]) -> None:
         """`root` is where `proc` is found, `gpm` whether GPM is wanted, `wall_us` the clock of the driver's stamps."""
-        self._index = index
+        self.index = index
         self._root = root
         self._wants_gpm = gpm
         self._wall_us = wall_us
@@ -89,19 +89,19 @@ class Gpu:
                 return self._row(nvml, now_s, own_pids)
         except nvml.NVMLError as error:
             self._lose(nvml, error)
-        return self._unreadable_row()
+        return self._unreadable_row(self._reason)
 
     def _lose(self, nvml: Any, error: Any) -> None:
         """Note why this GPU cannot be read, and start afresh when it is next tried."""
         tried_s = self._tried_s
         self.detach(nvml)
         self._tried_s = tried_s
-        self._reason, self._problem = gpu_problem(error.value, self._index, error, self._minor)
+        self._reason, self._problem = gpu_problem(error.value, self.index, error, self._minor)
 
     def _read_slow(self, nvml: Any, now_s: float, quiet: bool) -> None:
         """Get the handle if there is none, and everything that seldom changes; raise NVMLError if the GPU is lost."""
         if self._handle is None:
-            handle = nvml.nvmlDeviceGetHandleByIndex(self._index)
+            handle = nvml.nvmlDeviceGetHandleByIndex(self.index)
             name = text(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetName(handle))
             uuid = text(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetUUID(handle))
             bus_id = text(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetPciInfo(handle).busId)
@@ -130,14 +130,14 @@ class Gpu:
         }
         denied = all(reading.reason == "no-permission" for reading in vital)
         return GpuTelemetry(
-            index=self._index,
+            index=self.index,
             uuid=self._uuid,
             name=self._name,
             pci_bus_id=self._pci_bus_id,
             readings={key: readings[key] for key in KEYS},
             throttle=throttle_words(readings["throttle_bits"].value),
             processes=owned(self._in_no_slice(), own_pids),
-            problem=gpu_problem(NO_PERMISSION, self._index, "", self._minor)[1] if denied else None,
+            problem=gpu_problem(NO_PERMISSION, self.index, "", self._minor)[1] if denied else None,
             instances=instances,
             persistence=self._persistence,
         )
@@ -149,9 +149,14 @@ class Gpu:
         sliced = {process.pid for each in self._slices for process in each.processes or ()}
         return tuple(process for process in self._processes if process.pid not in sliced)
 
-    def _unreadable_row(self) -> GpuTelemetry:
+    def silent_row(self) -> GpuTelemetry:
+        """Return the row of a GPU that is not asked because a call for it hangs."""
+        self.answered = False
+        return self._unreadable_row("timeout")
+
+    def _unreadable_row(self, reason: str) -> GpuTelemetry:
         """Return the row of a GPU that is lost, or that we may not open."""
-        readings = {key: Reading(None, self._reason) for key in KEYS}
+        readings = {key: Reading(None, reason) for key in KEYS}
         return GpuTelemetry(
-            self._index, self._uuid, self._name, self._pci_bus_id, readings, problem=self._problem or None
+            self.index, self._uuid, self._name, self._pci_bus_id, readings, problem=self._problem or None
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.model import GpuTelemetry
@@ -22,10 +23,36 @@ def _wall_us() -> int:
     return time.time_ns() // 1000
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """The call under way, or the last one."""
+
+    gpu_index: int | None
+    """None for what is asked of the driver as a whole."""
+    function: str
+    since_s: float
+    """`time.monotonic`."""
+
+
+class _Noted:
+    """pynvml, which notes the function that was looked up last: where a call hangs, that is it."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self.waiting = Waiting(None, "", time.monotonic())
+        self.gpu_index: int | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._library, name)
+        if name.startswith("nvml") and callable(value):
+            self.waiting = Waiting(self.gpu_index, name, time.monotonic())
+        return value
+
+
 class Nvml:
     """NVML as one session.
 
-    All calls must come from one thread: `nvmlShutdown` beside another call crashes the process.
+    All its calls must come from one thread: `nvmlShutdown` of the last session beside another call crashes the process.
     """
 
     def __init__(
@@ -35,13 +62,19 @@ class Nvml:
         gpm: bool = False,
         wall_us: Callable[[], int] = _wall_us,
         pause: Callable[[float], None] = time.sleep,
+        without: Container[int] = (),
     ) -> None:
-        """`root` is where `proc` is found; `gpm` asks for SM occupancy, tensor and DRAM activity, 0.7 ms a sweep."""
+        """`root` is where `proc` is found; `gpm` asks for SM occupancy, tensor and DRAM activity, 0.7 ms a sweep.
+
+        GPUs that are in `without` at a sweep are not asked: their rows say that they do not answer.
+        """
         self._root = root
         self._clock_s = clock_s
         self._gpm = gpm
         self._wall_us = wall_us
         self._pause = pause
+        self._without = without
+        self._noted: _Noted | None = None
         self._nvml: Any = None
         self._gpus: list[Gpu] = []
         self._problem: str | None = None
@@ -60,17 +93,34 @@ class Nvml:
             self._open()
         if self._nvml is None:
             return (), self._problem
-        for gpu in self._gpus:
-            gpu.refresh(self._nvml, now_s, quiet)  # up to 18 ms each: not between the two looks at a PCIe counter
-        if any([gpu.glance(self._nvml) for gpu in self._gpus]):  # all of them, then one pause
+        asked = [gpu for gpu in self._gpus if gpu.index not in self._without]
+        for gpu in asked:
+            gpu.refresh(self._for(gpu), now_s, quiet)  # up to 18 ms each: not between the two looks at a PCIe counter
+        if any([gpu.glance(self._for(gpu)) for gpu in asked]):  # all of them, then one pause
             self._pause(PCIE_WINDOW_S)
         own = {os.getpid(), *own_pids}
-        rows = tuple(gpu.read(self._nvml, now_s, own) for gpu in self._gpus)
+        rows = tuple(gpu.read(self._for(gpu), now_s, own) if gpu in asked else gpu.silent_row() for gpu in self._gpus)
         return rows, None if rows else NO_GPU
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """What a call that hangs waits for; None before the first. To be asked from another thread."""
+        return self._noted.waiting if self._noted is not None else None
+
+    @property
+    def gpu_count(self) -> int:
+        """How many GPUs there are, as far as is known."""
+        return len(self._gpus)
+
+    def _for(self, gpu: Gpu) -> Any:
+        """Return pynvml to ask this GPU with."""
+        self._nvml.gpu_index = gpu.index
+        return self._nvml
 
     def close(self) -> None:
         """End the session with the driver; a later `read` starts another."""
         if self._nvml is not None:
+            self._nvml.gpu_index = None
             for gpu in self._gpus:
                 gpu.detach(self._nvml)
                 gpu.answered = False
@@ -86,10 +136,11 @@ class Nvml:
         except ImportError:
             self._problem = NO_PYNVML
             return
+        noted = self._noted = _Noted(pynvml)
         try:
-            pynvml.nvmlInit()
-            self._nvml = pynvml
-            count = pynvml.nvmlDeviceGetCount()
+            noted.nvmlInit()
+            self._nvml = noted
+            count = noted.nvmlDeviceGetCount()
         except pynvml.NVMLError as error:
             self.close()
             self._problem = driver_problem(error.value, error)

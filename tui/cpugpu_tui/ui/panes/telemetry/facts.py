@@ -85,6 +85,7 @@ class Subject:
 
 def gpu_subject(gpu: GpuTelemetry, history: History, devices: Sequence[Device], width: int, glyphs: Glyphs) -> Subject:
     """Return a GPU with all that a pane of this width may say of it."""
+    room = min(width - 1, 60)
     return Subject(
         label=f"GPU {gpu.index}",
         name=stranger(gpu.name, 60, glyphs) or "unnamed",
@@ -92,10 +93,7 @@ def gpu_subject(gpu: GpuTelemetry, history: History, devices: Sequence[Device], 
         facts=tuple(gpu_facts(gpu, history, glyphs, devices)),
         series="gpu",
         identity=mapping(gpu, devices, glyphs),
-        parts=(
-            *_instance_lines(gpu, devices, min(width - 1, 60), glyphs),
-            *_process_lines(gpu, min(width - 1, 60), glyphs),
-        ),
+        parts=(*_instance_lines(gpu, devices, room, glyphs), *_process_lines(gpu, room, glyphs)),
     )
 
 
