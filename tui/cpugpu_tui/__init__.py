@@ -5,7 +5,10 @@ Public names are lazy, so that importing the package costs nothing.
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False
+"""True for type checkers. `typing` itself takes 10 ms, in which ctrl+c cannot be anything but a traceback."""
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 __all__ = ["Workload", "__version__", "workload"]

@@ -6,12 +6,30 @@ frame: so `cpugpu-tui` alone goes past it.
 
 from __future__ import annotations
 
-import errno
-import os
-import signal
-import sys
+import _signal  # type: ignore[import-not-found]  # what `signal` is made of, without its enums
 
-from cpugpu_tui.errors import EXIT_INTERRUPTED, CpuGpuError, UnfitError
+_at_interrupt = _signal.getsignal(_signal.SIGINT)
+_INTERRUPTIBLE = _at_interrupt is _signal.default_int_handler
+if _INTERRUPTIBLE:  # ctrl+c ends these imports without a word; afterwards `main` catches it
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+import errno  # noqa: E402 - after the line above, as all that follow
+import os  # noqa: E402
+import signal  # noqa: E402
+import sys  # noqa: E402
+
+from cpugpu_tui.errors import EXIT_INTERRUPTED, CpuGpuError, UnfitError  # noqa: E402
+
+if _INTERRUPTIBLE:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_REMEDIES = {
+    errno.ENOSPC: "Free some space.",
+    errno.EDQUOT: "Free some of your quota.",
+    errno.EFBIG: "Raise the limit of file sizes (ulimit -f).",
+}
+"""For whoever sends stdout into a file that can take no more."""
 
 
 def main() -> None:
@@ -38,9 +56,10 @@ def main() -> None:
     except BrokenPipeError:
         leave_quietly(128 + signal.SIGPIPE)
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        remedy = _REMEDIES.get(error.errno or 0)
+        if remedy is None:
             raise
-        print(f"cpugpu-tui: The results cannot be printed: {error.strerror}. Free some space.", file=sys.stderr)
+        print(f"cpugpu-tui: The results cannot be printed: {error.strerror}. {remedy}", file=sys.stderr)
         leave_quietly(UnfitError.exit_code)
 
 
