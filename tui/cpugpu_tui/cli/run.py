@@ -25,6 +25,7 @@ from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.runs.store import Store, open_store
 from cpugpu_tui.runs.wire import encode
 from cpugpu_tui.telemetry.sampler import Sampler
+from cpugpu_tui.telemetry.simulated import SimulatedSampler
 
 TELEMETRY_S = 1.0
 """Between two sweeps over the machine."""
@@ -129,7 +130,11 @@ def telemetry(session: Session, agents: Agents, plan: Plan) -> Iterator[None]:
     if plan.simulation is not None and plan.simulation.pace == 0:
         yield
         return
-    sampler = Sampler(TELEMETRY_S, session.add_telemetry, agents.pids)
+    sampler = (
+        Sampler(TELEMETRY_S, session.add_telemetry, agents.pids)
+        if plan.simulation is None
+        else SimulatedSampler(TELEMETRY_S, session.add_telemetry, plan.simulation.gpus)
+    )
 
     def hush(live: bool) -> None:
         """Leave readings that cost the driver milliseconds to the seconds before the plan is sent."""

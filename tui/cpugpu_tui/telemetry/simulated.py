@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
+from collections.abc import Callable
 
 from cpugpu_tui.model import GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.telemetry.nvml.keys import KEYS
+from cpugpu_tui.telemetry.sampler import STOP_S
 
 PERIOD_S = 20.0
 """Time from one full load of the made-up GPU to the next."""
@@ -29,6 +32,36 @@ def simulated_sweep(elapsed_s: float, gpus: int = 1) -> TelemetryRead:
         wall_ns=time.time_ns(),
         mono_ns=time.monotonic_ns(),
     )
+
+
+class SimulatedSampler:
+    """Emits what a made-up machine reads, at once and then every `interval_s`. Takes the place of a `Sampler`."""
+
+    def __init__(self, interval_s: float, emit: Callable[[TelemetryRead], None], gpus: int) -> None:
+        """`emit` is called on the thread `telemetry`."""
+        self.quiet = False
+        """As of a `Sampler`; nobody is disturbed."""
+        self._interval_s = interval_s
+        self._emit = emit
+        self._gpus = gpus
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._tick_until_stopped, name="telemetry", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it; nothing is emitted afterwards."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_S)
+
+    def _tick_until_stopped(self) -> None:
+        start_s = due_s = time.monotonic()
+        while not self._stopping.wait(max(0.0, due_s - time.monotonic())):
+            self._emit(simulated_sweep(due_s - start_s, self._gpus))
+            due_s += self._interval_s
 
 
 def _load(elapsed_s: float) -> float:
@@ -65,7 +98,7 @@ def _gpu(index: int, elapsed_s: float) -> GpuTelemetry:
     }
     return GpuTelemetry(
         index=index,
-        uuid=f"GPU-51000000-0000-0000-0000-{index:012d}",
+        uuid=f"GPU-SIM{index}",  # as the simulated agent calls it: rows are matched by it
         name="simulated GPU",
         pci_bus_id=f"00000000:{index:02X}:00.0",
         readings=readings,

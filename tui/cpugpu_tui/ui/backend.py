@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.runs.store import Store
     from cpugpu_tui.telemetry.recording import Player, Trace
     from cpugpu_tui.telemetry.sampler import Sampler
+    from cpugpu_tui.telemetry.simulated import SimulatedSampler
 
 TELEMETRY_S = 1.0
 """Seconds between two sweeps."""
@@ -60,7 +61,7 @@ class Backend:
         self._options = options
         self._agents: Agents | None = None
         self._store: Store | None = None
-        self._sampler: Sampler | Player | None = None
+        self._sampler: Sampler | SimulatedSampler | Player | None = None
 
     def open(
         self,
@@ -78,11 +79,10 @@ class Backend:
             self._play(options.replay, on_telemetry, on_notice)
             return
         from cpugpu_tui.runs.launch import Agents
-        from cpugpu_tui.telemetry.sampler import Sampler
 
         self._agents = agents = Agents(options.python, options.worker, simulated=options.request.simulation is not None)
         agents.on_ready = on_agent
-        self._sampler = Sampler(TELEMETRY_S, on_telemetry, agents.pids)
+        self._sampler = self._new_sampler(on_telemetry, agents)
         self._sampler.start()
         if options.save:
             try:
@@ -92,6 +92,17 @@ class Backend:
         else:
             on_notice("not saved")
         agents.prepare()
+
+    def _new_sampler(self, on_telemetry: Callable[[TelemetryRead], None], agents: Agents) -> Sampler | SimulatedSampler:
+        """Return what reads the machine that runs: a made-up one where its times are made up too."""
+        simulation = self._options.request.simulation
+        if simulation is not None:
+            from cpugpu_tui.telemetry.simulated import SimulatedSampler
+
+            return SimulatedSampler(TELEMETRY_S, on_telemetry, simulation.gpus)
+        from cpugpu_tui.telemetry.sampler import Sampler
+
+        return Sampler(TELEMETRY_S, on_telemetry, agents.pids)
 
     def _play(
         self, trace: Trace, on_telemetry: Callable[[TelemetryRead], None], on_notice: Callable[[str], None]
