@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import signal
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import COMMAND, CommandLine
 from fake_nvml_library import LOST, FakeLibrary, library
+from nvml_library import FakeNvml, fake_nvml, nvml_library
 
+from cpugpu_tui.cli.telemetry import WAITING, sampled
 from cpugpu_tui.cli.telemetry_table import Table, throttle_text
-from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.telemetry.nvml.keys import KEYS
+from cpugpu_tui.telemetry.nvml.versions import Versions
 from cpugpu_tui.telemetry.recording import load
 from cpugpu_tui.telemetry.simulated import simulated_sweep
 
-assert library  # the fixture
+__all__ = ["fake_nvml", "library", "nvml_library"]
 
 FAKE_TRACE = Path(__file__).parents[1] / "traces" / "fake-two-gpus.ndjson"
 SIMULATED = ("telemetry", "--simulate", "default", "--interval", "0.1")
@@ -94,6 +100,23 @@ def test_a_lost_gpu_is_a_row_of_dashes_and_keeps_its_name() -> None:
     assert lines[3:] == ["GPU 0: This GPU is lost."]
 
 
+def test_a_gpu_that_never_answered_has_its_number_once() -> None:
+    unread = replace(gpu(), name="GPU 0", uuid=None, pci_bus_id=None, persistence=None, readings={}, problem="Lost.")
+    assert Table(1.0).lines(sweep(unread))[0] == "GPU 0: name and UUID not known"
+
+
+def test_a_gpu_that_comes_back_is_not_introduced_again_unless_it_is_another() -> None:
+    table = Table(1.0)
+    first = table.lines(sweep(gpu()))
+    waking = replace(gpu(power_limit_mw=Reading(None, "not-yet")), persistence=None)
+    returns = [table.lines(read) for read in (sweep(problem="Gone."), sweep(waking), sweep(gpu()))]
+    assert "GPU-SIM0" in first[0]
+    assert not any("GPU-SIM0" in line or "active" in line for lines in returns for line in lines)
+    other = table.lines(sweep(replace(waking, uuid="GPU-other")))
+    assert "GPU-other" in other[0]
+    assert "limit" not in other[0], "the limit of the one before is not its own"
+
+
 def test_throttling_is_said_with_its_share_and_who_else_is_there() -> None:
     stranger = GpuProcess(99_999, None, None, None, own=False)
     own = GpuProcess(1, None, None, None, own=True)
@@ -157,6 +180,75 @@ def test_json_has_a_line_a_sweep_with_units_in_its_keys(cpugpu: CommandLine, lib
     assert [event.gpus[0].index for event in done.events if isinstance(event, TelemetryRead)] == [0, 0]
 
 
+def test_sweeps_are_counted_live_and_replayed(cpugpu: CommandLine, library: FakeLibrary, tmp_path: Path) -> None:
+    path = tmp_path / "a.ndjson"
+    often = ("--json", "--count", "3", "--interval", "0.1")
+    assert [line["seq"] for line in cpugpu.here("telemetry", *often, "--record", path).objects] == [1, 2, 3]
+    assert [line["seq"] for line in cpugpu.here(*SIMULATED, *often).objects] == [1, 2, 3]
+    old = tmp_path / "old.ndjson"  # without numbers of its own
+    old.write_text(re.sub(r'"seq":\d+,', "", path.read_text()))
+    for trace in (path, old):
+        replayed = cpugpu.here("telemetry", "--replay", trace, "--interval", "0", "--json").objects
+        assert [line["seq"] for line in replayed] == [1, 2, 3]
+
+
+def test_a_sweep_that_a_slow_reader_missed_is_a_hole_in_seq(monkeypatch: pytest.MonkeyPatch) -> None:
+    class EagerSampler:
+        """Sweeps 20 times before anybody reads."""
+
+        def __init__(self, interval_s: float, emit: Callable[[TelemetryRead], None], *, gpm: bool) -> None:
+            self.emit = emit
+
+        def start(self) -> None:
+            self.emit(TelemetryRead())  # the driver is still waking up
+            for _ in range(WAITING + 4):
+                self.emit(sweep(gpu()))
+
+        def stop(self) -> None:
+            pass
+
+    samplers: list[EagerSampler] = []
+
+    def new(*arguments: Any, **options: Any) -> EagerSampler:
+        samplers.append(EagerSampler(*arguments, **options))
+        return samplers[-1]
+
+    monkeypatch.setattr("cpugpu_tui.telemetry.sampler.Sampler", new)
+    sweeps = sampled(1.0, gpm=False)
+    assert [next(sweeps).seq for _ in range(WAITING)] == list(range(1, WAITING + 1))
+    samplers[0].emit(sweep(gpu()))
+    assert next(sweeps).seq == WAITING + 5
+
+
+def test_a_hang_from_the_first_moment_on_is_not_a_machine_without_a_gpu(
+    cpugpu: CommandLine, fake_nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_nvml.use()
+    fake_nvml.set("hang:nvmlInitWithFlags", 1)
+    monkeypatch.setattr("cpugpu_tui.telemetry.nvml.versions.PATIENCE_S", 0.05)
+    monkeypatch.setattr("cpugpu_tui.telemetry.sampler.HANG_S", 0.1)
+    path = tmp_path / "hang.ndjson"
+    (line,) = cpugpu.here("telemetry", "--json", "--count", "1", "--interval", "0.1", "--record", path).objects
+    assert "No GPU has been seen so far" in line["problem"]
+    assert "as old as they say" not in line["problem"], "there is nothing that could be old"
+    assert (line["driver"], line["gpus"]) == (None, [])
+    assert json.loads(path.read_text().splitlines()[0])["gpus"] is None
+    replayed = cpugpu.here("telemetry", "--replay", path, "--interval", "0").out
+    assert "the driver said of no GPU" in replayed.splitlines()[0]
+
+
+def test_a_driver_that_wakes_late_tells_its_version_late(fake_nvml: FakeNvml) -> None:
+    fake_nvml.use()
+    fake_nvml.set("hang:nvmlInitWithFlags", 1)
+    versions = Versions()
+    assert versions.known(0.05) == (None, None)
+    fake_nvml.unset("hang:nvmlInitWithFlags")
+    driver, nvml = versions.known(20)
+    assert driver is not None
+    assert nvml is not None
+    assert versions.known() == (driver, nvml), "and it is asked no more"
+
+
 def test_one_bad_gpu_hides_no_healthy_one(cpugpu: CommandLine, library: FakeLibrary) -> None:
     library.gpus[0].dead = LOST
     (line,) = cpugpu.here("telemetry", "--json", "--count", "1").objects
@@ -188,6 +280,10 @@ BAD_OPTIONS = {
     "none": (("--count", "0"), "asks for nothing"),
     "replay and record": (("--replay", FAKE_TRACE, "--record", "x"), "exclude each other"),
     "replay and simulate": (("--replay", FAKE_TRACE, "--simulate", "default"), "exclude each other"),
+    "record to nothing": (("--record", ""), "No file is named"),
+    "replay of nothing": (("--replay", ""), "No file is named"),
+    "a device": (("--record", "/dev/full"), "is a device"),
+    "a folder": (("--record", "/tmp"), "is a folder"),
     "no such trace": (("--replay", "/nowhere/a.ndjson"), "No such file"),
     "no trace": (("--replay", __file__), "no telemetry trace"),
     "no such machine": (("--simulate", "moon=1"), "has no 'moon'"),
@@ -207,6 +303,12 @@ def test_what_cannot_be_done_is_a_sentence_and_with_json_a_line(
     assert (done.code, line["event"], line["exit_code"]) == (EXIT_USAGE, "Error", EXIT_USAGE)
     assert cause in line["message"]
     assert line["remedy"]
+
+
+def test_a_variable_in_the_way_is_named_and_no_device_is_to_be_removed(cpugpu: CommandLine) -> None:
+    done = cpugpu("telemetry", "--replay", FAKE_TRACE, CPUGPU_SIMULATE="default")
+    assert "unset CPUGPU_SIMULATE" in done.err
+    assert "emove" not in cpugpu.here("telemetry", "--record", "/dev/full").err
 
 
 # ------------------------------------------------------------------ record and replay
@@ -274,6 +376,32 @@ def test_ctrl_c_ends_live_telemetry_too(cpugpu: CommandLine) -> None:
         assert process.stderr is not None
         assert process.stderr.read() == b""
     assert process.returncode == EXIT_INTERRUPTED
+
+
+def test_ctrl_c_while_it_is_being_loaded_is_no_traceback() -> None:
+    """The first import of ours that takes time is interrupted, as by a person who mistyped."""
+    interrupted = (
+        "import builtins, os, signal, sys; real = builtins.__import__\n"
+        "def slow(name, *rest, **more):\n"
+        "    if name == 'cpugpu_tui.errors': os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return real(name, *rest, **more)\n"
+        "builtins.__import__ = slow; sys.argv[1:] = ['list']\n"
+        "import runpy; runpy.run_module('cpugpu_tui', run_name='__main__')"
+    )
+    done = subprocess.run([COMMAND[0], "-c", interrupted], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_results_that_outgrow_the_limit_of_a_file_are_a_sentence(cpugpu: CommandLine, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as out:
+        done = subprocess.run(
+            [*COMMAND, "telemetry", "--replay", FAKE_TRACE, "--interval", "0", "--json"],
+            stdout=out, stderr=subprocess.PIPE, timeout=60, env=cpugpu.environment(),
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+        )  # fmt: skip
+    assert done.returncode == EXIT_UNFIT
+    assert b"ulimit -f" in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 def test_a_reader_that_goes_away_is_no_fault(cpugpu: CommandLine) -> None:

@@ -23,6 +23,7 @@ from cpugpu_tui.telemetry.nvml import THROTTLE_WORDS, throttle_words
 from cpugpu_tui.telemetry.nvml.keys import KEYS
 from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.telemetry.recording import MAX_PAUSE_S, Player, Recorder, Trace, header_of, load, pauses
+from cpugpu_tui.telemetry.sampler import SILENT
 from cpugpu_tui.telemetry.simulated import simulated_sweep
 from cpugpu_tui.telemetry.trace import SCHEMA, Header, TraceError, header_line, parse, parse_sweep, sweep_line
 
@@ -108,6 +109,11 @@ def test_a_recorder_that_knew_fewer_readings_still_fills_every_key() -> None:
     assert set(readings) == {*KEYS, "of_the_future_mw"}
     assert readings["power_mw"] == Reading(5.0)
     assert readings["energy_mj"] == Reading(None, "not-asked")
+
+
+def test_the_hole_of_a_sweep_that_was_dropped_comes_back() -> None:
+    assert [again(replace(sweep(), seq=seq)).seq for seq in (1, 2, 5)] == [1, 2, 5]
+    assert again(sweep()).seq == 0, "an older trace does not tell"
 
 
 def test_text_of_strangers_is_made_printable() -> None:
@@ -221,6 +227,19 @@ def test_each_sweep_is_in_the_file_before_the_next_is_read(tmp_path: Path) -> No
     assert (load(path).header.driver, load(path).header.nvml) == ("580.159", None)
 
 
+def test_a_recording_that_began_in_a_hang_is_of_the_gpus_that_it_saw_later(tmp_path: Path) -> None:
+    silent = TelemetryRead(host={}, problem=f"{SILENT} for 3 s. No GPU has been seen so far.", mono_ns=10**12)
+    header = header_of(silent, "live", 1.0, (None, None))
+    woken = load(write(tmp_path / "woken.ndjson", silent, sweep(), header=header)).header
+    assert woken.gpus == ("NVIDIA H200",)
+    assert woken.summary.startswith("NVIDIA H200, recorded ")
+    never = load(write(tmp_path / "never.ndjson", silent, silent, header=header)).header
+    assert never.gpus is None
+    assert never.summary.startswith("the driver said of no GPU, recorded ")
+    none = replace(silent, problem="No NVIDIA driver found. CPU results only.")
+    assert header_of(none, "live", 1.0, (None, None)).summary.startswith("no GPU, ")
+
+
 def test_a_killed_recording_is_a_whole_trace(cpugpu: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "killed.ndjson"
     with cpugpu.start("telemetry", "--simulate", "default", "--interval", "0.1", "--record", path) as process:
@@ -247,6 +266,8 @@ def test_a_full_disk_is_a_sentence_and_what_was_written_is_a_whole_trace(tmp_pat
         resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 2000, limits[1]))
         with pytest.raises(UnfitError, match="cannot be written") as caught:
             record_for_ever(recorder)
+        assert "ulimit -f" in caught.value.remedy
+        assert "space" not in caught.value.remedy, "there is plenty"
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)

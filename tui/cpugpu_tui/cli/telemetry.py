@@ -7,9 +7,9 @@ import queue
 import shutil
 import sys
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -58,6 +58,10 @@ class _Origin:
     nvml: str | None = None
 
 
+OriginOf = Callable[[TelemetryRead], _Origin]
+"""What is known of the origin when a sweep comes: a driver that hangs tells its version late."""
+
+
 def print_telemetry(wanted: Wanted, *, as_json: bool) -> int:
     """Print sweeps until there are enough, or for ever; return the exit code.
 
@@ -88,9 +92,14 @@ def check(wanted: Wanted) -> None:
     if wanted.count is not None and wanted.count < 1:
         raise UsageError(f"--count {wanted.count} asks for nothing.", "Write a number from 1 on, or leave it out.")
     if wanted.replay is not None:
-        for name, given in (("--record", wanted.record), ("--simulate", wanted.simulate), ("--gpm", wanted.gpm)):
+        as_recorded = "A trace is shown as it was recorded."
+        unset = "Leave one out, or unset CPUGPU_SIMULATE."
+        for name, given, remedy in (
+            ("--record", wanted.record, as_recorded), ("--simulate", wanted.simulate, unset),
+            ("--gpm", wanted.gpm, as_recorded),
+        ):  # fmt: skip
             if given:
-                raise UsageError(f"{name} and --replay exclude each other.", "A trace is shown as it was recorded.")
+                raise UsageError(f"{name} and --replay exclude each other.", remedy)
     interval_s = wanted.interval_s
     if interval_s is None or (wanted.replay is not None and interval_s == 0):
         return
@@ -114,27 +123,47 @@ def _replay(wanted: Wanted, trace: Trace, *, as_json: bool) -> None:
         print(plain(f"{header.tag} {trace.name}: {header.summary}"))
     interval_s = wanted.interval_s or header.interval_s
     origin = _Origin(header.source, header.tag, trace.name, header.driver, header.nvml)
-    _print(islice(paced(pauses(trace, wanted.interval_s)), wanted.count), wanted, origin, interval_s, as_json=as_json)
+    sweeps = islice(numbered(paced(pauses(trace, wanted.interval_s))), wanted.count)
+    _print(sweeps, wanted, lambda _: origin, interval_s, as_json=as_json)
 
 
 def _watch(wanted: Wanted, simulated: Simulation | None, *, as_json: bool) -> None:
-    from cpugpu_tui.telemetry.nvml.versions import versions
-
     interval_s = wanted.interval_s or DEFAULT_INTERVAL_S
-    origin = _Origin("simulated", "SIMULATED")
     if simulated is None:
         # A session of its own takes 0.1 s, which a table need not wait for.
-        origin = _Origin("live", "", None, *(versions() if as_json or wanted.record else (None, None)))
+        origin_of = live_origin() if as_json or wanted.record else lambda _: _Origin("live")
+    else:
+        origin_of = lambda _: _Origin("simulated", "SIMULATED")  # noqa: E731 - one of three
     recorder = Recorder(wanted.record) if wanted.record is not None else None
-    sweeps = sampled(interval_s, gpm=wanted.gpm) if simulated is None else made_up(interval_s, simulated)
+    sweeps = sampled(interval_s, gpm=wanted.gpm) if simulated is None else numbered(made_up(interval_s, simulated))
     try:
         with closing(sweeps):
             some = islice(sweeps, wanted.count)
-            kept = recorded(some, recorder, origin, interval_s) if recorder is not None else some
-            _print(kept, wanted, origin, interval_s, as_json=as_json)
+            kept = recorded(some, recorder, origin_of, interval_s) if recorder is not None else some
+            _print(kept, wanted, origin_of, interval_s, as_json=as_json)
     finally:
         if recorder is not None:
             recorder.close()
+
+
+def live_origin() -> OriginOf:
+    """Return what says of each live sweep which driver it comes from, as soon as the driver has told."""
+    from cpugpu_tui.telemetry.nvml.versions import PATIENCE_S, Versions
+
+    versions = Versions()
+    versions.known(PATIENCE_S)  # before another session opens, unless the driver hangs
+
+    def origin_of(read: TelemetryRead) -> _Origin:
+        # GPUs without a version: the driver was loaded, or woke up, after we asked.
+        return _Origin("live", "", None, *versions.known(again=bool(read.gpus)))
+
+    return origin_of
+
+
+def numbered(sweeps: Iterable[TelemetryRead]) -> Generator[TelemetryRead, None, None]:
+    """Yield sweeps with their position from 1, unless they have one: a trace keeps the holes of its recording."""
+    for seq, read in enumerate(sweeps, 1):
+        yield read if read.seq else replace(read, seq=seq)
 
 
 def paced(timed: Iterable[tuple[float, TelemetryRead]]) -> Iterator[TelemetryRead]:
@@ -162,29 +191,32 @@ def sampled(interval_s: float, *, gpm: bool) -> Generator[TelemetryRead, None, N
     from cpugpu_tui.telemetry.sampler import Sampler
 
     waiting: queue.Queue[TelemetryRead] = queue.Queue(WAITING)
+    seq = 0
 
     def emit(read: TelemetryRead) -> None:
+        nonlocal seq
+        if not read.gpus and read.problem is None:
+            return  # neither a GPU nor a reason why there is none: the driver is still waking up
+        seq += 1  # also of one that is dropped: the hole tells that it was
         if not waiting.full():
-            waiting.put(read)
+            waiting.put(replace(read, seq=seq))
 
     sampler = Sampler(interval_s, emit, gpm=gpm)
     sampler.start()
     try:
         while True:
-            read = waiting.get()
-            # Neither a GPU nor a reason why there is none: the driver is still waking up.
-            if read.gpus or read.problem is not None:
-                yield read
+            yield waiting.get()
     finally:
         sampler.stop()
 
 
 def recorded(
-    sweeps: Iterable[TelemetryRead], recorder: Recorder, origin: _Origin, interval_s: float
+    sweeps: Iterable[TelemetryRead], recorder: Recorder, origin_of: OriginOf, interval_s: float
 ) -> Iterator[TelemetryRead]:
     """Yield the sweeps after each was written."""
     for number, read in enumerate(sweeps):
         if number == 0:
+            origin = origin_of(read)
             recorder.header(header_of(read, origin.source, interval_s, (origin.driver, origin.nvml)))
         recorder.sweep(read)
         yield read
@@ -194,10 +226,11 @@ def recorded(
 
 
 def _print(
-    sweeps: Iterable[TelemetryRead], wanted: Wanted, origin: _Origin, interval_s: float, *, as_json: bool
+    sweeps: Iterable[TelemetryRead], wanted: Wanted, origin_of: OriginOf, interval_s: float, *, as_json: bool
 ) -> None:
     table: Table | None = None
     for read in sweeps:
+        origin = origin_of(read)
         if as_json:
             print_json(json_line(read, origin))
         else:

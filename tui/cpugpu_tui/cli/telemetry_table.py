@@ -72,7 +72,7 @@ class Table:
         self._columns = (*COLUMNS, *GPM_COLUMNS) if gpm else COLUMNS
         self._page_lines = page_lines
         self._since_header: int | None = None
-        self._identities: dict[int, str] = {}
+        self._identities: dict[int, tuple[str, ...]] = {}
         self._remarks: frozenset[str] = frozenset()
 
     def lines(self, read: TelemetryRead) -> list[str]:
@@ -91,10 +91,15 @@ class Table:
         """Return who the GPUs are that were not named yet; one that is lost is still who it was."""
         new: list[str] = []
         for gpu in gpus:
-            line, before = identity(gpu), self._identities.get(gpu.index)
-            if line != before and (gpu.problem is None or before is None):
-                self._identities[gpu.index] = line
-                new.append(self._tag + line)
+            before = self._identities.get(gpu.index)
+            if before is not None and gpu.uuid and before[1] not in ("", gpu.uuid):
+                before = None  # another GPU stands there now
+            # What is not told just now (a GPU that is lost, or back but not read yet) has not changed.
+            pairs = zip(_facts(gpu), before or _NOTHING, strict=True)
+            facts = tuple(now or known for now, known in pairs)
+            if facts != before:
+                self._identities[gpu.index] = facts
+                new.append(self._tag + _identity(gpu.index, facts))
         return new
 
     def _header(self, read: TelemetryRead) -> list[str]:
@@ -151,18 +156,28 @@ class Table:
         return [self._tag + remark for remark in remarks if _without_numbers(remark) not in before]
 
 
-def identity(gpu: GpuTelemetry) -> str:
-    """Return which GPU this is, and what does not change: `GPU 0: NVIDIA H200, GPU-…, PCI …, 140 GiB, 700 W`."""
+_NOTHING = ("",) * 6
+"""As many as `_facts`."""
+
+
+def _facts(gpu: GpuTelemetry) -> tuple[str, ...]:
+    """Return what a GPU is and what does not change, in words; empty where it is not known now."""
     total, limit = (gpu.readings.get(key) for key in ("memory_total_bytes", "power_limit_mw"))
-    parts = [
-        gpu.name,
-        gpu.uuid or "UUID not known",
+    return (
+        "" if gpu.name == f"GPU {gpu.index}" else gpu.name,  # its number stands in for a name that was never told
+        gpu.uuid or "",
         f"PCI {gpu.pci_bus_id}" if gpu.pci_bus_id else "",
         f"{total.value / 2**30:.0f} GiB" if total is not None and total.value is not None else "",
         f"limit {limit.value / 1000:.0f} W" if limit is not None and limit.value is not None else "",
         "" if gpu.persistence is None else f"persistence {'on' if gpu.persistence else 'off'}",
-    ]
-    return f"GPU {gpu.index}: {', '.join(part for part in parts if part)}"
+    )
+
+
+def _identity(index: int, facts: tuple[str, ...]) -> str:
+    """Return one line: `GPU 0: NVIDIA H200, GPU-…, PCI …, 140 GiB, limit 700 W`."""
+    name, uuid, *others = facts
+    who = [name, uuid or "UUID not known"] if name else [uuid or "name and UUID not known"]
+    return f"GPU {index}: {', '.join(filter(None, [*who, *others]))}"
 
 
 def throttle_text(gpu: GpuTelemetry) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.model import TelemetryRead
-from cpugpu_tui.telemetry.sampler import STOP_S
+from cpugpu_tui.telemetry.sampler import SILENT, STOP_S
 from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.telemetry.trace import Header, TraceError, header_line, parse, sweep_line
 
@@ -21,6 +22,14 @@ MAX_TRACE_BYTES = 256_000_000
 """A larger file is not read: a day of one GPU at 1 Hz takes 70 MB, and /dev/zero has no end."""
 MAX_PAUSE_S = 60.0
 """A replay waits no longer between two sweeps: nobody waits for the night in which a laptop slept."""
+
+
+_REMEDIES = {
+    errno.ENOSPC: "Free some space",
+    errno.EDQUOT: "Free some of your quota",
+    errno.EFBIG: "Raise the limit of file sizes (ulimit -f)",
+}
+_REMEDY = "See what its disk is doing"
 
 
 class Recorder:
@@ -32,11 +41,16 @@ class Recorder:
         Raises:
             UsageError: it exists already, or cannot be created.
         """
+        if not path.name:  # `--record ""`, and folders like . and /
+            raise UsageError("No file is named to record to.", "Name a new file.")
         self._path = path
         try:
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         except FileExistsError:
-            raise UsageError(f"{path} exists already.", "Name a new file, or remove it first.") from None
+            if path.is_file():
+                raise UsageError(f"{path} exists already.", "Name a new file, or remove it first.") from None
+            kind = "folder" if path.is_dir() else "device or the like"
+            raise UsageError(f"{path} is a {kind}, no new file.", "Name a file that does not exist yet.") from None
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise UsageError(f"{path} cannot be created: {reason}.", "Name a file in a folder you may write.") from None
@@ -72,7 +86,7 @@ class Recorder:
             os.ftruncate(self._descriptor, self._whole_bytes)
             raise UnfitError(
                 f"The trace cannot be written: {error.strerror}.",
-                f"Free some space; what was recorded until then is kept in {self._path}.",
+                f"{_REMEDIES.get(error.errno or 0, _REMEDY)}; what was recorded until then is kept in {self._path}.",
             ) from None
         self._whole_bytes += len(line)
 
@@ -84,9 +98,18 @@ def header_of(
     versions: tuple[str | None, str | None],
     torch: str | None = None,
 ) -> Header:
-    """Return the header of a trace whose first sweep this is; `versions` are those of driver and NVML."""
+    """Return the header of a trace whose first sweep this is; `versions` are those of driver and NVML.
+
+    It is written at once, also where the driver has not answered yet: a recording of a hang is worth having.
+    """
     recorded = datetime.fromtimestamp(read.wall_ns / 1e9).astimezone().isoformat(timespec="seconds")
-    return Header(source, recorded, interval_s, tuple(gpu.name for gpu in read.gpus), *versions, torch)
+    return Header(source, recorded, interval_s, _names(read), *versions, torch)
+
+
+def _names(read: TelemetryRead) -> tuple[str, ...] | None:
+    """Return the names of the GPUs; None as long as none was seen and the driver has not said why."""
+    is_open = not read.gpus and (read.problem is None or read.problem.startswith(SILENT))
+    return None if is_open else tuple(gpu.name for gpu in read.gpus)
 
 
 @dataclass(frozen=True)
@@ -113,6 +136,8 @@ def load(path: Path) -> Trace:
         TraceError: the file cannot be read or is no whole trace; cause and remedy.
     """
     name = printable(path.name)
+    if not name:  # `--replay ""`, and folders like . and /
+        raise TraceError("No file is named to replay.", "Name a trace of `cpugpu-tui telemetry --record FILE`.")
     try:
         with path.open("rb") as file:
             data = file.read(MAX_TRACE_BYTES + 1)
@@ -128,7 +153,12 @@ def load(path: Path) -> Trace:
     # Not `splitlines`: a name may hold U+2028, which is no end of a line of JSON.
     lines = tuple(io.StringIO(data.decode("utf-8", "replace"), newline="\n"))
     header, sweeps = parse(lines, name)
-    return Trace(name, header, sum(1 for _ in sweeps), lines)
+    count, gpus = 0, header.gpus
+    for read in sweeps:
+        count += 1
+        if gpus is None:  # the recording began in a hang: what it saw first later is what it is of
+            gpus = _names(read)
+    return Trace(name, replace(header, gpus=gpus), count, lines)
 
 
 def pauses(trace: Trace, interval_s: float | None = None) -> Iterator[tuple[float, TelemetryRead]]:

@@ -40,8 +40,8 @@ class Header:
     """Date and time of the first sweep, ISO 8601 with the offset from UTC."""
     interval_s: float
     """Seconds between two sweeps, as asked for."""
-    gpus: tuple[str, ...] = ()
-    """Names, by NVML's index."""
+    gpus: tuple[str, ...] | None = ()
+    """Names, by NVML's index; None where the driver had not said when the recording began."""
     driver: str | None = None
     """Version of the NVIDIA driver, None without one."""
     nvml: str | None = None
@@ -60,8 +60,9 @@ class Header:
     def summary(self) -> str:
         """What was recorded, in one line."""
         versions = [f"driver {self.driver}"] if self.driver else []
-        names = [f"{count} {name}" if count > 1 else name for name, count in Counter(self.gpus).items()]
-        return ", ".join([*(names or ["no GPU"]), *versions, f"recorded {self.recorded[:16].replace('T', ' ')}"])
+        names = [f"{count} {name}" if count > 1 else name for name, count in Counter(self.gpus or ()).items()]
+        nothing = "no GPU" if self.gpus is not None else "the driver said of no GPU"
+        return ", ".join([*(names or [nothing]), *versions, f"recorded {self.recorded[:16].replace('T', ' ')}"])
 
 
 class TraceError(UsageError):
@@ -82,8 +83,8 @@ def header_line(header: Header) -> str:
     return _line(
         {
             "trace": _KIND, "schema": SCHEMA, "source": header.source, "recorded": header.recorded,
-            "interval_s": header.interval_s, "gpus": list(header.gpus), "driver": header.driver, "nvml": header.nvml,
-            "torch": header.torch, "gpu_keys": list(header.gpu_keys),
+            "interval_s": header.interval_s, "gpus": None if header.gpus is None else list(header.gpus),
+            "driver": header.driver, "nvml": header.nvml, "torch": header.torch, "gpu_keys": list(header.gpu_keys),
         }
     )  # fmt: skip
 
@@ -100,7 +101,9 @@ def sweep_line(read: TelemetryRead, gpu_keys: Sequence[str] = KEYS) -> str:
         "host": {key: _cell(reading) for key, reading in read.host.items()},
         "gpus": [_gpu_data(gpu, gpu_keys) for gpu in read.gpus],
     }
-    return _line(data | ({"problem": read.problem} if read.problem else {}))
+    # A hole in `seq` is a sweep that nobody could take in time; traces from before it have none.
+    seq = {"seq": read.seq} if read.seq else {}
+    return _line(seq | data | ({"problem": read.problem} if read.problem else {}))
 
 
 def _line(data: dict[str, Any]) -> str:
@@ -198,7 +201,7 @@ def parse_header(line: str, name: str) -> Header:
             source=_one_of(data, "source", SOURCES),
             recorded=_text(data, "recorded") or "",
             interval_s=_number(data.get("interval_s"), "interval_s"),
-            gpus=tuple(map(_word, _list(data.get("gpus"), "gpus"))),
+            gpus=None if data.get("gpus") is None else tuple(map(_word, _list(data["gpus"], "gpus"))),
             driver=_text(data, "driver"),
             nvml=_text(data, "nvml"),
             torch=_text(data, "torch"),
@@ -225,6 +228,7 @@ def parse_sweep(line: str, header: Header, name: str, number: int) -> TelemetryR
             gpus=tuple(_gpu(each, header.gpu_keys) for each in _list(data.get("gpus"), "gpus")),
             host=_readings(data.get("host"), "host"),
             problem=_text(data, "problem", 2000),
+            seq=_whole(data.get("seq", 0), "seq"),
             wall_ns=_whole(data.get("wall_ns"), "wall_ns"),
             mono_ns=_whole(data.get("mono_ns"), "mono_ns"),
         )
