@@ -25,7 +25,8 @@ from nvml_library import (
 )
 from nvml_machine import NOT_THERE, Machine, machine, unknown
 
-from cpugpu_tui.model import Reading
+from cpugpu_tui.cli.telemetry_table import Table
+from cpugpu_tui.model import Reading, TelemetryRead
 from cpugpu_tui.telemetry.nvml import KEYS, SLOW_S, GpuProbe
 from cpugpu_tui.telemetry.reasons import REASONS
 
@@ -90,6 +91,8 @@ def test_an_old_driver_gives_what_it_has(old_fake_nvml: FakeNvml, tmp_path: Path
         "memory_used_bytes": 2_600_000_000,  # with the driver's reserve, which it cannot tell apart
     }
     assert row.readings["memory_reserved_bytes"].reason == "in-used"
+    said = Table(1.0).lines(TelemetryRead(gpus=(row,)))
+    assert "GPU 0: memory holds the driver's own reserve: counted as used (old driver)" in said
     missing = (
         "temperature_margin_c",
         "sm_occupancy_pct",

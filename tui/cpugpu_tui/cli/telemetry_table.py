@@ -151,6 +151,9 @@ class Table:
             else:
                 cells = {column.title: gpu.readings.get(column.gpu_key) for column in self._columns}
                 remarks += _missing(f"GPU {gpu.index}", {**cells, "throttle": gpu.readings.get("throttle_bits")})
+                reserved = gpu.readings.get("memory_reserved_bytes")
+                if reserved is not None and reserved.reason == "in-used":
+                    remarks.append(f"GPU {gpu.index}: memory holds the driver's own reserve: {REASONS['in-used']}")
         remarks += _missing("host", {c.title: read.host.get(c.host_key) for c in self._columns if c.host_key})
         before, self._remarks = self._remarks, frozenset(map(_without_numbers, remarks))
         return [self._tag + remark for remark in remarks if _without_numbers(remark) not in before]

@@ -128,7 +128,7 @@ class GpuTelemetry:
     """Keys carry units, see `telemetry.nvml.keys`; every key is always there."""
     throttle: tuple[str, ...] = ()
     """Words for the active throttle reasons: `idle`, `power-capped`, `thermal`, `hw-thermal`,
-    `power-brake`, `hw-slowdown`, `sync-boost`, `app-clocks`, `display`."""
+    `power-brake`, `hw-slowdown`, `sync-boost`, `app-clocks`, `display`; bits without a word as `unknown 0x400`."""
     processes: tuple[GpuProcess, ...] | None = None
     """Those of no slice; None when they cannot be listed."""
     problem: str | None = None

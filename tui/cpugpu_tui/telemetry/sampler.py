@@ -200,4 +200,4 @@ class Sampler:
             f"GPU {index} has not answered for {now_ns / 1e9 - hung.since_s:.0f} s ({hung.function})"
             for index, hung in sorted(self._hung.items())
         )
-        return f"{which}: its values are as old as they say, the others are read. Look for Xid errors in dmesg."
+        return f"{which}. Values there are as old as they say, other GPUs are read; look for Xid errors in dmesg."
