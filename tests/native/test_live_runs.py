@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import pytest
@@ -13,7 +14,9 @@ from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.model import Event, RunFinished, RunStarted, Simulation, TelemetryRead
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.runs.session import Session
+from cpugpu_tui.telemetry import simulated
 from cpugpu_tui.telemetry.nvml import gpu
+from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.ui import backend as app_backend
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.options import AppOptions
@@ -51,8 +54,14 @@ class Listener:
 
 @pytest.fixture(autouse=True)
 def busy_sampler(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every sweep is due for the slow tier, ten times a second."""
+    """Every sweep is due for the slow tier, ten times a second; a simulated run is watched by the real sampler."""
+
+    def real(interval_s: float, emit: Callable[[TelemetryRead], None], _gpus: int) -> Sampler:
+        return Sampler(interval_s, emit)
+
     fake_nvml.use()
+    monkeypatch.setattr(simulated, "SimulatedSampler", real)
+    monkeypatch.setattr(cli_run, "SimulatedSampler", real)
     monkeypatch.setattr(gpu, "SLOW_S", 0.0)
     monkeypatch.setattr(app_backend, "TELEMETRY_S", 0.1)
     monkeypatch.setattr(cli_run, "TELEMETRY_S", 0.1)
