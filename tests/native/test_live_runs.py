@@ -28,11 +28,15 @@ REQUEST = PlanRequest(names=("matmul",), sizes="64,128,256,512", simulation=Simu
 
 
 class Listener:
-    """Follows a run: what was asked of the driver before it, and by three sweeps within it that began live."""
+    """Follows a run: what was asked of the driver before it, and by three sweeps within it that began live.
+
+    On a loaded machine an event may come without a new sweep: only those with a new answer count.
+    """
 
     def __init__(self, library: FakeNvml) -> None:
         self._library = library
         self._live_sweeps: int | None = None
+        self._read_ns = 0.0
         self.before: set[str] = set()
         self.asked: set[str] = set()
         self.readings: list[TelemetryRead] = []
@@ -42,7 +46,11 @@ class Listener:
         if isinstance(event, RunStarted):
             self.before = set(self._library.calls())
             self._live_sweeps = 0
-        elif isinstance(event, TelemetryRead) and self._live_sweeps is not None:
+        elif isinstance(event, TelemetryRead) and event.gpus and self._live_sweeps is not None:
+            read_ns = event.mono_ns - 1e9 * event.gpus[0].readings["sm_clock_mhz"].age_s
+            if read_ns - self._read_ns < 1e6:
+                return
+            self._read_ns = read_ns
             self.readings.append(event)
             self._live_sweeps += 1
             if self._live_sweeps == 2:  # the first may have begun before the run

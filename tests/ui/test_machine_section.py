@@ -26,12 +26,12 @@ def edge(name: str, processes: Any = (OURS,), **values: float) -> MachineRead:
     )  # fmt: skip
 
 
-def watched_half(index: int = 9, **throttled_ns: float) -> HalfRoundTimed:
+def watched_half(index: int = 9, watched_ns: float = 50e6, **throttled_ns: float) -> HalfRoundTimed:
     samples = {LATENCY: (GPU_NS,) * 5}
     throttled = {word.replace("_", "-"): ns for word, ns in throttled_ns.items()}
     return HalfRoundTimed(
         case=ALL.key, device="cuda:0", round_index=index, calls_per_block=100, samples=samples, sm_clock_mhz=1980.0,
-        sm_clock_end_mhz=1905.0, throttled_ns={"power-capped": 0.0, **throttled}, watched_ns=50e6,
+        sm_clock_end_mhz=1905.0, throttled_ns={"power-capped": 0.0, **throttled}, watched_ns=watched_ns,
     )  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def said(*events: Any, glyphs: Glyphs = UNICODE) -> str:
 
 
 def test_clock_throttling_heat_and_company_stand_in_words() -> None:
-    text = said(watched_half(power_capped=20e6), edge("end", temperature_c=52.0))
+    text = said(watched_half(watched_ns=2e9, power_capped=0.8e9), edge("end", temperature_c=52.0))
     assert "clock SM clock 1,942 MHz (median), 1,905 to 1,980" in text
     assert "throttled power-capped 40 % of the time, which is normal under load" in text
     assert "temperature 36 C as the case began, 52 C at its end" in text

@@ -63,7 +63,7 @@ def test_a_run_beside_eight_gpus_of_the_real_library_stays_within_it(fake_nvml: 
     """Everything that is between a driver and a terminal, and a run that moves its own rows meanwhile."""
     fake_nvml.set("count", 8)
     environment = {key: fake_nvml.environment[key] for key in ("LD_LIBRARY_PATH", "FAKE_NVML_STATE")}
-    command = [sys.executable, SCRIPT.with_name("real_app.py"), tmp_path, "2.0"]
+    command = [sys.executable, SCRIPT.with_name("real_app.py"), tmp_path, "2.0", "watched"]
     with PtyApp(command, columns=200, rows=60, env=environment) as app:
         app.until_text("ready")
         app.until_text("GPU 7")
