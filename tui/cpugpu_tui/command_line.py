@@ -7,7 +7,34 @@ from typing import Annotated
 
 import typer
 
-from cpugpu_tui import __version__
+from cpugpu_tui import __version__, cli_compare, cli_config, cli_export, cli_history
+from cpugpu_tui.command_options import (
+    Cache,
+    CaseTimeout,
+    Database,
+    DeviceNames,
+    Dtype,
+    Energy,
+    FindCrossover,
+    Full,
+    Json,
+    MaxSeconds,
+    MaxSize,
+    Mnist,
+    Names,
+    NoSave,
+    Python,
+    Repeat,
+    Replay,
+    Rounds,
+    Scale,
+    Simulate,
+    Sizes,
+    Theme,
+    Threads,
+    Variant,
+    Worker,
+)
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_USAGE
 
 app = typer.Typer(
@@ -18,48 +45,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="[PRESET|WORKLOAD]...", help="What to run; quick if empty.")]
-Sizes = Annotated[str | None, typer.Option("--size", help="16,32,64 or start:stop:step, like 1:10000:50.")]
-Dtype = Annotated[str | None, typer.Option(help="float64, float32, tf32, bfloat16 or float16.")]
-Threads = Annotated[str | None, typer.Option(help="CPU threads: all, a number, or several like 1,all.")]
-Variant = Annotated[str | None, typer.Option(help="Variant of the workload, see `list`.")]
-DeviceNames = Annotated[list[str] | None, typer.Option("--device", help="cpu, cuda or cuda:N; repeatable.")]
-Rounds = Annotated[
-    int | None, typer.Option(help="Rounds per case, exactly (default 8 to 40, until the interval is narrow).")
-]
-FindCrossover = Annotated[
-    bool,
-    typer.Option(
-        "--find-crossover", help="Choose sizes as it goes, to narrow where the lead changes; of --size the ends count."
-    ),
-]
-MaxSize = Annotated[str | None, typer.Option(help="Largest size of --find-crossover (default: the workload's).")]
-Full = Annotated[bool, typer.Option("--full", help="Time the CPU also where --find-crossover finds it hopeless.")]
-Repeat = Annotated[int, typer.Option(help="Runs of one series.")]
-MaxSeconds = Annotated[float | None, typer.Option(help="Time for the whole run; cases not reached are skipped.")]
-CaseTimeout = Annotated[float | None, typer.Option(help="Seconds a case may go without an answer before it fails.")]
-Energy = Annotated[
-    bool, typer.Option("--energy", help="Measure the joules of a call too: 2 s more for each case and device.")
-]
-Scale = Annotated[str, typer.Option(help="full, or small: seconds on two cores, and it says what it scaled.")]
-Mnist = Annotated[
-    Path | None, typer.Option(envvar="CPUGPU_MNIST", help="Folder of your own MNIST idx files (default: drawn digits).")
-]
-Cache = Annotated[str, typer.Option(help="cold or warm caches for the device metric.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
-Database = Annotated[Path | None, typer.Option("--db", help="Database of the history (default: in the data folder).")]
-NoSave = Annotated[bool, typer.Option("--no-save", help="Do not write to the history.")]
-Worker = Annotated[str, typer.Option(help="process, or thread: kernels inside this very process.")]
-Python = Annotated[str | None, typer.Option(help="Interpreter with torch that runs the kernels (default: this one).")]
-Simulate = Annotated[
-    str | None,
-    typer.Option(envvar="CPUGPU_SIMULATE", help="A made-up CPU and GPU: default, or noise=0.02,pace=1,…"),
-]
-Replay = Annotated[
-    Path | None, typer.Option(help="Show a trace of `telemetry --record` in place of this machine, at its own pace.")
-]
-Theme = Annotated[str | None, typer.Option(help="Theme of the app, by name.")]
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="Number, latest, or the beginning of an id.")]
+for _part in (cli_history, cli_compare, cli_export, cli_config):
+    app.add_typer(_part.commands)  # without a name, its commands become ours
 
 
 def _print_version(wanted: bool) -> None:
@@ -191,26 +178,6 @@ def telemetry(
     from cpugpu_tui.cli.telemetry import Wanted, print_telemetry
 
     raise typer.Exit(print_telemetry(Wanted(interval, count, gpm, record, replay, simulate), as_json=json))
-
-
-@app.command()
-def history(
-    json: Json = False,
-    database: Database = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many runs.")] = 20,
-) -> None:
-    """List past runs, newest first."""
-    from cpugpu_tui.cli.listing import print_history
-
-    print_history(database, limit, as_json=json)
-
-
-@app.command()
-def show(run_name: RunName = "latest", json: Json = False, database: Database = None) -> None:
-    """Print the table of a past run (or its events, with --json)."""
-    from cpugpu_tui.cli.listing import print_run
-
-    print_run(run_name, database, as_json=json)
 
 
 @app.command()

@@ -1,0 +1,7 @@
+"""Commands of `config` and `new-workload`."""
+
+from __future__ import annotations
+
+import typer
+
+commands = typer.Typer()
