@@ -200,10 +200,10 @@ class Store:
 
     # ---------------------------------------------------------------- reading
 
-    def runs(self, limit: int | None = None) -> list[RunSummary]:
-        """Return the newest runs first, all of them without a limit."""
+    def runs(self, limit: int | None = None, before: int | None = None) -> list[RunSummary]:
+        """Return the newest runs first, all of them without a limit; `before`: those with a lower number, a page."""
         with self._reading() as connection:
-            found = connection.execute(summary.SELECT, (-1 if limit is None else limit,))
+            found = connection.execute(summary.SELECT, (before, -1 if limit is None else limit))
             return [RunSummary.of_row(row) for row in found]
 
     def find(self, text: str) -> str:

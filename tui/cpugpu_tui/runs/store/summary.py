@@ -12,9 +12,10 @@ SELECT = """
         coalesce(sum(result.status = 'skipped'), 0) AS cases_skipped,
         count(result.status) AS cases
     FROM run LEFT JOIN case_result AS result ON result.run_number = run.number
+    WHERE run.number < ifnull(?, 9223372036854775807)
     GROUP BY run.number ORDER BY run.number DESC LIMIT ?
 """
-"""The rows that `RunSummary.of_row` takes, newest first; a limit of -1 is none."""
+"""The rows that `RunSummary.of_row` takes, newest first, before a number; NULL and a limit of -1 are none."""
 
 
 @dataclass(frozen=True)
