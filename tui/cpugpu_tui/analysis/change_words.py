@@ -1,0 +1,49 @@
+"""Changes and cases of a comparison as people read them; the signs are spelled by whoever prints them."""
+
+from __future__ import annotations
+
+from cpugpu_tui.analysis.compare import Change, Judged, Pair
+from cpugpu_tui.analysis.quantities import significant
+
+
+def percent_text(ratio: float) -> str:
+    """Return a ratio of times as a change: `+10.2 %`, `-3.1 %`; from twice and half on as a factor, `×2.34`."""
+    if not 0.5 < ratio < 2:
+        return f"×{significant(ratio)}"
+    return f"{100 * (ratio - 1):+.1f} %"
+
+
+def interval_text(change: Change) -> str:
+    """Return `+7.1 % to +13.4 %`; a dash without an interval."""
+    if change.low is None or change.high is None:
+        return "–"
+    return f"{percent_text(change.low)} to {percent_text(change.high)}"
+
+
+def runs_text(change: Change) -> str:
+    """Return the number of runs on both sides, `5 v 5`."""
+    return f"{change.base_runs} v {change.new_runs}"
+
+
+def case_text(pair: Pair) -> str:
+    """Return `matmul 512`, with variant, dtype and threads where they are not the usual ones."""
+    return f"{_sweep_text(pair)} {pair.size:,}".strip()
+
+
+def judged_text(judged: Judged) -> str:
+    """Return the case, or of a group its ends: `matmul 64 to 512 (4 sizes)`."""
+    first, last = judged.pairs[0], judged.pairs[-1]
+    if not judged.is_group:
+        return case_text(first)
+    return f"{_sweep_text(first)} {first.size:,} to {last.size:,} ({len(judged.pairs)} sizes)"
+
+
+def _sweep_text(pair: Pair) -> str:
+    if len(pair.sweep) != 4:
+        return pair.case
+    workload, variant, dtype, threads = pair.sweep
+    parts = [str(workload)]
+    parts += [str(variant)] if variant != "default" else []
+    parts += [str(dtype)] if dtype != "float32" else []
+    parts += [f"t{threads}"] if threads else []
+    return " ".join(parts)

@@ -1,0 +1,258 @@
+"""Two series of runs side by side: what differed around them first, then the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from cpugpu_tui.analysis.compare import Change, Judged, Pair, judge, together
+from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.analysis.verdict import EQUIVALENCE
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.runs.measured import HARDWARE, MeasuredCase, MeasuredRun, measured
+
+if TYPE_CHECKING:
+    from cpugpu_tui.runs.store import Store
+
+CLOCK_MARGIN = 0.02
+"""SM clocks that differ by less are the same: a boost clock moves in steps of 15 MHz of 1980."""
+
+UNREACHED = ("ok", "skipped", "pending", "active")
+"""Statuses of cases that have not failed; `ok` without times was not timed on that device."""
+
+MOST_LOOKED_THROUGH = 200
+"""Runs among which the previous series is looked for."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Runs of one plan in one environment."""
+
+    name: str
+    """How the person named it, `baseline main`, or `this series`."""
+    runs: tuple[MeasuredRun, ...]
+    """Oldest first."""
+
+    @property
+    def text(self) -> str:
+        """`baseline main (runs 3-7)`, `run 12`."""
+        numbers = numbers_text([run.number for run in self.runs if run.number is not None])
+        if not numbers or numbers == self.name:
+            return self.name
+        return f"{self.name} ({numbers})" if self.name else numbers
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something other than the time that is not the same on both sides."""
+
+    what: str
+    base: str
+    new: str
+
+    @property
+    def is_hardware(self) -> bool:
+        """Whether it makes it another machine."""
+        return self.what in HARDWARE
+
+
+@dataclass(frozen=True)
+class SeriesComparison:
+    """All that can be said of two series."""
+
+    base: Series
+    new: Series
+    differences: tuple[Difference, ...]
+    """The most telling first."""
+    judged: tuple[Judged, ...]
+    means: Mapping[str, Change]
+    """Device → geometric mean of the changes of all its cases."""
+    margin: float
+    """Changes inside ± this are none."""
+
+    @property
+    def other_hardware(self) -> tuple[Difference, ...]:
+        """What makes it another machine; empty where it is the same."""
+        return tuple(difference for difference in self.differences if difference.is_hardware)
+
+
+def compare_series(base: Series, new: Series, *, margin: float = EQUIVALENCE, **how: Any) -> SeriesComparison:
+    """Compare two series; `how` goes to `analysis.compare.judge`.
+
+    Raises:
+        UsageError: they are the same series, made-up numbers stand against real ones, or they have no case in common.
+    """
+    if {run.run_id for run in base.runs} & {run.run_id for run in new.runs}:
+        raise UsageError(
+            f"{base.text} and {new.text} are of the same series.", "Name a run of another one; `history` lists them."
+        )
+    if base.runs[0].simulated != new.runs[0].simulated:
+        made_up = base if base.runs[0].simulated else new
+        raise UsageError(f"{made_up.text} is simulated, the other is not.", "Made-up times are not compared with real.")
+    pairs = pairs_of(base.runs, new.runs)
+    if not any(pair.base_ns and pair.new_ns for pair in pairs):
+        names = " and ".join(dict.fromkeys(side.runs[0].name for side in (base, new)))
+        raise UsageError(f"{base.text} and {new.text} have timed no case in common ({names}).",
+                         "Compare runs of the same preset or workload.")  # fmt: skip
+    sound = [pair for pair in pairs if not pair.trouble]
+    means = {device: together([pair for pair in sound if pair.device == device]) for device in _devices(sound)}
+    return SeriesComparison(
+        base, new, differences(base.runs, new.runs), judge(pairs, margin=margin, **how),
+        {device: mean for device, mean in means.items() if mean is not None}, margin,
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------ cases
+
+
+def pairs_of(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tuple[Pair, ...]:
+    """Return every case on every device of either side, device by device, in the order of the plans."""
+    sides = tuple(_cases(runs) for runs in (base, new))
+    keys = dict.fromkeys(key for side in sides for key in side)
+    pairs = [_pair(key, device, *(side.get(key, {}) for side in sides))
+             for key in keys for device in _devices_of(side.get(key, {}) for side in sides)]  # fmt: skip
+    devices = _devices(pairs)
+    return tuple(sorted(pairs, key=lambda pair: devices.index(pair.device)))
+
+
+def _devices(pairs: Iterable[Pair]) -> list[str]:
+    """Return the devices, CPU first."""
+    return sorted({pair.device for pair in pairs})
+
+
+def _cases(runs: Sequence[MeasuredRun]) -> dict[str, dict[str, MeasuredCase]]:
+    """Return case → run → what it says of it."""
+    found: dict[str, dict[str, MeasuredCase]] = {}
+    for run in runs:
+        for key, case in run.cases.items():
+            found.setdefault(key, {})[run.run_id] = case
+    return found
+
+
+def _devices_of(sides: Iterable[Mapping[str, MeasuredCase]]) -> list[str]:
+    """Return the devices that a case was timed on; `case` stands for it where it was timed nowhere."""
+    return list(dict.fromkeys(name for side in sides for case in side.values() for name in case.median_ns)) or ["case"]
+
+
+def _pair(key: str, device: str, base: Mapping[str, MeasuredCase], new: Mapping[str, MeasuredCase]) -> Pair:
+    base_ns, new_ns = (
+        {run: case.median_ns[device] for run, case in side.items() if device in case.median_ns} for side in (base, new)
+    )
+    untimed = [_why_untimed(side, name) for side, ns, name in ((base, base_ns, "base"), (new, new_ns, "new")) if not ns]
+    cases = [*base.values(), *new.values()]
+    failed = any(case.status not in UNREACHED for case in new.values())
+    return Pair(
+        key, device, base_ns, new_ns, cases[0].case.sweep, cases[0].case.size,
+        " and ".join(untimed) or _other_work(base, new),
+        is_lost=bool(base_ns) and not new_ns and failed, is_chosen=any(case.is_chosen for case in cases),
+    )  # fmt: skip
+
+
+def _why_untimed(side: Mapping[str, MeasuredCase], name: str) -> str:
+    if not side:
+        return f"not in the {name} series"
+    kinds = dict.fromkeys(case.status for case in side.values() if case.status != "ok")
+    return f"{', '.join(kinds) or 'not timed on this device'} in the {name} series"
+
+
+def _other_work(base: Mapping[str, MeasuredCase], new: Mapping[str, MeasuredCase]) -> str:
+    """Return what is said where the workload of this name has become another one."""
+    sides = [{case.work for case in side.values() if case.status == "ok" and any(case.work)} for side in (base, new)]
+    if all(sides) and not sides[0] & sides[1]:
+        return "it is other work: FLOPs or bytes of a call differ"
+    return ""
+
+
+# ------------------------------------------------------------------ what differed
+
+
+def differences(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tuple[Difference, ...]:
+    """Return which facts differ, within a side too: a series should have one of each."""
+    found = []
+    for what in dict.fromkeys(name for run in (*base, *new) for name in run.facts):
+        sides = [list(dict.fromkeys(fact_text(what, run.facts.get(what)) for run in runs)) for runs in (base, new)]
+        if sides[0] != sides[1] or len(sides[0]) > 1:
+            found.append(Difference(what, *(" or ".join(side) for side in sides)))
+    hardware = [each for each in found if each.is_hardware]
+    others = [each for each in found if not each.is_hardware]
+    return (*hardware, *_clock_differences(base, new), *others)
+
+
+def fact_text(what: str, value: Any) -> str:
+    """Return a fact in words; `unknown` where it is not known."""
+    if what == "inherited variables":
+        return ", ".join(f"{name}={setting}" for name, setting in (value or {}).items()) or "none"
+    if what == "simulation":
+        from cpugpu_tui.plain import to_plain
+
+        return ",".join(f"{key}={law}" for key, law in to_plain(value).items()) if value is not None else "none"
+    if value is None:
+        return {"CPU quota": "none", "CUDA_VISIBLE_DEVICES": "not set", "MNIST": "drawn"}.get(what, "unknown")
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _clock_differences(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> list[Difference]:
+    found = []
+    for device in dict.fromkeys(name for run in (*base, *new) for name in run.clocks_mhz):
+        clocks = [[run.clocks_mhz[device] for run in runs if device in run.clocks_mhz] for runs in (base, new)]
+        middles = [median(side) if side else None for side in clocks]
+        low, high = min(map(min, filter(None, clocks))), max(map(max, filter(None, clocks)))
+        if None in middles or high > low * (1 + CLOCK_MARGIN):
+            texts = ("unknown" if mhz is None else f"{mhz:.0f} MHz" for mhz in middles)
+            found.append(Difference(f"SM clock of the {device}", *texts))
+    return found
+
+
+# ------------------------------------------------------------------ from the store
+
+
+def series_named(store: Store, text: str) -> Series:
+    """Return the series that a person names: a baseline, else what `Store.find` takes.
+
+    Raises:
+        UsageError: there is no such baseline or run, or its series has not one finished run.
+        StoreError: the history cannot be read.
+    """
+    series_id = store.baseline(text)
+    if series_id is not None:
+        return _loaded(store, series_id, f"baseline {text}")
+    return _loaded(store, store.series_of(store.find(text)), "")
+
+
+def series_of_id(store: Store, series_id: str, name: str = "") -> Series:
+    """Return a series by its id.
+
+    Raises:
+        UsageError: it has not one finished run.
+    """
+    return _loaded(store, series_id, name)
+
+
+def _loaded(store: Store, series_id: str, name: str) -> Series:
+    runs = [measured(store.load(run_id)) for run_id in store.runs_of(series_id)]
+    known = tuple(run for run in runs if run is not None)
+    if not known:
+        raise UsageError(
+            f"{name or 'That series'} has no finished run.".capitalize(), "`cpugpu-tui history` lists the runs."
+        )
+    return Series(name, known)
+
+
+def previous_series(store: Store, series_id: str, name: str, *, simulated: bool) -> str | None:
+    """Return the newest other series of the same preset or workload with finished cases; None if there is none."""
+    for run in store.runs(MOST_LOOKED_THROUGH):
+        if run.series_id != series_id and run.name == name and run.simulated == simulated and run.cases_ok:
+            return run.series_id
+    return None
+
+
+def numbers_text(numbers: Sequence[int]) -> str:
+    """Return `run 3`, `runs 3-7`, `runs 3, 5-7`; empty without any."""
+    ordered = sorted(set(numbers))
+    runs = [[number for _, number in group] for _, group in groupby(enumerate(ordered), lambda pair: pair[1] - pair[0])]
+    parts = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+    return f"run{'s' if len(ordered) > 1 else ''} {', '.join(parts)}" if parts else ""
