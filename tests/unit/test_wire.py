@@ -40,22 +40,25 @@ from cpugpu_tui.model import (
     KernelsProfiled,
     Line,
     MachineRead,
+    OwnFile,
     Plan,
     Progressed,
     Reading,
+    Refused,
     RunFinished,
     RunStarted,
     Simulation,
     TelemetryRead,
     TensorsPlaced,
     WorkloadInfo,
+    WorkloadsLoading,
 )
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.wire import MAX_LINE_BYTES, Garbage, LineReader, decode, encode
 
 PLAN = Plan(
     "quick", (Case("matmul", 16), Case("vector-dot", 10**12, "float64", 3, "dot")), max_seconds=2.5,
-    simulation=Simulation(seed=7, oom_size=16),
+    simulation=Simulation(seed=7, oom_size=16), own_files=(OwnFile("/a.py", "00ff"),),
 )  # fmt: skip
 CASE = PLAN.cases[0].key
 
@@ -64,7 +67,10 @@ EXAMPLES: tuple[Event, ...] = (
         protocol=PROTOCOL,
         environment={"torch": None, "threads": 16, "quota_cores": 7.65, "inherited": {"OMP_NUM_THREADS": "1"}},
         catalogue=(WorkloadInfo("matmul", "n of n×n", ("default",), (16, 32), "Product of two matrices"),),
+        refused=(Refused("/b.py", "/b.py, line 1: SyntaxError: '(' was never closed.", "Mend the file."),),
+        own_files=(OwnFile("/a.py", "00ff"),),
     ),
+    WorkloadsLoading(source="/a.py"),
     DevicesFound(devices=(Device("cpu", "Zoë's CPU"), Device("cuda:1", "H200", "GPU-1", 1 << 37)), no_gpu="None. Buy."),
     RunStarted(run_id="a", series_id="b", plan=PLAN, environment={"argv": ["run", "µ"]}, number=3),
     CaseStarted(case=CASE),

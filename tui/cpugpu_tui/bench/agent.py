@@ -19,9 +19,9 @@ from typing import Any
 from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.emitter import LineEmitter
 from cpugpu_tui.bench.environment import facts
+from cpugpu_tui.bench.own_workloads import hello, wanted
 from cpugpu_tui.bench.worker import THREAD_NAME, work
-from cpugpu_tui.model import PROTOCOL, Case, Ceilings, Found, Hello, Line, Plan, Search, Simulation
-from cpugpu_tui.workloads import catalogue
+from cpugpu_tui.model import Case, Ceilings, Found, Line, OwnFile, Plan, Search, Simulation
 
 EXIT_CONTROLLER_GONE = 1
 EXIT_BROKEN = 70
@@ -38,6 +38,7 @@ def plan_from_json(line: bytes) -> Plan:
     lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
     lists["cases"] = tuple(Case(**case) for case in data["cases"])
     lists["ceilings"] = tuple(ceilings_from_plain(item) for item in data.get("ceilings", ()))
+    lists["own_files"] = tuple(OwnFile(**item) for item in data.get("own_files", ()))
     search = data.pop("search", None)
     if search is not None:
         found = tuple(Found(**{**each, "case": Case(**each["case"])}) for each in search.pop("found"))
@@ -73,12 +74,13 @@ def read_commands(plans: queue.SimpleQueue[bytes], control: Control) -> None:
                 control.obey(line.decode("utf-8", "replace").strip())
 
 
-def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, *, simulated: bool) -> None:
+def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, arguments: list[str]) -> None:
     """Say hello, wait for the plan, run it, end the process. Runs on the torch-worker thread."""
     code = EXIT_BROKEN
     try:
-        environment = facts(simulated=simulated)
-        emit(Hello(protocol=PROTOCOL, environment=environment, catalogue=catalogue()))
+        environment = facts(simulated="--simulated" in arguments)
+        files, installed = wanted(arguments)
+        emit(hello(environment, files, emit, installed=installed))
         emit.flush()
         code = 0 if work(plan_from_json(plans.get()), environment, emit, control) else EXIT_BROKEN
     except BrokenPipeError:
@@ -101,7 +103,5 @@ def main() -> None:
 
     signal.signal(signal.SIGCONT, continued)
     plans: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(
-        target=serve, args=(plans, emit, control), kwargs={"simulated": "--simulated" in sys.argv}, name=THREAD_NAME
-    ).start()
+    threading.Thread(target=serve, args=(plans, emit, control, sys.argv[1:]), name=THREAD_NAME).start()
     read_commands(plans, control)

@@ -31,6 +31,7 @@ from cpugpu_tui.model.events import (
     RunStarted,
     TelemetryRead,
     TensorsPlaced,
+    WorkloadsLoading,
 )
 from cpugpu_tui.model.machine import (
     Ceilings,
@@ -70,7 +71,9 @@ from cpugpu_tui.model.plans import (
     USER,
     Case,
     Found,
+    OwnFile,
     Plan,
+    Refused,
     Search,
     WorkloadInfo,
     torch_dtype,
@@ -133,9 +136,11 @@ __all__ = [
     "Line",
     "MachineRead",
     "MigInstance",
+    "OwnFile",
     "Plan",
     "Progressed",
     "Reading",
+    "Refused",
     "RunFinished",
     "RunStarted",
     "Search",
@@ -143,5 +148,6 @@ __all__ = [
     "TelemetryRead",
     "TensorsPlaced",
     "WorkloadInfo",
+    "WorkloadsLoading",
     "torch_dtype",
 ]

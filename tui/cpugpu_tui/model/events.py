@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cpugpu_tui.model.machine import Ceilings, Device, GpuProcess, GpuTelemetry, Reading
-from cpugpu_tui.model.plans import Case, Plan, WorkloadInfo
+from cpugpu_tui.model.plans import Case, OwnFile, Plan, Refused, WorkloadInfo
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,17 @@ class Hello(Event):
     environment: dict[str, Any] = field(default_factory=dict)
     """Facts that ride with every result: interpreter, torch, processor, threads, limits."""
     catalogue: tuple[WorkloadInfo, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    """Files and packages that were named and cannot be used."""
+    own_files: tuple[OwnFile, ...] = ()
+    """Files whose workloads are in the catalogue."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadsLoading(Event):
+    """The agent begins with a person's file or package: if it never speaks again, that one is why."""
+
+    source: str
 
 
 @dataclass(frozen=True, kw_only=True)

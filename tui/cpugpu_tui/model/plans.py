@@ -126,6 +126,16 @@ class Search:
 
 
 @dataclass(frozen=True)
+class OwnFile:
+    """A person's workload file, as it was when it was loaded."""
+
+    path: str
+    """Absolute."""
+    sha256: str
+    """Of its bytes, in hexadecimal: two runs of one name measured the same only if these agree."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """All an agent needs to know to run and stop. One plan per agent process."""
 
@@ -171,6 +181,8 @@ class Plan:
     """Measure the ceilings of the devices before the cases; a calibration alone has no cases."""
     simulation: Simulation | None = None
     """The simulated machine to run on instead of this one; results carry a mark."""
+    own_files: tuple[OwnFile, ...] = ()
+    """Whence those of its workloads come that are a person's own: a record, which nobody loads from."""
 
 
 @dataclass(frozen=True)
@@ -185,3 +197,17 @@ class WorkloadInfo:
     """Default sizes."""
     summary: str
     """One line for a list."""
+    dtypes: tuple[str, ...] = DTYPES
+    """Element types that make sense."""
+    source: str = ""
+    """File or installed package that it comes from; empty for a built-in one."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A file or package whose workloads cannot be used."""
+
+    source: str
+    message: str
+    """What is wrong, one sentence; names the line where there is one."""
+    remedy: str

@@ -11,103 +11,35 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Sequence
 
 import msgspec
 
-from cpugpu_tui.bench.agent import EXIT_BROKEN
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.emitter import CallEmitter
-from cpugpu_tui.bench.environment import facts
-from cpugpu_tui.bench.worker import THREAD_NAME, work
 from cpugpu_tui.errors import CpuGpuError, ProtocolError, UnfitError, UsageError
-from cpugpu_tui.model import PROTOCOL, CaseFailed, CaseFinished, Event, Gap, Hello, Plan, RunFinished
+from cpugpu_tui.model import Event, Hello, Plan, WorkloadsLoading
 from cpugpu_tui.plain import to_plain
+from cpugpu_tui.runs.agent_thread import AgentThread
 from cpugpu_tui.runs.agent_zip import open_agent_zip
+from cpugpu_tui.runs.inbox import Agent, Gone, Inbox, Listener, Message
 from cpugpu_tui.runs.wire import Garbage, LineReader, decode
 from cpugpu_tui.telemetry.text import printable
-from cpugpu_tui.workloads import catalogue
+
+__all__ = ["Agent", "AgentProcess", "AgentThread", "Agents", "Gone", "Inbox", "Listener", "Message"]
 
 LAST_LINES = 8
 """Lines of an agent's stderr that are kept for the row of a crash."""
 
-
-@dataclass(frozen=True)
-class Gone:
-    """The agent ended or can no longer be understood; nothing comes after this."""
-
-    exit_code: int
-    """Negative for a signal, as in `subprocess`."""
-    last_lines: tuple[str, ...] = ()
-    """What it said last on stderr, made printable."""
-    error: CpuGpuError | None = None
-    """Why it could not be understood."""
-
-    @property
-    def manner(self) -> str:
-        """How it ended, in words."""
-        if self.exit_code < 0:
-            with contextlib.suppress(ValueError):
-                return f"was killed by {signal.Signals(-self.exit_code).name}"
-        return f"ended with exit code {self.exit_code}"
-
-
-Message = Event | Gone
-Listener = Callable[[Hello | CpuGpuError], None]
-
-
-class Agent(Protocol):
-    """Something that takes one plan and sends events."""
-
-    def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
-        """Send everything, also what was said before, to `inbox`."""
-
-    def send_plan(self, plan: Plan) -> None:
-        """Start the plan."""
-
-    def command(self, word: str) -> None:
-        """Send `stop`, `pause` or `resume`."""
-
-    def end(self, *, at_once: bool) -> None:
-        """Make it end: terminate, or kill."""
-
-    @property
-    def pid(self) -> int:
-        """Its process."""
-
-
-class Inbox:
-    """Holds what an agent says until somebody listens."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._early: deque[Message] = deque()
-        self._target: queue.SimpleQueue[Message] | None = None
-
-    def put(self, message: Message) -> None:
-        """Deliver, or keep for the listener to come."""
-        with self._lock:
-            if self._target is None:
-                self._early.append(message)
-            else:
-                self._target.put(message)
-
-    def listen(self, target: queue.SimpleQueue[Message]) -> None:
-        """Deliver to `target` from now on, what was kept first."""
-        with self._lock:
-            for message in self._early:
-                target.put(message)
-            self._early.clear()
-            self._target = target
+LOAD_LIMIT_S = 60.0
+"""How long a person's file may take to load: torch is there already, but its own imports may come from a slow disk."""
 
 
 class AgentProcess:
     """An agent in a process of its own: its crash is one case, and it can be ended at once."""
 
-    def __init__(self, python: str | None, *, simulated: bool, on_ready: Listener | None) -> None:
-        """Start it.
+    def __init__(
+        self, python: str | None, *, simulated: bool, on_ready: Listener | None, own: Sequence[str] = ()
+    ) -> None:
+        """Start it; `own` are the words that name a person's own workloads, as in `Agents`.
 
         Raises:
             UsageError: the interpreter does not exist or cannot be executed.
@@ -116,9 +48,12 @@ class AgentProcess:
         self._on_ready = on_ready
         self._inbox = Inbox()
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._loading = ""
+        self._deadline: threading.Timer | None = None
+        self._is_overdue = False
         try:
             self._process = subprocess.Popen(
-                [*command, *(["--simulated"] if simulated else [])],
+                [*command, *(["--simulated"] if simulated else []), *own],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 # Of its own session: ctrl+c in the terminal is the app's business, not the agent's.
                 start_new_session=True, pass_fds=descriptors, bufsize=0,
@@ -213,7 +148,12 @@ class AgentProcess:
             self.end(at_once=True)
         code = self._process.wait()
         self._errors.join(1.0)
+        loading = self._loading
+        self._watch_loading("")
         gone = Gone(code, tuple(self._last_lines), error)
+        if error is None and loading:
+            error = self._not_loaded(loading, gone)
+            gone = Gone(code, gone.last_lines, error)
         if self._on_ready is not None:
             self._on_ready(error or self._no_hello(gone))
         self._inbox.put(gone)
@@ -221,10 +161,33 @@ class AgentProcess:
     def _deliver(self, event: Event | None) -> None:
         if event is None:
             return
+        self._watch_loading(event.source if isinstance(event, WorkloadsLoading) else "")
+        if isinstance(event, WorkloadsLoading):
+            return
         if isinstance(event, Hello) and self._on_ready is not None:
             listener, self._on_ready = self._on_ready, None
             listener(event)
         self._inbox.put(event)
+
+    def _watch_loading(self, source: str) -> None:
+        """Give a person's file its time, from now on; nothing is loaded any more where there is none."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self._loading = source
+        if source:
+            self._deadline = threading.Timer(LOAD_LIMIT_S, self._give_up_loading)
+            self._deadline.daemon = True
+            self._deadline.start()
+
+    def _give_up_loading(self) -> None:
+        self._is_overdue = True
+        self.end(at_once=True)
+
+    def _not_loaded(self, source: str, gone: Gone) -> UsageError:
+        if self._is_overdue:
+            return UsageError(f"{source} was not loaded after {LOAD_LIMIT_S:g} s.", "Let it only define workloads.")
+        return UsageError(f"{source} ended the agent: it {gone.manner}.", "Let it only define workloads, not run them.")
 
     def _no_hello(self, gone: Gone) -> CpuGpuError:
         return no_agent(self._process.args[0] if isinstance(self._process.args, list) else "the agent", gone)
@@ -255,83 +218,25 @@ def agent_command(python: str | None) -> tuple[list[str], tuple[int, ...]]:
     return [found, f"/proc/self/fd/{descriptor}"], (descriptor,)
 
 
-class AgentThread:
-    """The same torch-worker inside this process (`--worker thread`): nothing can end it at once."""
-
-    def __init__(self, *, simulated: bool, on_ready: Listener | None) -> None:
-        self._inbox = Inbox()
-        self._on_ready = on_ready
-        self._control = Control()
-        self._plans: queue.SimpleQueue[Plan | None] = queue.SimpleQueue()
-        self._held: list[Event] = []
-        self._gaps = False
-        self._thread = threading.Thread(target=self._serve, args=(simulated,), name=THREAD_NAME, daemon=True)
-        self._thread.start()
-
-    @property
-    def pid(self) -> int:
-        """This very process."""
-        return os.getpid()
-
-    def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
-        """See `Agent`."""
-        self._inbox.listen(inbox)
-
-    def send_plan(self, plan: Plan) -> None:
-        """See `Agent`."""
-        self._plans.put(plan)
-
-    def command(self, word: str) -> None:
-        """See `Agent`."""
-        self._control.obey(word)
-
-    def end(self, *, at_once: bool) -> None:
-        """Stop after the block in flight: a thread cannot be killed."""
-        del at_once
-        self._control.obey("stop")
-        self._plans.put(None)
-
-    def _serve(self, simulated: bool) -> None:
-        environment = facts(simulated=simulated)
-        hello = Hello(protocol=PROTOCOL, environment=environment, catalogue=catalogue())
-        if self._on_ready is not None:
-            self._on_ready(hello)
-        self._inbox.put(hello)
-        plan = self._plans.get()
-        self._gaps = plan is not None and plan.gaps
-        gone = Gone(0)
-        try:
-            if plan is not None and not work(plan, environment, CallEmitter(self._hold), self._control):
-                gone = Gone(EXIT_BROKEN)
-        except Exception as error:  # noqa: BLE001 - what would end an agent's process: whoever waits must be told
-            gone = Gone(EXIT_BROKEN, (printable(f"{type(error).__name__}: {error}"),))
-        self._hand_over()
-        self._inbox.put(gone)
-
-    def _hold(self, event: Event) -> None:
-        """Hand events over in gaps, or, where there are none, when a case is over: whoever wakes for them takes the
-        interpreter from a timed block."""
-        self._held.append(event)
-        over = isinstance(event, (CaseFinished, CaseFailed)) and not self._gaps
-        if over or isinstance(event, (Gap, RunFinished)):
-            self._hand_over()
-
-    def _hand_over(self) -> None:
-        for held in self._held:
-            self._inbox.put(held)
-        self._held.clear()
-
-
 class Agents:
     """Starts agents, and keeps the next one started, so that a run begins at once."""
 
-    def __init__(self, python: str | None = None, worker: str = "process", *, simulated: bool = False) -> None:
+    def __init__(
+        self,
+        python: str | None = None,
+        worker: str = "process",
+        *,
+        simulated: bool = False,
+        own: Sequence[str] = (),
+    ) -> None:
+        """`own` are the words of `bench.own_workloads` that name a person's own; no other file is ever loaded."""
         self.python = python
         self.worker = worker
         """`process` or `thread`."""
         self.on_ready: Listener | None = None
         """Called from another thread when a standby agent is ready, or cannot be."""
         self._simulated = simulated
+        self._own = tuple(own)
         self._lock = threading.Lock()
         self._standby: AgentProcess | AgentThread | None = None
         self._live: list[AgentProcess] = []
@@ -361,8 +266,8 @@ class Agents:
 
     def _start(self) -> AgentProcess | AgentThread:
         if self.worker == "thread":
-            return AgentThread(simulated=self._simulated, on_ready=self.on_ready)
-        agent = AgentProcess(self.python, simulated=self._simulated, on_ready=self.on_ready)
+            return AgentThread(simulated=self._simulated, on_ready=self.on_ready, own=self._own)
+        agent = AgentProcess(self.python, simulated=self._simulated, on_ready=self.on_ready, own=self._own)
         self._live = [other for other in self._live if other.alive]
         self._live.append(agent)
         return agent

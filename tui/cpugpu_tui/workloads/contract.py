@@ -206,11 +206,16 @@ class Workload:
     def info(self) -> WorkloadInfo:
         """Return the facts for the catalogue."""
         summary = (type(self).__doc__ or "").strip().splitlines()
-        return WorkloadInfo(self.name, self.axis, tuple(self.steps()), self.sizes, summary[0] if summary else "")
+        return WorkloadInfo(
+            self.name, self.axis, tuple(self.steps()), self.sizes, summary[0] if summary else "", self.dtypes
+        )
 
 
 REGISTRY: dict[str, Workload] = {}
 """Every workload by name, in the order in which they are listed."""
+
+SOURCES: dict[str, str] = {}
+"""Where each workload that is not built in comes from, by its name."""
 
 W = TypeVar("W", bound=type[Workload])
 
@@ -225,7 +230,8 @@ def workload(cls: W) -> W:
     if not instance.name:
         raise UsageError(f"The workload class {cls.__name__} has no name.", "Set `name` in its body.")
     if instance.name in REGISTRY:
-        raise UsageError(f"There are two workloads named {instance.name!r}.", "Rename one of them.")
+        other = SOURCES.get(instance.name, "built in")
+        raise UsageError(f"There are two workloads named {instance.name!r}: the other is {other}.", "Rename this one.")
     REGISTRY[instance.name] = instance
     return cls
 
