@@ -8,6 +8,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from cpugpu_tui.model import (
     TelemetryRead,
 )
 from cpugpu_tui.runs import paths
-from cpugpu_tui.runs.store import Store, open_store, rows, schema
+from cpugpu_tui.runs.store import Store, open_store, open_to_read, rows, schema
 
 STARTED = RunStarted(run_id="r1", series_id="s", plan=Plan("quick", ()), environment={})
 NOBODY = 65534
@@ -115,13 +116,82 @@ def test_garbage_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == garbage
 
 
-def test_a_damaged_database_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "results.db"
+def damage(path: Path) -> bytes:
+    """Make a database of one run whose header alone is sound; return its content."""
     with closing(Store.open(path)) as store:
         store.begin_run(STARTED)
     content = path.read_bytes()
-    path.write_bytes(content[:100] + b"\xff" * (len(content) - 100))
-    assert "is damaged" in refusal(path).message
+    damaged = content[:100] + b"\xff" * (len(content) - 100)
+    path.write_bytes(damaged)
+    return damaged
+
+
+def test_a_damaged_database_is_kept_aside_and_a_new_one_begun(tmp_path: Path) -> None:
+    path = tmp_path / "results.db"
+    damaged = damage(path)
+    with closing(Store.open(path)) as store:
+        (aside,) = tmp_path.glob("results.db.damaged-*")
+        assert store.remark is not None
+        assert "was damaged" in store.remark
+        assert aside.name in store.remark
+        assert aside.read_bytes() == damaged
+        assert store.runs() == []
+        assert store.begin_run(STARTED) == 1
+    with closing(Store.open(path)) as store:
+        assert store.remark is None
+        assert len(store.runs()) == 1
+
+
+def test_two_damaged_databases_of_one_second_are_both_kept(tmp_path: Path) -> None:
+    path = tmp_path / "results.db"
+    for _ in range(2):
+        damage(path)
+        Store.open(path).close()
+    assert len(list(tmp_path.glob("results.db.damaged-*"))) == 2
+
+
+def test_who_only_reads_leaves_a_damaged_database_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "results.db"
+    damaged = damage(path)
+    with pytest.raises(StoreError, match="is damaged") as caught:
+        open_to_read(path)
+    assert "next run keeps it aside" in caught.value.remedy
+    assert path.read_bytes() == damaged
+
+
+def test_damage_that_is_met_later_is_looked_for_at_the_next_start(tmp_path: Path) -> None:
+    """Opening reads the first pages only: what a run met deep inside would be met by every run after it."""
+    path = tmp_path / "results.db"
+    with closing(Store.open(path)) as store:
+        for index in range(40):
+            store.begin_run(replace(STARTED, run_id=f"r{index}", environment={"padding": "x" * 3000, "n": index}))
+        store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+    content = bytearray(path.read_bytes())
+    content[(pages - 8) * 4096 :] = b"\xff" * (8 * 4096)
+    path.write_bytes(content)
+    with closing(Store.open(path)) as store:
+        assert store.remark is None
+        with pytest.raises(StoreError, match="is damaged"):
+            [store.load(f"r{index}") for index in range(40)]
+    with closing(Store.open(path)) as store:
+        assert "was damaged" in str(store.remark)
+        assert store.runs() == []
+    assert len(list(tmp_path.iterdir())) <= 4  # old and new, and the new one's journals
+
+
+def test_at_the_default_place_anything_that_is_no_database_is_kept_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut a file may hold zeros alone; nobody has mistyped this name."""
+    monkeypatch.delenv("CPUGPU_DB", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    path = paths.default_database_path()
+    path.parent.mkdir(parents=True)
+    path.write_bytes(bytes(8192))
+    with closing(open_store()) as store:
+        assert "was damaged" in str(store.remark)
+    assert [file.read_bytes() for file in path.parent.glob("*.damaged-*")] == [bytes(8192)]
 
 
 def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -174,7 +244,7 @@ def test_a_commit_survives_a_power_cut(tmp_path: Path) -> None:
     with closing(Store.open(tmp_path / "results.db")) as store:
         pragmas = ("journal_mode", "synchronous", "foreign_keys", "user_version")
         values = [store._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas]
-        assert values == ["wal", 2, 1, 3]  # 2 is FULL
+        assert values == ["wal", 2, 1, 4]  # 2 is FULL
 
 
 # ------------------------------------------------------------------ newer and older
@@ -277,10 +347,10 @@ def test_an_upgrade_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyte
     path = tmp_path / "results.db"
     with closing(Store.open(path)) as store:
         store.begin_run(STARTED)
-    broken = ("CREATE TABLE baseline (name TEXT)", "CREATE TABLE run (twice TEXT)")
+    broken = ("CREATE TABLE later (name TEXT)", "CREATE TABLE run (twice TEXT)")
     with monkeypatch.context() as patch:
         patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, broken))
         assert "already exists" in refusal(path).message
     with closing(Store.open(path)) as store:
         assert [run.run_id for run in store.runs()] == ["r1"]
-        assert not store._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'baseline'").fetchall()
+        assert not store._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'later'").fetchall()

@@ -31,4 +31,7 @@ def open_to_read(override: Path | None = None) -> Store:
         StoreError: see `Store.open` and `open_read_only`.
     """
     path = paths.database_path(override)
-    return open_read_only(path) if is_read_only(path) else open_store(override)
+    if is_read_only(path):
+        return open_read_only(path)
+    # A listing moves no file: a damaged database is the next run's to keep aside.
+    return Store.open(path, create_parents=path == paths.default_database_path(), keep_aside=False)

@@ -25,7 +25,7 @@ _SENTENCES: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_NOTADB: ("The file {path} is not a database.", "It was left as it is; name another file with --db."),
     sqlite3.SQLITE_CORRUPT: (
         "The database {path} is damaged.",
-        "Move it away and a new one is begun; `sqlite3 FILE .recover` may save the old one's content.",
+        "The next run keeps it aside and begins a new one; `sqlite3 FILE .recover` may save what is in it.",
     ),
     sqlite3.SQLITE_BUSY: (
         "The database {path} was locked by another program for over 5 seconds.",

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+
+from cpugpu_tui.runs.store.insertion import share_surroundings
+
+Step = str | Callable[[sqlite3.Connection], None]
+"""A statement, or what a statement cannot do."""
 
 APPLICATION_ID = 0x63677475
 """`cgtu` in the file's header: tells our databases from other programs'."""
@@ -112,8 +118,65 @@ _VERSION_3 = (
     "ALTER TABLE measurement ADD COLUMN power_mw REAL",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
-"""Statements that lead from `user_version` k to k + 1, at index k. A released entry is never edited."""
+_VERSION_4: tuple[Step, ...] = (
+    """CREATE TABLE machine (
+        machine_id INTEGER PRIMARY KEY,
+        hostname TEXT NOT NULL,
+        facts TEXT NOT NULL                       -- JSON: what only a change of the hardware changes
+    )""",
+    """CREATE TABLE environment (                   -- what is installed and set, once for all runs that share it
+        environment_id INTEGER PRIMARY KEY,
+        facts TEXT NOT NULL                       -- JSON
+    )""",
+    """CREATE TABLE device (
+        device_id INTEGER PRIMARY KEY,
+        machine_id INTEGER NOT NULL REFERENCES machine(machine_id),
+        name TEXT NOT NULL,                       -- cpu or cuda:N
+        label TEXT NOT NULL,
+        uuid TEXT,                                -- NULL for a CPU
+        memory_bytes INTEGER,
+        simulated INTEGER NOT NULL
+    )""",
+    """CREATE TABLE run_device (
+        run_number INTEGER NOT NULL REFERENCES run(number) ON DELETE CASCADE,
+        position INTEGER NOT NULL,                -- order in which they were timed
+        device_id INTEGER NOT NULL REFERENCES device(device_id),
+        PRIMARY KEY (run_number, position)
+    )""",
+    """CREATE TABLE series (                        -- runs of one plan taken together
+        series_id TEXT PRIMARY KEY,
+        name TEXT NOT NULL,                       -- of the plan
+        wall_ns INTEGER NOT NULL                  -- when its first run began
+    )""",
+    """CREATE TABLE baseline (
+        name TEXT PRIMARY KEY,
+        series_id TEXT NOT NULL REFERENCES series(series_id),
+        wall_ns INTEGER NOT NULL                  -- when it was set
+    )""",
+    """CREATE TABLE tag (
+        run_number INTEGER NOT NULL REFERENCES run(number) ON DELETE CASCADE,
+        tag TEXT NOT NULL,
+        PRIMARY KEY (run_number, tag)
+    )""",
+    # From here on run.environment has only what is the run's own; the rest is where these two point.
+    "ALTER TABLE run ADD COLUMN machine_id INTEGER REFERENCES machine(machine_id)",
+    "ALTER TABLE run ADD COLUMN environment_id INTEGER REFERENCES environment(environment_id)",
+    # Without these 10 000 runs are read, plans and all, to find the few that are running or of one series.
+    "CREATE INDEX run_status ON run (status)",
+    "CREATE INDEX run_of_series ON run (series_id)",
+    "CREATE INDEX run_of_machine ON run (machine_id)",
+    "CREATE INDEX run_of_environment ON run (environment_id)",
+    "CREATE INDEX run_of_device ON run_device (device_id)",
+    "CREATE INDEX device_of_machine ON device (machine_id)",
+    "CREATE INDEX case_status ON case_result (run_number, status)",
+    "CREATE INDEX machine_by_content ON machine (facts)",
+    "CREATE INDEX environment_by_content ON environment (facts)",
+    "INSERT INTO series SELECT series_id, name, min(wall_ns) FROM run GROUP BY series_id",
+    share_surroundings,
+)
+
+MIGRATIONS: tuple[tuple[Step, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+"""Steps that lead from `user_version` k to k + 1, at index k. A released entry is never edited."""
 
 
 def version_of(connection: sqlite3.Connection) -> int:
@@ -129,22 +192,27 @@ def is_foreign(connection: sqlite3.Connection) -> bool:
     return tables > 0 and application_id != APPLICATION_ID
 
 
-def upgrade(connection: sqlite3.Connection, path: Path) -> None:
+def upgrade(connection: sqlite3.Connection, path: Path) -> str | None:
     """Bring an older or empty database to the current version, all steps in one transaction.
 
-    An older database with content is first copied to `<name>.v<its version>` beside it.
+    An older database with content is first copied to `<name>.v<its version>` beside it; the sentence that says so is
+    returned.
     """
     version = version_of(connection)
     if version >= len(MIGRATIONS):
-        return
+        return None
+    copy = path.with_name(f"{path.name}.v{version}")
     if version > 0:
-        _back_up(connection, path.with_name(f"{path.name}.v{version}"))
+        back_up(connection, copy)
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Asked again: another process may have upgraded while this one waited for the lock.
         for step in range(version_of(connection), len(MIGRATIONS)):
             for statement in MIGRATIONS[step]:
-                connection.execute(statement)
+                if isinstance(statement, str):
+                    connection.execute(statement)
+                else:
+                    statement(connection)
             connection.execute(f"PRAGMA user_version = {step + 1}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("COMMIT")
@@ -152,9 +220,14 @@ def upgrade(connection: sqlite3.Connection, path: Path) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+    if version == 0:
+        return None
+    return (
+        f"The database {path} was brought from version {version} to {len(MIGRATIONS)}; as it was, it is kept as {copy}."
+    )
 
 
-def _back_up(connection: sqlite3.Connection, target: Path) -> None:
+def back_up(connection: sqlite3.Connection, target: Path) -> None:
     """Copy the database; the copy appears under its name only when it is whole."""
     unfinished = target.with_name(f"{target.name}.{os.getpid()}")
     with closing(sqlite3.connect(unfinished)) as copy:

@@ -4,18 +4,50 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-SELECT = """
-    SELECT run.*,
+_TEXT = """
+    lower(run.name || char(10) || run.status || char(10) || run.hostname || char(10) || run.run_id
+        || char(10) || ifnull((SELECT group_concat(tag, char(10)) FROM tag WHERE run_number = run.number), '')
+        || char(10) || ifnull((SELECT group_concat(device.label, char(10)) FROM run_device JOIN device USING (device_id)
+            WHERE run_device.run_number = run.number), ''))
+"""
+"""What a filter looks into."""
+
+_SELECT = """
+    WITH chosen AS (
+        SELECT run.number FROM run WHERE run.number < ? {conditions} ORDER BY run.number DESC LIMIT ?
+    )
+    SELECT run.number, run.run_id, run.series_id, run.name, run.status, run.simulated, run.wall_ns,
+        run.finished_wall_ns, run.devices_found, run.hostname,
         coalesce(sum(result.status = 'ok'), 0) AS cases_ok,
         coalesce(sum(result.status = 'skipped'), 0) AS cases_skipped,
-        count(result.status) AS cases
-    FROM run LEFT JOIN case_result AS result ON result.run_number = run.number
-    WHERE run.number < ifnull(?, 9223372036854775807)
-    GROUP BY run.number ORDER BY run.number DESC LIMIT ?
+        count(result.status) AS cases,
+        (SELECT group_concat(tag, char(10)) FROM (SELECT tag FROM tag WHERE run_number = run.number ORDER BY tag))
+            AS tags,
+        (SELECT group_concat(name, char(10)) FROM (SELECT name FROM baseline WHERE series_id = run.series_id
+            ORDER BY name)) AS baselines
+    FROM chosen JOIN run ON run.number = chosen.number LEFT JOIN case_result AS result ON result.run_number = run.number
+    GROUP BY run.number ORDER BY run.number DESC
 """
-"""The rows that `RunSummary.of_row` takes, newest first, before a number; NULL and a limit of -1 are none."""
+
+LAST = 2**63 - 1
+"""More than any number of a run."""
+
+
+def query(
+    limit: int | None, before: int | None, text: str = "", tags: Sequence[str] = ()
+) -> tuple[str, tuple[object, ...]]:
+    """Return the query for `RunSummary.of_row`, newest first, and its values.
+
+    Every word of `text` must be found in a run's name, status, machine, id, tags or devices, whatever its case.
+    """
+    words = text.lower().split()
+    conditions = "".join(f"AND instr({_TEXT}, ?)" for _ in words)
+    conditions += "AND EXISTS (SELECT 1 FROM tag WHERE run_number = run.number AND tag = ?)" * len(tags)
+    values = (LAST if before is None else before, *words, *tags, -1 if limit is None else limit)
+    return _SELECT.format(conditions=conditions), values
 
 
 @dataclass(frozen=True)
@@ -42,10 +74,14 @@ class RunSummary:
     """Labels, in the order in which they were timed."""
     simulated: bool
     """Whether the numbers are made up."""
+    tags: tuple[str, ...] = ()
+    """Words that a person gave it, in alphabetical order."""
+    baselines: tuple[str, ...] = ()
+    """Names of the baselines that its series is."""
 
     @classmethod
     def of_row(cls, row: sqlite3.Row) -> RunSummary:
-        """Return the summary that a row of `SELECT` holds."""
+        """Return the summary that a row of `query` holds."""
         finished_wall_ns = row["finished_wall_ns"]
         devices = json.loads(row["devices_found"])["devices"] if row["devices_found"] else []
         return cls(
@@ -62,4 +98,6 @@ class RunSummary:
             cases_skipped=row["cases_skipped"],
             devices=tuple(device["label"] for device in devices),
             simulated=bool(row["simulated"]),
+            tags=tuple(row["tags"].split("\n")) if row["tags"] else (),
+            baselines=tuple(row["baselines"].split("\n")) if row["baselines"] else (),
         )

@@ -1,0 +1,89 @@
+"""An open file and its transactions: what every part of the store stands on."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cpugpu_tui.errors import StoreError
+from cpugpu_tui.runs.store.damage import suspect
+from cpugpu_tui.runs.store.faults import explained
+
+
+class Connected:
+    """A connection that any thread may use, one at a time."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, refusal: StoreError | None = None) -> None:
+        """Wrap a connection, to which nothing is written if there is a `refusal`; `Store.open` gives a store."""
+        self.path = path
+        """The file, as it was named."""
+        self.remark: str | None = None
+        """What opening did that a person should know: an upgrade and where the copy lies, a damaged file kept aside."""
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._refusal = refusal
+
+    @property
+    def notice(self) -> str | None:
+        """Why nothing can be saved here although it can be read: a newer version's, or read-only; else None."""
+        return str(self._refusal) if self._refusal else None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on the disk, with what is in the journal and not yet in the file."""
+        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def close(self) -> None:
+        """Close the file. Harmless when called twice."""
+        with self._lock, explained(self.path):
+            self._connection.close()
+
+    def integrity_check(self) -> list[str]:
+        """Return what is wrong inside the file, one line per finding; empty when it is sound."""
+        with self._reading() as connection:
+            findings = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
+            orphans = [
+                f"{row[0]} row {row[1]} has no {row[2]}" for row in connection.execute("PRAGMA foreign_key_check")
+            ]
+        return [finding for finding in findings if finding != "ok"] + orphans
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection inside a transaction, so that several queries see the same state."""
+        with self._lock, explained(self.path), _watched(self.path), _transaction(self._connection, "BEGIN"):
+            yield self._connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection inside a transaction that may write: committed at the end, or undone as a whole."""
+        if self._refusal:
+            raise self._refusal
+        with self._lock, explained(self.path), _watched(self.path), _transaction(self._connection, "BEGIN IMMEDIATE"):
+            yield self._connection
+
+
+@contextmanager
+def _watched(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
+            suspect(path)
+        raise
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
+    connection.execute(begin)
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # A full disk makes SQLite roll back by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
