@@ -252,6 +252,21 @@ class Agents:
             if self._standby is None and not self._closed:
                 self._standby = self._start()
 
+    def greet(self) -> Hello:
+        """Start the standby agent, wait until it has said hello, and return that.
+
+        Raises:
+            CpuGpuError: it cannot be started, or did not become an agent.
+        """
+        answers: queue.SimpleQueue[Hello | CpuGpuError] = queue.SimpleQueue()
+        self.on_ready = answers.put
+        self.prepare()
+        answer = answers.get()
+        self.on_ready = None
+        if isinstance(answer, CpuGpuError):
+            raise answer
+        return answer
+
     def take(self) -> AgentProcess | AgentThread:
         """Return the standby agent, or a new one.
 

@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
-import math
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cpugpu_tui.analysis.search import grid
 from cpugpu_tui.analysis.stats import MIN_ROUNDS
-from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,
     DEVICE,
-    DTYPES,
     END_TO_END,
     ENERGY,
     KERNELS,
     LATENCY,
-    MAX_SIZE,
     METRICS,
     SCALES,
     Case,
     Plan,
     Search,
     Simulation,
+    WorkloadInfo,
 )
-from cpugpu_tui.workloads import PRESETS, Part, Preset, Workload, catalogue, find
+from cpugpu_tui.runs.own import Own
+from cpugpu_tui.runs.parsing import (
+    MAX_CASES,
+    FieldError,
+    check_device,
+    check_dtype,
+    parse_simulation,
+    parse_sizes,
+    parse_threads,
+)
+from cpugpu_tui.workloads import PRESETS, Part, Preset
 
-MAX_CASES = 10_000
-"""More cases than this are a slip of the keyboard (`1:1e9:1`), not a plan."""
+__all__ = [
+    "MAX_CASES",
+    "FieldError",
+    "PlanRequest",
+    "build_plan",
+    "check_device",
+    "check_dtype",
+    "find_preset",
+    "parse_simulation",
+    "parse_sizes",
+    "parse_threads",
+    "scale_text",
+]
 
 SMALL_BUDGET_S = 0.2
 """Time for a device and case at small scale: the nine presets together finish in two minutes on two cores."""
@@ -48,18 +65,6 @@ SEARCH_BLOCKS = 3
 
 SEARCH_METRICS = (LATENCY, DEVICE, END_TO_END, AS_WRITTEN, COLD_START)
 """What a search takes: nothing that its answer does not need. Loading the profiler alone takes 4 s on an H200."""
-
-MAX_THREADS = 4096
-"""More CPU threads than any machine has."""
-
-
-class FieldError(UsageError):
-    """A value a person gave cannot be used; `field` names which one, for a form."""
-
-    def __init__(self, field: str, message: str, remedy: str = "") -> None:
-        super().__init__(message, remedy)
-        self.field = field
-        """Name of the `PlanRequest` field."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,8 @@ class PlanRequest:
     """Whether a user interface paints while this runs."""
     energy: bool = False
     """Measure the joules of a call too: some 2 s more for each case and device."""
+    own: Own = field(default_factory=Own)
+    """What there is beside the built-in presets and workloads."""
 
 
 def build_plan(request: PlanRequest) -> Plan:
@@ -104,12 +111,12 @@ def build_plan(request: PlanRequest) -> Plan:
         FieldError: a field has a wrong value; `.field` names it.
     """
     sizes = parse_sizes(request.sizes) if request.sizes is not None else None
-    threads = parse_threads(request.threads) if request.threads is not None else (0,)
-    presets = [find_preset(name) for name in request.names]
+    known = request.own.infos()
+    presets = [find_preset(name, request.own, known) for name in request.names]
     search = _search(request, presets)
     cases: dict[str, Case] = {}
     for preset in presets:
-        for case in _cases(preset, sizes, threads, request, searched=search is not None):
+        for case in _cases(preset, sizes, known, request, searched=search is not None):
             cases.setdefault(case.key, case)
     if len(cases) > MAX_CASES:
         raise FieldError("sizes", f"That makes {len(cases):,} cases; the most is {MAX_CASES:,}.", "Use a larger step.")
@@ -137,6 +144,7 @@ def build_plan(request: PlanRequest) -> Plan:
         mnist=request.mnist,
         gaps=request.gaps,
         simulation=request.simulation,
+        own_files=request.own.files_of(case.workload for case in cases.values()),
     )
     if search is not None:
         # All its cases are the window, so that a case's rounds are spread over the whole search.
@@ -149,19 +157,28 @@ def build_plan(request: PlanRequest) -> Plan:
     return replace(plan, rounds=request.rounds, max_rounds=request.rounds)
 
 
-def find_preset(name: str) -> Preset:
-    """Return a preset, or a workload by its own default sizes.
+def find_preset(name: str, own: Own, known: dict[str, WorkloadInfo]) -> Preset:
+    """Return a preset, or one of the `known` workloads by its own default sizes.
 
     Raises:
         FieldError: there is neither of this name.
     """
-    if name in PRESETS:
-        return PRESETS[name]
-    known = {info.name: info for info in catalogue()}
-    if name not in known:
-        names = ", ".join(dict.fromkeys([*PRESETS, *known]))
-        raise FieldError("names", f"There is no preset or workload {name!r}.", f"There are: {names}.")
-    return Preset(name, (Part(name, known[name].sizes),), known[name].summary, "")
+    preset = own.preset(name)
+    if preset is None and name in known:
+        return Preset(name, (Part(name, known[name].sizes),), known[name].summary, "")
+    if preset is None:
+        names = ", ".join(dict.fromkeys([*PRESETS, *(each.name for each in own.presets), *known]))
+        raise FieldError(
+            "names", f"There is no preset or workload {name!r}.",
+            f"There are: {names}; your own come from a file with --workloads.",
+        )  # fmt: skip
+    for part in preset.parts:
+        if part.workload not in known:
+            raise FieldError(
+                "names", f"The preset {name!r} needs the workload {part.workload!r}, which there is not.",
+                "Name its file with --workloads.",
+            )  # fmt: skip
+    return preset
 
 
 def _search(request: PlanRequest, presets: list[Preset]) -> Search | None:
@@ -186,7 +203,12 @@ def scale_text(plan: Plan) -> str:
 
 
 def _cases(
-    preset: Preset, sizes: tuple[int, ...] | None, threads: tuple[int, ...], request: PlanRequest, *, searched: bool
+    preset: Preset,
+    sizes: tuple[int, ...] | None,
+    known: dict[str, WorkloadInfo],
+    request: PlanRequest,
+    *,
+    searched: bool,
 ) -> list[Case]:
     """Return the cases of a preset; several parts of it share what the person asked for.
 
@@ -194,19 +216,19 @@ def _cases(
     """
     small = preset.small if request.scale == "small" else None
     # Sizes that a person names are the first part's: 256 MiB to copy must not become 268 million models to move.
-    axis = find(preset.parts[0].workload).axis
+    axis = known[preset.parts[0].workload].axis
     parts = preset.parts if small is None else small.parts
     # A variant is that of the parts that have it; the others keep their own, as one experiment.
-    having = [part for part in parts if request.variant and _has(find(part.workload), request.variant)]
+    having = [part for part in parts if request.variant and _has(known[part.workload], request.variant)]
     cases = []
     for part in parts:
-        is_first = find(part.workload).axis == axis
+        is_first = known[part.workload].axis == axis
         own = sizes if is_first else None
         if searched:
             own = _grid(own or part.sizes, request.max_size if is_first else None)
         variants = (request.variant,) if request.variant and (part in having or not having) else part.variants
-        cases += _part_cases(part, own, threads, variants, request)
-    if searched and len({case.size for case in cases if find(case.workload).axis == axis}) == 1:
+        cases += _part_cases(known[part.workload], own or part.sizes, variants, preset, request)
+    if searched and len({case.size for case in cases if known[case.workload].axis == axis}) == 1:
         raise _nothing_to_search(preset, cases[0].size)
     # One sweep after the other: sorting keeps the order of sizes within each.
     return sorted(cases, key=lambda case: [c.sweep for c in cases].index(case.sweep)) if searched else cases
@@ -224,8 +246,8 @@ def _nothing_to_search(preset: Preset, size: int) -> FieldError:
     )  # fmt: skip
 
 
-def _has(workload: Workload, variant: str) -> bool:
-    return variant == "default" or variant in workload.steps()
+def _has(info: WorkloadInfo, variant: str) -> bool:
+    return variant == "default" or variant in info.variants
 
 
 def _grid(sizes: tuple[int, ...], max_size: str | None) -> tuple[int, ...]:
@@ -237,121 +259,33 @@ def _grid(sizes: tuple[int, ...], max_size: str | None) -> tuple[int, ...]:
 
 
 def _part_cases(
-    part: Part,
-    sizes: tuple[int, ...] | None,
-    threads: tuple[int, ...],
-    variants: tuple[str, ...],
-    request: PlanRequest,
+    info: WorkloadInfo, sizes: tuple[int, ...], variants: tuple[str, ...], preset: Preset, request: PlanRequest
 ) -> list[Case]:
-    workload = find(part.workload)
-    dtype = check_dtype(workload, request.dtype or "float32")
-    for variant in variants:
-        _check_variant(workload, variant)
+    """Return the cases of one workload; dtype and threads that a person asked for stand above the preset's own."""
+    asked = (request.dtype,) if request.dtype else preset.dtypes or ("float32",)
+    dtypes = [check_dtype(info, dtype) for dtype in asked]
+    threads = parse_threads(request.threads) if request.threads is not None else preset.threads or (0,)
+    named = [_named(info, variant) for variant in variants]
     return [
-        Case(workload.name, size, dtype, count, _named(workload, variant))
-        for size in (sizes or part.sizes)
-        for variant in variants
+        Case(info.name, size, dtype, count, variant)
+        for size in sizes
+        for dtype in dtypes
+        for variant in named
         for count in threads
     ]
 
 
-def _named(workload: Workload, variant: str) -> str:
-    """Return the variant's own name, so that `default` and it do not become two rows."""
-    return next(iter(workload.steps())) if variant == "default" else variant
-
-
-def _check_variant(workload: Workload, variant: str) -> None:
-    try:
-        workload.variant(variant)
-    except UsageError as error:
-        raise FieldError("variant", error.message, error.remedy) from error
-
-
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """Return the sizes that `1:10000:50` or `16,32,1e6` names, in the given order, each once.
+def _named(info: WorkloadInfo, variant: str) -> str:
+    """Return the variant's own name, so that `default` and it do not become two rows.
 
     Raises:
-        FieldError: a part is no whole number from 1 to `MAX_SIZE`, or the range is empty.
+        FieldError: there is no such variant.
     """
-    sizes: dict[int, None] = {}
-    for part in (piece.strip() for piece in text.split(",")):
-        bounds = [_parse_size(bound) for bound in part.split(":")]
-        if len(bounds) == 1:
-            sizes[bounds[0]] = None
-            continue
-        if len(bounds) > 3:
-            raise FieldError("sizes", f"The range {part!r} has too many parts.", "Write start:stop or start:stop:step.")
-        start, stop, step = (*bounds, 1)[:3]
-        if stop <= start:
-            raise FieldError(
-                "sizes", f"The range {part!r} is empty: its stop is not above its start.", "Write start:stop:step."
-            )
-        if (stop - start) // step > MAX_CASES:
-            raise FieldError("sizes", f"The range {part!r} has more than {MAX_CASES:,} sizes.", "Use a larger step.")
-        sizes.update(dict.fromkeys(range(start, stop, step)))
-    return tuple(sizes)
-
-
-def _parse_size(text: str) -> int:
-    """Return a whole number from 1 to `MAX_SIZE`, also when written as 1e6."""
-    shown = text if len(text) <= 40 else f"{text[:40]}…"
-    try:
-        number = int(text) if re.fullmatch(r"[+-]?\d{1,30}", text) else float(text)
-    except ValueError:
+    if not _has(info, variant):
         raise FieldError(
-            "sizes", f"{shown!r} is no size.", "Sizes are whole numbers, like 16,32,64 or 1:10000:50."
-        ) from None
-    if not math.isfinite(number) or number != int(number):
-        raise FieldError(
-            "sizes", f"The size {shown!r} is not a whole number.", "Write sizes like 16,32,64 or 1:10000:50."
+            "variant", f"Workload {info.name!r} has no variant {variant!r}.", f"It has: {', '.join(info.variants)}."
         )
-    if number < 1:
-        raise FieldError("sizes", f"The size {shown!r} is below 1.", "The smallest size is 1.")
-    if number > MAX_SIZE:
-        raise FieldError("sizes", f"The size {shown!r} is too large.", f"The largest size is {MAX_SIZE:,}.")
-    return int(number)
-
-
-def parse_threads(text: str) -> tuple[int, ...]:
-    """Return thread counts; 0 stands for `all`.
-
-    Raises:
-        FieldError: a part is neither `all` nor a number from 1 to `MAX_THREADS`.
-    """
-    counts: dict[int, None] = {}
-    for part in (piece.strip() for piece in text.split(",")):
-        if part == "all":
-            counts[0] = None
-        elif re.fullmatch(r"\d{1,6}", part) and 1 <= int(part) <= MAX_THREADS:
-            counts[int(part)] = None
-        else:
-            raise FieldError("threads", f"{part!r} is no number of CPU threads.", "Write all, or a number from 1 on.")
-    return tuple(counts)
-
-
-def check_dtype(workload: Workload, dtype: str) -> str:
-    """Return the dtype if the workload supports it.
-
-    Raises:
-        FieldError: unknown, or not supported by this workload.
-    """
-    if dtype not in DTYPES:
-        raise FieldError("dtype", f"There is no dtype {dtype!r}.", f"There are: {', '.join(DTYPES)}.")
-    if dtype not in workload.dtypes:
-        raise FieldError(
-            "dtype", f"Workload {workload.name!r} does not run in {dtype}.", f"It runs in {', '.join(workload.dtypes)}."
-        )
-    return dtype
-
-
-def check_device(device: str) -> None:
-    """Accept `auto`, `cpu`, `cuda`, `cuda:N`.
-
-    Raises:
-        FieldError: anything else.
-    """
-    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", device):
-        raise FieldError("devices", f"There is no device {device!r}.", "Devices are cpu, cuda and cuda:0, cuda:1, …")
+    return info.variants[0] if variant == "default" else variant
 
 
 def check_positive(request: PlanRequest) -> None:
@@ -372,27 +306,3 @@ def check_positive(request: PlanRequest) -> None:
         raise FieldError("cache", f"There is no cache state {request.cache!r}.", "Write cold or warm.")
     if request.scale not in SCALES:
         raise FieldError("scale", f"There is no scale {request.scale!r}.", "Write full or small.")
-
-
-def parse_simulation(text: str) -> Simulation:
-    """Return the simulated machine for `default` or `noise=0.02,pace=1,…` (fields of `Simulation`).
-
-    Raises:
-        FieldError: an unknown field or a value that is no number.
-    """
-    values: dict[str, float | int] = {}
-    for part in (piece.strip() for piece in text.split(",") if piece.strip() not in ("", "default")):
-        name, _, value = part.partition("=")
-        kind = Simulation.__dataclass_fields__.get(name)
-        if kind is None:
-            names = ", ".join(Simulation.__dataclass_fields__)
-            raise FieldError("simulation", f"The simulated machine has no {name!r}.", f"It has: {names}.")
-        try:
-            number = values[name] = int(value) if kind.type == "int" else float(value)
-        except ValueError:
-            raise FieldError(
-                "simulation", f"{name}={value!r} is no number.", "Write, for example, noise=0.02."
-            ) from None
-        if not 0 <= number < math.inf:
-            raise FieldError("simulation", f"{name}={value} is not possible.", "Write a finite number from 0 on.")
-    return Simulation(**values)  # type: ignore[arg-type]

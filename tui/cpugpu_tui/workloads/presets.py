@@ -42,6 +42,10 @@ class Preset:
     """Whether its sizes are only where a search begins and ends."""
     is_profiled: bool = True
     """Whether one call of each case is profiled at the end; loading the profiler alone takes 4 s on an H200."""
+    dtypes: tuple[str, ...] = ()
+    """Element types; empty for float32."""
+    threads: tuple[int, ...] = ()
+    """CPU threads, 0 for all; empty for all."""
 
 
 def tens(low: int, high: int) -> tuple[int, ...]:

@@ -1,0 +1,90 @@
+"""What a person added to the built-in presets and workloads: their config's presets, their files, their packages.
+
+Nothing of theirs is run here: an agent loads it and tells its catalogue.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from cpugpu_tui.bench.own_workloads import FILE, INSTALLED
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import OwnFile, Refused, WorkloadInfo
+from cpugpu_tui.workloads import PRESETS, Preset, catalogue
+
+
+@dataclass(frozen=True)
+class Own:
+    """Presets and workloads beside the built-in ones."""
+
+    presets: tuple[Preset, ...] = ()
+    """From the config."""
+    workloads: tuple[WorkloadInfo, ...] = ()
+    """As an agent told."""
+    files: tuple[OwnFile, ...] = ()
+    """Where those come from that are from files."""
+    is_installed: bool = False
+    """Whether agents are to load what installed packages offer."""
+
+    def words(self) -> tuple[str, ...]:
+        """Return what `Agents` takes, so that each of them knows the same workloads."""
+        files = tuple(word for file in self.files for word in (FILE, file.path))
+        return (*files, INSTALLED) if self.is_installed else files
+
+    def infos(self) -> dict[str, WorkloadInfo]:
+        """Return every workload that there is, by name."""
+        return {info.name: info for info in (*catalogue(), *self.workloads)}
+
+    def preset(self, name: str) -> Preset | None:
+        """Return a preset of either kind; None where there is none of this name."""
+        return PRESETS.get(name) or next((preset for preset in self.presets if preset.name == name), None)
+
+    def files_of(self, workloads: Iterable[str]) -> tuple[OwnFile, ...]:
+        """Return the files that these workloads come from."""
+        wanted = set(workloads)
+        sources = {info.source for info in self.workloads if info.name in wanted}
+        return tuple(file for file in self.files if file.path in sources)
+
+
+def named_files(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return absolute paths of the files that a person named, each once.
+
+    Raises:
+        UsageError: one of them does not exist.
+    """
+    paths = tuple(dict.fromkeys(os.path.abspath(os.path.expanduser(text)) for text in texts))
+    for path in paths:
+        if not os.path.isfile(path):
+            raise UsageError(f"There is no workload file {path}.", "Write one with `cpugpu-tui new-workload NAME`.")
+    return paths
+
+
+def learn(own: Own, files: tuple[str, ...], python: str | None, *, installed: bool) -> tuple[Own, tuple[Refused, ...]]:
+    """Ask a short-lived agent what files and packages offer; return that, and what it refused.
+
+    Raises:
+        UsageError: one of them ended the agent, or never came to an end.
+        UnfitError: the interpreter cannot become an agent.
+    """
+    from cpugpu_tui.runs.launch import Agents
+
+    words = [word for path in files for word in (FILE, path)]
+    # Simulated: no catalogue needs torch, which takes seconds to import; a process also where the kernels will
+    # run on a thread of this one, so that a file that ends it ends another.
+    agents = Agents(python, simulated=True, own=[*words, INSTALLED] if installed else words)
+    try:
+        hello = agents.greet()
+    finally:
+        agents.close()
+    built_in = {info.name for info in catalogue()}
+    workloads = tuple(info for info in hello.catalogue if info.source and info.name not in built_in)
+    return replace(own, workloads=workloads, files=hello.own_files, is_installed=installed), hello.refused
+
+
+def offers_installed() -> bool:
+    """Whether a package of this interpreter says that it has workloads; nothing of it is loaded."""
+    from cpugpu_tui.workloads.loading import installed_points
+
+    return bool(installed_points())
