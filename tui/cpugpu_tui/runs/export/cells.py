@@ -1,0 +1,107 @@
+"""A run as texts for a page: heading, columns, one row of cells per case, sentences."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from cpugpu_tui.analysis.answer import speedup_text
+from cpugpu_tui.analysis.quantities import percent, significant, time_text
+from cpugpu_tui.model import DEVICE, PAGEABLE
+from cpugpu_tui.runs.answers import answer_lines
+from cpugpu_tui.runs.ending import cut_short
+from cpugpu_tui.runs.export.signs import micro
+from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit
+from cpugpu_tui.runs.state import DeviceTimes, Row, RunState, Sweep
+
+NONE = "–"
+"""What stands where there is nothing to say."""
+
+LEFT = ("case", "faster", "limit", "remarks")
+"""Columns of words; the others are of numbers."""
+
+
+def heading(state: RunState) -> str:
+    """Return the line that names both processors, threads and torch; first of all that numbers are made up."""
+    facts = state.run.environment if state.run is not None else {}
+    parts = [device.label for device in state.devices]
+    if state.threads:
+        parts.append(f"{state.threads} CPU thread{'s' if state.threads != 1 else ''}")
+    if facts.get("torch"):
+        parts.append(f"torch {facts['torch']}")
+    text = " · ".join(parts)
+    return f"SIMULATED: no number here was measured. {text}" if state.simulated else text
+
+
+def when(state: RunState) -> str:
+    """Return when the run began and how it ended."""
+    if state.run is None:
+        return ""
+    began = f"{datetime.fromtimestamp(state.run.wall_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{began}, {state.finished.status if state.finished is not None else 'unfinished'}"
+
+
+def columns(state: RunState) -> list[str]:
+    """Return the heads of the columns."""
+    gpu = ["GPU", "device", "speed-up", "end to end", "faster"] if state.gpu is not None else []
+    return ["case" if len(state.sweeps) > 1 else "size", "CPU", *gpu, "limit", "remarks"]
+
+
+def cells(state: RunState, row: Row) -> list[str]:
+    """Return the texts of one row, as many as there are columns."""
+    found = [case_name(state, row) if len(state.sweeps) > 1 else f"{row.case.size:,}", _latency(row, row.cpu)]
+    if state.gpu is not None:
+        device_ns = None if row.gpu is None or row.status == "mismatch" else row.gpu.median_ns(DEVICE)
+        moved, lead = end_to_end(row, PAGEABLE), row.comparison
+        found += [_latency(row, row.gpu), NONE if device_ns is None else time_text(device_ns)]
+        found += [NONE if lead is None else speedup_text(lead)]
+        found += [NONE if moved is None else f"×{significant(moved.speedup)}", NONE if lead is None else lead.verdict]
+    return [micro(text) for text in [*found, _limit(state, row), _remark(row)]]
+
+
+def sweep_name(state: RunState, sweep: Sweep) -> str:
+    """Return what tells a sweep from the others of its run: workload, variant; dtype and threads where they differ."""
+    workload, variant, dtype, threads = sweep
+    words = [workload] if variant == "default" else [workload, variant]
+    words += [dtype] if len({other[2] for other in state.sweeps}) > 1 else []
+    if len({other[3] for other in state.sweeps}) > 1:
+        words.append(f"{threads or 'all'} thread{'' if threads == 1 else 's'}")
+    return " ".join(words)
+
+
+def case_name(state: RunState, row: Row) -> str:
+    """Return the sweep and the size."""
+    return f"{sweep_name(state, row.case.sweep)} {row.case.size:,}"
+
+
+def sentences(state: RunState) -> list[str]:
+    """Return what the run says, most important first."""
+    lines = [*answer_lines(state), cut_short(state)]
+    if state.finished is not None and state.finished.message:
+        lines.append(f"{state.finished.status}: {state.finished.message}")
+    return [micro(line) for line in lines if line]
+
+
+def mark_sentences(state: RunState) -> list[str]:
+    """Return what the marks of the rows mean."""
+    marks = dict.fromkeys(mark for row in state.rows.values() for mark in row.marks)
+    return [f"{mark}: {MARK_WORDS[mark]}." for mark in marks if mark in MARK_WORDS]
+
+
+def _latency(row: Row, times: DeviceTimes | None) -> str:
+    if times is None or times.latency_ns is None or row.status == "mismatch":
+        return NONE
+    return time_text(times.latency_ns)
+
+
+def _limit(state: RunState, row: Row) -> str:
+    limit = row_limit(state, row)
+    if limit is None:
+        return NONE
+    return limit.kind if limit.share is None else f"{limit.kind} {percent(limit.share)}%"
+
+
+def _remark(row: Row) -> str:
+    if row.failure is not None:
+        return f"{row.failure.kind}: {row.failure.message}"
+    once = ["1 sample"] if any(times.timed_once for times in row.times.values()) else []
+    return ", ".join([*row.marks, *once])

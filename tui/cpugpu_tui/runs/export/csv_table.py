@@ -1,0 +1,100 @@
+"""The CSV export in long form: one row per case, device and metric, or one per sample."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from cpugpu_tui.model import HalfRoundTimed
+from cpugpu_tui.runs.export.json_document import utc
+from cpugpu_tui.runs.export.results import CaseResult, DeviceResult, case_results
+from cpugpu_tui.runs.export.stream import ExportedRun
+
+RUN_COLUMNS = ("run_id", "series_id", "started", "name", "simulated", "hostname", "torch")
+CASE_COLUMNS = ("workload", "variant", "size", "dtype", "threads")
+DEVICE_COLUMNS = ("device", "device_label", "metric")
+SUMMARY_COLUMNS = (
+    *RUN_COLUMNS, *CASE_COLUMNS, "status", "message", *DEVICE_COLUMNS, "threads_in_force", "samples", "median_ns",
+    "min_ns", "max_ns", "marks", "speedup", "speedup_low", "speedup_high", "verdict", "flops", "bytes_moved",
+)  # fmt: skip
+"""One row per metric; speed-up and verdict stand in the rows of the GPU's latency. Unknown is empty, never 0."""
+
+SAMPLE_COLUMNS = (
+    *RUN_COLUMNS, *CASE_COLUMNS, *DEVICE_COLUMNS,
+    "round_index", "sample_index", "elapsed_ns", "calls_per_block", "marks",
+)  # fmt: skip
+"""One row per sample; both indices count from 1, round 0 is what was taken once before the rounds."""
+
+
+def csv_table(runs: Sequence[ExportedRun], *, samples: bool) -> Iterator[bytes]:
+    """Yield the table, head first: RFC 4180 with line feeds, UTF-8, numbers in full and with a point."""
+    yield _line(SAMPLE_COLUMNS if samples else SUMMARY_COLUMNS)
+    for run in runs:
+        for row in _sample_rows(run) if samples else _summary_rows(run):
+            yield _line(row)
+
+
+def _summary_rows(run: ExportedRun) -> Iterator[list[Any]]:
+    about = _about(run)
+    for result in case_results(run.state):
+        case = [*about, *_case_cells(result), result.status, result.message]
+        named = [(name, found, metric) for name, found in result.devices.items() for metric in found.metrics]
+        if not named:
+            yield [*case, *[None] * (len(SUMMARY_COLUMNS) - len(case))]
+        for name, found, metric in named:
+            yield [*case, *_metric_cells(result, name, found, metric), result.flops, result.bytes_moved]
+
+
+def _metric_cells(result: CaseResult, name: str, found: DeviceResult, metric: str) -> list[Any]:
+    short = found.metrics[metric]
+    first_gpu = next((other for other in result.devices if other != "cpu"), None)
+    leads = {
+        "latency": result.lead,
+        "end_to_end_pageable": result.lead_pageable,
+        "end_to_end_pinned": result.lead_pinned,
+    }
+    lead = leads.get(metric) if name == first_gpu else None
+    said = [None] * 4 if lead is None else [lead.speedup, lead.low, lead.high, lead.verdict]
+    numbers = [short.samples, short.median_ns, short.min_ns, short.max_ns]
+    return [name, found.label, metric, found.threads, *numbers, " ".join(found.marks), *said]
+
+
+def _sample_rows(run: ExportedRun) -> Iterator[list[Any]]:
+    about, labels = _about(run), {device.name: device.label for device in run.state.devices}
+    for event in run.events:
+        row = run.state.rows.get(event.case) if isinstance(event, HalfRoundTimed) else None
+        if row is None or not isinstance(event, HalfRoundTimed):
+            continue
+        case = [*about, *_case_cells(row.case), event.device, labels.get(event.device, event.device)]
+        tail = [event.calls_per_block, " ".join(event.marks)]
+        for metric, values in event.samples.items():
+            for index, elapsed_ns in enumerate(values, 1):
+                yield [*case, metric, event.round_index, index, elapsed_ns, *tail]
+
+
+def _about(run: ExportedRun) -> list[Any]:
+    started = run.started
+    facts = started.environment
+    head = [started.run_id, started.series_id, utc(started.wall_ns), run.name, run.state.simulated]
+    return [*head, facts.get("hostname"), facts.get("torch")]
+
+
+def _case_cells(case: Any) -> list[Any]:
+    return [getattr(case, name) for name in CASE_COLUMNS]
+
+
+def _line(cells: Iterable[Any]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow([_cell(cell) for cell in cells])
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def _cell(value: Any) -> Any:
+    """Return a cell: numbers as `repr` has them, text so that no spreadsheet takes it for a formula."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return f"'{value}"
+    return repr(value) if isinstance(value, float) else value

@@ -1,0 +1,132 @@
+"""Exports read back. What is in a file is data from a stranger: checked by type, made printable, never trusted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from cpugpu_tui.errors import ProtocolError, UsageError
+from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, CaseStarted, Event, HalfRoundTimed, RunStarted
+from cpugpu_tui.runs.export.json_document import FORMAT, SCHEMA_VERSION
+from cpugpu_tui.runs.export.stream import CASE_EVENTS, ExportedRun, exported
+from cpugpu_tui.runs.wire import Garbage, decode
+
+_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{5,63}")
+"""What an id of a run or series looks like; shorter ones would be taken for numbers of runs."""
+
+_MOST = 2**63 - 1
+"""Largest integer that a database holds."""
+
+_REMEDY = "Give a file that `cpugpu-tui export` wrote as json or ndjson."
+
+
+def read_runs(data: bytes, name: str) -> list[ExportedRun]:
+    """Return the runs in a JSON or NDJSON export, of which `name` is the file.
+
+    Raises:
+        UsageError: it is none, a newer version's, or damaged; the sentence says where.
+    """
+    document = _document(data)
+    if document is None:
+        return _runs(_events_of_lines(data.splitlines(), name), name)
+    if document.get("format") != FORMAT:
+        raise UsageError(f"{name} is not an export of cpugpu-tui.", _REMEDY)
+    version = document.get("schema_version")
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{name} was written by a newer cpugpu-tui (its schema is {version!r}, known is {SCHEMA_VERSION}).",
+            "Update cpugpu-tui.",
+        )
+    runs = document.get("runs")
+    if not isinstance(runs, list):
+        raise UsageError(f"{name} is damaged: it has no list of runs.", _REMEDY)
+    lines = []
+    for run in runs:
+        events = run.get("events") if isinstance(run, dict) else None
+        if not isinstance(events, list) or not events:
+            raise UsageError(f"{name} is damaged: a run in it has no events.", _REMEDY)
+        lines += [msgspec.json.encode(event) for event in events]
+    return _runs(_events_of_lines(lines, name), name)
+
+
+def _document(data: bytes) -> dict[str, Any] | None:
+    """Return the JSON object that the whole file is; None where it may be lines of events instead."""
+    try:
+        document = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if isinstance(document, dict):
+        return None if isinstance(document.get("event"), str) else document
+    return {}
+
+
+def _events_of_lines(lines: Iterable[bytes], name: str) -> list[Event]:
+    events: list[Event] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            event = decode(line)
+        except Garbage as error:
+            if not events:
+                raise UsageError(f"{name} is not an export of cpugpu-tui.", _REMEDY) from error
+            raise UsageError(f"{name} is damaged: event {number} is {error}.", _REMEDY) from error
+        except ProtocolError as error:
+            raise UsageError(f"{name} was written by another version: {error.message}", _REMEDY) from error
+        if event is not None:  # newer versions may tell more
+            events.append(event)
+    return events
+
+
+def _runs(events: Iterable[Event], name: str) -> list[ExportedRun]:
+    streams: list[list[Event]] = []
+    for event in events:
+        if isinstance(event, RunStarted):
+            streams.append([])
+        if not streams:
+            raise UsageError(f"{name} is damaged: it does not begin with the start of a run.", _REMEDY)
+        streams[-1].append(event)
+    if not streams:
+        raise UsageError(f"There is no run in {name}.", _REMEDY)
+    runs = [exported(stream) for stream in streams]
+    for run in runs:
+        fault = _fault(run)
+        if fault:
+            raise UsageError(f"{name} is damaged: {fault}.", _REMEDY)
+    ids = [run.started.run_id for run in runs]
+    if len(set(ids)) < len(ids):
+        raise UsageError(f"{name} is damaged: it holds a run twice.", _REMEDY)
+    return runs
+
+
+def _fault(run: ExportedRun) -> str | None:
+    """Return what no run of ours has, None for a sound one."""
+    started = run.started
+    if not all(_ID.fullmatch(text) for text in (started.run_id, started.series_id)):
+        return "the id of a run is none of ours"
+    if not all(_holds(event) for event in run.events):
+        return "a clock in it is out of range"
+    if any(isinstance(event, HalfRoundTimed) and event.watched_ns < 0 for event in run.events):
+        return "a time in it is negative"
+    return _stray_case(run, started.plan.cases)
+
+
+def _holds(event: Event) -> bool:
+    return all(0 <= clock <= _MOST for clock in (event.seq, event.wall_ns, event.mono_ns))
+
+
+def _stray_case(run: ExportedRun, cases: tuple[Case, ...]) -> str | None:
+    """Return which case has events although the run has no such case."""
+    known = {case.key for case in cases}
+    for event in run.events:
+        if isinstance(event, CasesChosen):
+            known.update(case.key for case in event.cases)
+    for event in run.events:
+        if isinstance(event, CASE_EVENTS):
+            assert isinstance(event, (CaseStarted, CaseFinished, CaseFailed)) or hasattr(event, "case")
+            if event.case not in known:
+                return f"there is no case {event.case!r} in its plan"
+    return None

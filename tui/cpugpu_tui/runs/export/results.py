@@ -1,0 +1,128 @@
+"""What a run's numbers come to, case by case: what JSON and CSV hold for people who do not want to fold events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cpugpu_tui.analysis.energy import energy
+from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.analysis.verdict import Comparison
+from cpugpu_tui.model import PAGEABLE, PINNED
+from cpugpu_tui.runs.insight import end_to_end
+from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+
+
+@dataclass(frozen=True)
+class Metric:
+    """The samples of one metric on one device, in short."""
+
+    samples: int
+    """How many."""
+    median_ns: float
+    min_ns: float
+    max_ns: float
+
+
+@dataclass(frozen=True)
+class DeviceResult:
+    """One case on one device."""
+
+    label: str
+    """What the device is."""
+    threads: int | None
+    """CPU threads in force; None where that is not known."""
+    metrics: dict[str, Metric]
+    """By name, see the events `HalfRoundTimed`; all times are of one call."""
+    marks: tuple[str, ...]
+    """What was odd."""
+    kernels: int | None
+    """Kernels, copies and fills of one call on a GPU; None where it was not profiled."""
+    energy_j: float | None
+    """Joules of one call; None where they were not measured or cannot be told."""
+
+
+@dataclass(frozen=True)
+class Lead:
+    """CPU against the first GPU."""
+
+    speedup: float
+    """Time of the CPU / time of the GPU."""
+    low: float | None
+    """Lower end of the 95 % interval; None with too few rounds."""
+    high: float | None
+    rounds: int
+    verdict: str
+    """`GPU`, `CPU`, `tie`, `undecided` or `too few rounds`."""
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One case of a run."""
+
+    case: str
+    """Its key, by which the events name it."""
+    workload: str
+    variant: str
+    size: int
+    dtype: str
+    threads: int
+    """CPU threads that were asked for; 0 stands for all."""
+    status: str
+    """`ok`, the kind of failure, or `pending` for what a broken-off run did not reach."""
+    message: str
+    """Why there is no result; empty where there is one."""
+    flops: float | None
+    """Floating-point operations of one call; None where the count has no meaning."""
+    bytes_moved: float | None
+    """Least memory traffic of one call; None where it is not known."""
+    error: float | None
+    """Largest difference of the devices' results, relative to the workload's scale; None where not compared."""
+    devices: dict[str, DeviceResult]
+    lead: Lead | None
+    """Data resident on each device; None where one of them has no times."""
+    lead_pageable: Lead | None
+    """Data starts and ends on the host, in pageable memory."""
+    lead_pinned: Lead | None
+    """The same in pinned memory."""
+
+
+def case_results(state: RunState) -> list[CaseResult]:
+    """Return the results of all cases, in the plan's order."""
+    labels = {device.name: device.label for device in state.devices}
+    return [_case_result(row, labels) for row in state.rows.values()]
+
+
+def _case_result(row: Row, labels: dict[str, str]) -> CaseResult:
+    case = row.case
+    return CaseResult(
+        case.key, case.workload, case.variant, case.size, case.dtype, case.threads,
+        row.status,
+        row.failure.message if row.failure is not None else "",
+        (row.started.flops or None) if row.started is not None else None,
+        (row.started.bytes_moved or None) if row.started is not None else None,
+        row.check.error if row.check is not None else None,
+        {name: _device_result(times, labels.get(name, name)) for name, times in row.times.items()},
+        _lead(row.comparison),
+        _lead(end_to_end(row, PAGEABLE)),
+        _lead(end_to_end(row, PINNED)),
+    )  # fmt: skip
+
+
+def _device_result(times: DeviceTimes, label: str) -> DeviceResult:
+    return DeviceResult(
+        label,
+        times.calibrated.threads if times.calibrated is not None else None,
+        {name: in_short(samples) for name, samples in times.samples.items() if samples},
+        times.marks,
+        times.kernels.count if times.kernels is not None else None,
+        energy(times.energy).joules_per_call.value,
+    )
+
+
+def in_short(samples: tuple[float, ...]) -> Metric:
+    """Return at least one sample in short."""
+    return Metric(len(samples), median(samples), min(samples), max(samples))
+
+
+def _lead(found: Comparison | None) -> Lead | None:
+    return None if found is None else Lead(found.speedup, found.low, found.high, found.rounds, found.verdict)
