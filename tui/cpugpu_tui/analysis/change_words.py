@@ -7,10 +7,11 @@ from cpugpu_tui.analysis.quantities import significant
 
 
 def percent_text(ratio: float) -> str:
-    """Return a ratio of times as a change: `+10.2 %`, `-3.1 %`; from twice and half on as a factor, `×2.34`."""
+    """Return a ratio of times as a change: `+10.2 %`, `-3.1 %`, `0.0 %`; from twice and half on as a factor, `×2.34`."""
     if not 0.5 < ratio < 2:
         return f"×{significant(ratio)}"
-    return f"{100 * (ratio - 1):+.1f} %"
+    percent = round(100 * (ratio - 1), 1)
+    return f"{percent:+.1f} %" if percent else "0.0 %"
 
 
 def interval_text(change: Change) -> str:

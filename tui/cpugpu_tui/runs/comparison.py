@@ -11,6 +11,8 @@ from cpugpu_tui.analysis.compare import Change, Judged, Pair, judge, together
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import EQUIVALENCE
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import Simulation
+from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.measured import HARDWARE, MeasuredCase, MeasuredRun, measured
 
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ class SeriesComparison:
     new: Series
     differences: tuple[Difference, ...]
     """The most telling first."""
+    pairs: tuple[Pair, ...]
+    """Every case on every device of either side."""
     judged: tuple[Judged, ...]
     means: Mapping[str, Change]
     """Device → geometric mean of the changes of all its cases."""
@@ -78,8 +82,8 @@ class SeriesComparison:
         return tuple(difference for difference in self.differences if difference.is_hardware)
 
 
-def compare_series(base: Series, new: Series, *, margin: float = EQUIVALENCE, **how: Any) -> SeriesComparison:
-    """Compare two series; `how` goes to `analysis.compare.judge`.
+def compare_series(base: Series, new: Series, *, margin: float = EQUIVALENCE) -> SeriesComparison:
+    """Compare two series; changes inside ± `margin` (0.02 for 2 %) are none.
 
     Raises:
         UsageError: they are the same series, made-up numbers stand against real ones, or they have no case in common.
@@ -99,7 +103,7 @@ def compare_series(base: Series, new: Series, *, margin: float = EQUIVALENCE, **
     sound = [pair for pair in pairs if not pair.trouble]
     means = {device: together([pair for pair in sound if pair.device == device]) for device in _devices(sound)}
     return SeriesComparison(
-        base, new, differences(base.runs, new.runs), judge(pairs, margin=margin, **how),
+        base, new, differences(base.runs, new.runs), pairs, judge(pairs, margin=margin),
         {device: mean for device, mean in means.items() if mean is not None}, margin,
     )  # fmt: skip
 
@@ -185,14 +189,21 @@ def fact_text(what: str, value: Any) -> str:
     if what == "inherited variables":
         return ", ".join(f"{name}={setting}" for name, setting in (value or {}).items()) or "none"
     if what == "simulation":
-        from cpugpu_tui.plain import to_plain
-
-        return ",".join(f"{key}={law}" for key, law in to_plain(value).items()) if value is not None else "none"
+        return _laws(value)
     if value is None:
         return {"CPU quota": "none", "CUDA_VISIBLE_DEVICES": "not set", "MNIST": "drawn"}.get(what, "unknown")
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _laws(simulation: Simulation | None) -> str:
+    """Return the constants of a made-up machine that are not the usual ones; the seed of its noise is none of them."""
+    if simulation is None:
+        return "none"
+    usual = to_plain(Simulation())
+    laws = {name: law for name, law in to_plain(simulation).items() if name != "seed" and law != usual[name]}
+    return ",".join(f"{name}={law}" for name, law in laws.items()) or "default"
 
 
 def _clock_differences(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> list[Difference]:

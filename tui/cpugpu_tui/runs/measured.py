@@ -121,7 +121,8 @@ _ENVIRONMENT = {
     "driver": "driver", "torch": "torch", "torch source": "torch_git", "CUDA of torch": "torch_cuda",
     "float32 precision": "matmul_precision", "TF32": "tf32_matmul", "python": "python",
     "inherited variables": "inherited", "CUDA_VISIBLE_DEVICES": "cuda_visible_devices",
-    "cores allowed": "affinity_cores", "CPU quota": "quota_cores", "worker": "worker", "host": "hostname", "kernel": "kernel", "cpugpu-tui": "version",
+    "cores allowed": "affinity_cores", "CPU quota": "quota_cores", "worker": "worker",
+    "host": "hostname", "kernel": "kernel", "cpugpu-tui": "version",
 }  # fmt: skip
 """Fact → its key in a run's environment."""
 

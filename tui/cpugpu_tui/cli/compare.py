@@ -1,0 +1,174 @@
+"""`cpugpu-tui compare` and `baseline`: two series side by side, and what series are called."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from rich.table import Table
+
+from cpugpu_tui.analysis.change_words import interval_text, judged_text, percent_text, runs_text
+from cpugpu_tui.analysis.compare import MIN_RUNS, NOT_COMPARABLE, TOO_FEW, UNDECIDED, Change, Judged
+from cpugpu_tui.analysis.quantities import time_text
+from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.cli.listing import print_json
+from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
+from cpugpu_tui.errors import EXIT_OK, UsageError
+from cpugpu_tui.runs.comparison import Difference, Series, SeriesComparison, compare_series, series_of_id
+from cpugpu_tui.runs.comparison_data import comparison_data
+from cpugpu_tui.runs.naming import reading, series_in
+from cpugpu_tui.runs.store import Store, open_store
+from cpugpu_tui.telemetry.text import printable
+
+
+def print_comparison(base: str, new: str, database: Path | None, *, as_json: bool) -> int:
+    """Print how `new` differs from `base`.
+
+    Raises:
+        UsageError: a series cannot be found, or the two cannot be compared.
+        StoreError: a database cannot be read.
+    """
+    found = compare_series(series_in(base, database), series_in(new, database))
+    if as_json:
+        print_json(comparison_data(found))
+    else:
+        show_comparison(found)
+    return EXIT_OK
+
+
+def show_comparison(found: SeriesComparison) -> None:
+    """Print what differed around the series, the verdicts, and the geometric mean."""
+    out = console()
+    made_up = "SIMULATED: no number here was measured. " if found.base.runs[0].simulated else ""
+    out.print(plain(f"{made_up}{said(found.base)} against {said(found.new)}"), soft_wrap=True)
+    if found.differences:
+        out.print(differences_table(found.differences))
+    else:
+        out.print("Nothing that is known of machine and settings differs.")
+    out.print(verdicts_table(found.judged))
+    for line in summary(found):
+        out.print(plain(line), soft_wrap=True)
+
+
+def said(series: Series) -> str:
+    """Return a series as it was named, fit for a terminal."""
+    return printable(series.text)
+
+
+def differences_table(differences: tuple[Difference, ...]) -> Table:
+    """Return one row for each thing that is not the same."""
+    table = new_table()
+    add_columns(table, "differs", "base", "new")
+    for each in differences:
+        table.add_row(*(plain(printable(text)) for text in (each.what, each.base, each.new)))
+    return table
+
+
+def verdicts_table(judged: tuple[Judged, ...]) -> Table:
+    """Return one row for each verdict."""
+    table = new_table()
+    add_columns(table, "case", "on")
+    add_columns(table, "base", "new", "change", "95 % interval", "runs", justify="right")
+    add_columns(table, "verdict")
+    for each in judged:
+        table.add_row(*map(plain, (printable(judged_text(each)), each.device, *_numbers(each), _verdict(each))))
+    return table
+
+
+def _numbers(each: Judged) -> tuple[str, ...]:
+    if each.change is None:
+        return ("–",) * 5
+    return (*times(each), percent_text(each.change.ratio), interval_text(each.change), runs_text(each.change))
+
+
+def times(each: Judged) -> tuple[str, str]:
+    """Return the medians of both sides; dashes for a group, which has many."""
+    if each.is_group:
+        return "–", "–"
+    base, new = (time_text(median(list(side.values()))) for side in (each.pairs[0].base_ns, each.pairs[0].new_ns))
+    return base, new
+
+
+def _verdict(each: Judged) -> str:
+    return f"{each.verdict}: {each.trouble}" if each.trouble else each.verdict
+
+
+def summary(found: SeriesComparison) -> list[str]:
+    """Return the lines below the table."""
+    lines = [mean_text(device, mean) for device, mean in found.means.items()]
+    counts = Counter(each.verdict for each in found.judged)
+    if counts[TOO_FEW]:
+        lines.append(
+            f"Too few runs for {counts[TOO_FEW]} of {len(found.judged)} verdicts: {MIN_RUNS} on each side are needed, "
+            "`--repeat 5` makes five. That is not `no change`."
+        )
+    if counts[UNDECIDED]:
+        lines.append(f"{counts[UNDECIDED]} undecided: more runs in each series would narrow the intervals.")
+    if any(each.is_group for each in found.judged):
+        lines.append("Many cases: neighbours in size share a verdict.")
+    if counts[NOT_COMPARABLE] == len(found.judged):
+        lines.append("Nothing here can be compared.")
+    return lines
+
+
+def mean_text(device: str, mean: Change) -> str:
+    """Return the geometric mean of a device in words."""
+    interval = f" ({interval_text(mean)})" if mean.low is not None else ""
+    return f"{device}, geometric mean of all cases: {percent_text(mean.ratio)}{interval}"
+
+
+# ------------------------------------------------------------------ baselines
+
+
+def print_baselines(name: str | None, run_name: str | None, database: Path | None, *, as_json: bool) -> int:
+    """Give a series a name, or list what is named.
+
+    Raises:
+        UsageError: there is no such run, or the name cannot be one.
+        StoreError: the history cannot be read or written.
+    """
+    if name is not None and run_name is not None:
+        return _set_baseline(name, run_name, database)
+    with reading(database) as store:
+        known = store.baselines()
+        if name is not None and name not in known:
+            raise UsageError(f"There is no baseline {name!r}.", f"`cpugpu-tui baseline {name} latest` makes one.")
+        for each, series_id in known.items():
+            if name in (None, each):
+                _print_baseline(store, each, series_id, as_json=as_json)
+    if not known and not as_json:
+        print("No baselines yet. `cpugpu-tui baseline main latest` names the newest series.")
+    return EXIT_OK
+
+
+def _set_baseline(name: str, run_name: str, database: Path | None) -> int:
+    check_name(name)
+    store = open_store(database)
+    try:
+        series_id = store.series_of(store.find(run_name))
+        store.set_baseline(name, series_id)
+        series = series_of_id(store, series_id)
+    finally:
+        store.close()
+    print(plain(f"Baseline {name} is {said(series)}."))
+    return EXIT_OK
+
+
+def check_name(name: str) -> None:
+    """Accept a name for a baseline.
+
+    Raises:
+        UsageError: it could be taken for a run or a file, or cannot be shown.
+    """
+    if not name or name.isdigit() or name == "latest" or ":" in name or "/" in name or printable(name) != name:
+        raise UsageError(f"{printable(name)!r} cannot name a baseline.", "Use a word, like main.")
+
+
+def _print_baseline(store: Store, name: str, series_id: str, *, as_json: bool) -> None:
+    runs = store.runs_of(series_id)
+    if as_json:
+        print_json({"name": name, "series_id": series_id, "run_ids": runs})
+    elif runs:
+        print(plain(f"{printable(name)}: {said(series_of_id(store, series_id))}"))
+    else:
+        print(plain(f"{printable(name)}: no finished run"))
