@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from test_store_open import STARTED, without_root
 
-from cpugpu_tui.cli.listing import print_history, print_run
+from cpugpu_tui.cli.history import print_history, print_run
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import RunFinished
 from cpugpu_tui.runs.store import Store, open_to_read, schema

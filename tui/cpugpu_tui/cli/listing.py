@@ -1,23 +1,17 @@
-"""`list`, `devices`, `history`, `show`: what there is, as tables or JSON lines."""
+"""`list` and `devices`: what there is, as tables or JSON lines."""
 
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from cpugpu_tui.cli.run import print_answer
-from cpugpu_tui.cli.tables import add_columns, console, history_table, new_table, plain, print_state
+from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.model import Device, DevicesFound, Event, Plan, RunFinished, Simulation, TelemetryRead
+from cpugpu_tui.model import Device, DevicesFound, Event, Plan, Simulation
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.session import Session
-from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store import open_to_read
-from cpugpu_tui.runs.wire import encode
 from cpugpu_tui.workloads import PRESETS, catalogue
 
 
@@ -100,51 +94,3 @@ def nvml_indices() -> dict[str, int]:
     finally:
         nvml.close()
     return {gpu.uuid: gpu.index for gpu in gpus if gpu.uuid}
-
-
-def print_history(database: Path | None, limit: int, *, as_json: bool) -> None:
-    """Print past runs, newest first.
-
-    Raises:
-        StoreError: the history cannot be read.
-    """
-    store = open_to_read(database)
-    try:
-        runs = store.runs(limit)
-    finally:
-        store.close()
-    if as_json:
-        for run in runs:
-            print_json(msgspec.to_builtins(run))
-    elif runs:
-        console().print(history_table(runs))
-    else:
-        print("No runs yet. `cpugpu-tui run` makes the first.")
-
-
-def print_run(name: str, database: Path | None, *, as_json: bool) -> None:
-    """Print a past run as its table, or as its events.
-
-    Raises:
-        StoreError: the history cannot be read.
-        UsageError: there is no such run, or several.
-    """
-    store = open_to_read(database)
-    try:
-        events = store.load(store.find(name))
-    finally:
-        store.close()
-    state = RunState()
-    for event in events:
-        if not isinstance(event, TelemetryRead):
-            state = state.apply(event)
-    if not as_json:
-        print_state(state)
-        return
-    is_over = bool(events) and isinstance(events[-1], RunFinished)
-    for event in events[:-1] if is_over else events:
-        sys.stdout.buffer.write(encode(event))
-    # As `run --json` has it: the end of the run is the end of the stream.
-    print_answer(state)
-    if is_over:
-        sys.stdout.buffer.write(encode(events[-1]))

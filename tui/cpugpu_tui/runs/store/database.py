@@ -182,6 +182,21 @@ class Store(Memory):
         with self._reading() as connection:
             return [RunSummary.of_row(row) for row in connection.execute(*summary.query(limit, before, text, tags))]
 
+    def summary(self, run_id: str) -> RunSummary:
+        """Return a run's line of the list as it is now.
+
+        Raises:
+            StoreError: it is not there (any more).
+        """
+        with self._reading() as connection:
+            number = number_of(connection, run_id)
+            return RunSummary.of_row(connection.execute(*summary.query(1, number + 1)).fetchone())
+
+    def count(self) -> int:
+        """Return how many runs there are."""
+        with self._reading() as connection:
+            return int(connection.execute("SELECT count(*) FROM run").fetchone()[0])
+
     def find(self, text: str) -> str:
         """Return the id of the run that a person names: its number, `latest`, or a unique prefix of its id.
 

@@ -108,14 +108,19 @@ class Memory(Connected):
         """
         self.delete_all([run_id])
 
-    def delete_all(self, run_ids: Sequence[str]) -> None:
-        """Delete runs as `delete` does, all of them or, when that fails, none."""
+    def delete_all(self, run_ids: Sequence[str], *, force: bool = False) -> None:
+        """Delete runs as `delete` does, all of them or, when that fails, none.
+
+        `force` deletes those that say `running`: whether another host's process lives cannot be seen from here.
+        """
         with self._writing() as connection:
             for run_id in run_ids:
                 number = number_of(connection, run_id)
                 status = connection.execute("SELECT status FROM run WHERE number = ?", (number,)).fetchone()["status"]
-                if status == "running":
-                    raise UsageError(f"Run {number} is still running.", "Stop it first.")
+                if status == "running" and not force:
+                    raise UsageError(
+                        f"Run {number} is still running.", "Stop it first; with --force it is deleted all the same."
+                    )
                 connection.execute("DELETE FROM run WHERE number = ?", (number,))
             _forget_unused(connection)
 

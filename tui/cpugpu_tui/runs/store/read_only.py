@@ -24,8 +24,16 @@ def is_read_only(path: Path) -> bool:
     return path.is_file() and may(path, os.R_OK) and not (may(path, os.W_OK) and may(path.parent, os.W_OK))
 
 
-def open_read_only(path: Path) -> Store:
+def version_at(path: Path) -> int:
+    """Return the schema version of the database at `path`; 0 where its header has none (fileformat2.html: at 60)."""
+    with explained(path), path.open("rb") as file:
+        return int.from_bytes(file.read(64)[60:], "big")
+
+
+def open_read_only(path: Path, *, any_version: bool = False) -> Store:
     """Open a database for reading alone; nothing is made, upgraded or marked.
+
+    `any_version` is for who only copies it: the tables of an older one are not those that the methods know.
 
     Raises:
         StoreError: the file is no database, another program's, damaged, an older version's, or has a journal that
@@ -38,7 +46,7 @@ def open_read_only(path: Path) -> Store:
             if schema.is_foreign(connection):
                 raise StoreError(f"The file {path} is another program's database.", "Name another file with --db.")
             version, known = schema.version_of(connection), len(schema.MIGRATIONS)
-            if version < known:
+            if version < known and not any_version:
                 raise StoreError(
                     f"The database {path} is of an older version ({version}, known is {known}) and cannot be upgraded "
                     "where it lies: the file or its folder is read-only.", _COPY,
