@@ -22,6 +22,11 @@ Out = Annotated[Path | None, typer.Option("--out", "-o", help="File, folder (a f
 Samples = Annotated[bool, typer.Option("--samples", help="csv: one row per sample in place of one per metric.")]
 Anonymize = Annotated[bool, typer.Option("--anonymize", help="Leave out names of machines and people, paths, UUIDs.")]
 Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of the json format, and do no more.")]
+Exports = Annotated[
+    list[Path] | None,
+    typer.Option("--export", help="Write the run to a file: .json, .ndjson, .csv, .md or .html; repeatable."),
+]
+Tensorboard = Annotated[Path | None, typer.Option(help="Folder for TensorBoard files, written while the run goes on.")]
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Exports as json or ndjson; - for stdin.")]
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cpugpu_tui import __version__, cli_compare, cli_config, cli_export, cli_history
+from cpugpu_tui.cli_export import Exports, Tensorboard
 from cpugpu_tui.command_options import (
     Cache,
     CaseTimeout,
@@ -100,8 +101,11 @@ def run(
     worker: Worker = "process",
     python: Python = None,
     simulate: Simulate = None,
+    export: Exports = None,
+    tensorboard: Tensorboard = None,
 ) -> None:
     """Run presets or workloads and print a table (or the events, with --json)."""
+    from cpugpu_tui.cli.export import Outputs
     from cpugpu_tui.cli.options import RunOptions, check_worker, simulation
     from cpugpu_tui.cli.run import run_headless
     from cpugpu_tui.runs.planning import PlanRequest
@@ -112,7 +116,8 @@ def run(
         simulation(simulate), find_crossover, max_size, full, energy=energy,
     )  # fmt: skip
     options = RunOptions(check_worker(worker), python, database, not no_save)
-    raise typer.Exit(run_headless(request, options, as_json=json))
+    outputs = Outputs(tuple(export or ()), tensorboard)
+    raise typer.Exit(run_headless(request, options, as_json=json, outputs=outputs))
 
 
 @app.command("list")

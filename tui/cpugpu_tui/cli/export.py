@@ -13,6 +13,7 @@ from cpugpu_tui.model import Event, RunFinished, RunStarted
 from cpugpu_tui.runs.export import formats, target
 from cpugpu_tui.runs.export.anonymize import anonymized
 from cpugpu_tui.runs.export.stream import KEPT, ExportedRun, exported
+from cpugpu_tui.runs.export.tensorboard import LiveTensorboard, write_tensorboard
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.runs.store import open_to_read
 
@@ -87,8 +88,6 @@ def _check(name: str, out: Path) -> None:
 def _written(name: str, runs: Sequence[ExportedRun], out: Path, *, samples: bool) -> Iterable[Path]:
     """Write the files and return what to tell of."""
     if name == formats.TENSORBOARD:
-        from cpugpu_tui.runs.export.tensorboard import write_tensorboard
-
         folders = write_tensorboard(runs, out)
         print(f"Open it: {tensorboard_line(out)}", file=sys.stderr)
         return folders
@@ -137,27 +136,29 @@ class Outputs:
     """What the runs of one command write beside the history: files at the end of each run, TensorBoard as it goes."""
 
     def __init__(self, files: Sequence[Path] = (), tensorboard: Path | None = None) -> None:
-        self._files = {path: formats.required_format_of(path) for path in files}
+        self._files = dict.fromkeys(files, "")
         self._tensorboard = tensorboard
-        self._live = LiveOutput(tensorboard) if tensorboard is not None else None
+        self._live: LiveOutput | None = None
         self._runs: list[ExportedRun] = []
         self._events: list[Event] = []
         self.exit_code = EXIT_OK
         """What the command exits with when nothing worse happened."""
 
     def check(self) -> None:
-        """Look at every place before anything is timed.
+        """Look at every place before anything is timed, and load what writes there.
 
         Raises:
-            UsageError: a name is a folder, or in a folder that does not exist.
+            UsageError: a name says no format, is a folder, or in a folder that does not exist.
             UnfitError: a place cannot be written, or a package is missing.
         """
-        for path, name in self._files.items():
+        for path in self._files:
+            name = self._files[path] = formats.required_format_of(path)
             formats.need(name)
             target.check_file(path)
         if self._tensorboard is not None:
             formats.need(formats.TENSORBOARD)
             target.check_folder(self._tensorboard)
+            self._live = LiveOutput(self._tensorboard)
 
     def see(self, state: RunState, event: Event) -> None:
         """Take note of an event; `state` knows it already."""
@@ -201,8 +202,6 @@ class LiveOutput:
     """TensorBoard files of runs as they go; a failure ends them, not the run."""
 
     def __init__(self, folder: Path) -> None:
-        from cpugpu_tui.runs.export.tensorboard import LiveTensorboard
-
         self.folder = folder
         self.error: CpuGpuError | None = None
         """Why nothing more is written, None as long as something is."""

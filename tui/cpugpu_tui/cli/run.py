@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from cpugpu_tui.cli.export import Outputs
 from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.progress import Progress
 from cpugpu_tui.cli.signs import with_micro
@@ -31,14 +32,16 @@ TELEMETRY_S = 1.0
 """Between two sweeps over the machine."""
 
 
-def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool) -> int:
+def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, outputs: Outputs | None = None) -> int:
     """Run a request to its end and return the exit code.
 
     Raises:
         CpuGpuError: the request cannot be run at all (with `--json` it is a `RunFinished` line as well).
     """
+    outputs = outputs or Outputs()
     try:
         plan = build_plan(request)
+        outputs.check()
     except CpuGpuError as error:
         if as_json:
             print_event(failed(error))
@@ -50,7 +53,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool) ->
     try:
         for _ in range(request.repeat):
             session = Session(plan, agents, store, series_id, request.case_timeout_s, facts())
-            code = max(code, run_once(session, agents, plan, notice, as_json=as_json))
+            code = max(code, run_once(session, agents, plan, notice, as_json=as_json, outputs=outputs))
             if session.stopping or code in (EXIT_USAGE, EXIT_UNFIT):
                 break  # what could not be run once cannot be run again
     finally:
@@ -81,14 +84,17 @@ def writable_store(options: RunOptions) -> tuple[Store | None, str | None]:
     return (None, f"Not saved: {store.notice}") if store.notice else (store, None)
 
 
-def run_once(session: Session, agents: Agents, plan: Plan, notice: str | None, *, as_json: bool) -> int:
-    """Run one session; print its events as they come, or its table at the end."""
+def run_once(
+    session: Session, agents: Agents, plan: Plan, notice: str | None, *, as_json: bool, outputs: Outputs
+) -> int:
+    """Run one session; print its events as they come, or its table at the end, and write what else was asked for."""
     state = RunState()
     progress = Progress()
 
     def deliver(event: Event) -> None:
         nonlocal state
         state = state.apply(event)
+        outputs.see(state, event)
         if as_json:
             if isinstance(event, RunFinished):
                 print_answer(state)
@@ -109,7 +115,9 @@ def run_once(session: Session, agents: Agents, plan: Plan, notice: str | None, *
 
         print_state(state, notice)
         sys.stdout.flush()
-    return session.signal_exit or finished.exit_code
+    for line in outputs.write():
+        print(line, file=sys.stderr)
+    return session.signal_exit or finished.exit_code or outputs.exit_code
 
 
 def print_event(event: Event) -> None:

@@ -47,13 +47,14 @@ class Point:
 
 
 def need() -> None:
-    """Look whether the package is there.
+    """Load the package: that takes 0.3 s of a core, which nobody shall miss while something is timed.
 
     Raises:
-        UnfitError: it is not.
+        UnfitError: it is not installed.
     """
     try:
-        import tensorboard.compat.proto.event_pb2  # noqa: F401
+        import tensorboard.compat.proto.event_pb2
+        import tensorboard.summary.writer.record_writer  # noqa: F401
     except ImportError as error:
         raise UnfitError(
             "TensorBoard files need the package tensorboard, which is not installed.",
@@ -127,7 +128,6 @@ class LiveTensorboard:
     """Writes a run's points as its cases finish. Every method raises `UnfitError` or `UsageError` for its file."""
 
     def __init__(self, folder: Path) -> None:
-        need()
         self._folder = folder
         self._run: ExportedRun | None = None
         self._files: dict[str, _LiveSeries] = {}
