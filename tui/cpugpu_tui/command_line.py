@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,7 @@ from cpugpu_tui.command_options import (
     Python,
     Repeat,
     Replay,
+    Resume,
     Rounds,
     Scale,
     Simulate,
@@ -35,6 +37,7 @@ from cpugpu_tui.command_options import (
     Threads,
     Variant,
     Worker,
+    Workloads,
 )
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_USAGE
 
@@ -66,6 +69,7 @@ def without_command(
     theme: Theme = None,
     simulate: Simulate = None,
     replay: Replay = None,
+    workloads: Workloads = None,
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
 ) -> None:
     """Is the GPU really faster for this work, from which size on, and by how much? Without a command: the app."""
@@ -73,12 +77,14 @@ def without_command(
     if context.invoked_subcommand is None:
         from cpugpu_tui.opening import open_app
 
-        raise typer.Exit(open_app(python, worker, database, not no_save, theme, simulate, replay))
+        raise typer.Exit(open_app(python, worker, database, not no_save, theme, simulate, replay, workloads))
 
 
 @app.command()
 def run(
+    context: typer.Context,
     names: Names = None,
+    resume: Resume = False,
     size: Sizes = None,
     device: DeviceNames = None,
     dtype: Dtype = None,
@@ -101,10 +107,15 @@ def run(
     worker: Worker = "process",
     python: Python = None,
     simulate: Simulate = None,
+    workloads: Workloads = None,
     export: Exports = None,
     tensorboard: Tensorboard = None,
 ) -> None:
     """Run presets or workloads and print a table (or the events, with --json)."""
+    if resume:
+        from cpugpu_tui.cli import resume as resuming
+
+        raise typer.Exit(resuming.from_command_line(context))
     from cpugpu_tui.cli.export import Outputs
     from cpugpu_tui.cli.options import RunOptions, check_worker, simulation
     from cpugpu_tui.cli.run import run_headless
@@ -115,17 +126,17 @@ def run(
         max_seconds, case_timeout, repeat, cache, scale, str(mnist.absolute()) if mnist else None,
         simulation(simulate), find_crossover, max_size, full, energy=energy,
     )  # fmt: skip
-    options = RunOptions(check_worker(worker), python, database, not no_save)
+    options = RunOptions(check_worker(worker), python, database, not no_save, tuple(map(str, workloads or ())))
     outputs = Outputs(tuple(export or ()), tensorboard)
     raise typer.Exit(run_headless(request, options, as_json=json, outputs=outputs))
 
 
 @app.command("list")
-def list_workloads(json: Json = False) -> None:
-    """List presets and workloads."""
-    from cpugpu_tui.cli.listing import print_catalogue
+def list_workloads(json: Json = False, workloads: Workloads = None, python: Python = None) -> None:
+    """List presets and workloads, your own among them."""
+    from cpugpu_tui.cli.catalogue import print_catalogue
 
-    print_catalogue(as_json=json)
+    raise typer.Exit(print_catalogue(map(str, workloads or ()), python, as_json=json))
 
 
 @app.command()
@@ -212,7 +223,7 @@ def run_command() -> int:
         CpuGpuError, OSError, KeyboardInterrupt: as the command does.
     """
     try:
-        return int(app(standalone_mode=False) or 0)
+        return int(app(standalone_mode=False, default_map=cli_config.defaults(app, sys.argv[1:])) or 0)
     except typer.Abort:
         return EXIT_INTERRUPTED
     except SystemExit:

@@ -12,7 +12,9 @@ Sizes = Annotated[str | None, typer.Option("--size", help="16,32,64 or start:sto
 Dtype = Annotated[str | None, typer.Option(help="float64, float32, tf32, bfloat16 or float16.")]
 Threads = Annotated[str | None, typer.Option(help="CPU threads: all, a number, or several like 1,all.")]
 Variant = Annotated[str | None, typer.Option(help="Variant of the workload, see `list`.")]
-DeviceNames = Annotated[list[str] | None, typer.Option("--device", help="cpu, cuda or cuda:N; repeatable.")]
+DeviceNames = Annotated[
+    list[str] | None, typer.Option("--device", envvar="CPUGPU_DEVICE", help="cpu, cuda or cuda:N; repeatable.")
+]
 Rounds = Annotated[
     int | None, typer.Option(help="Rounds per case, exactly (default 8 to 40, until the interval is narrow).")
 ]
@@ -24,9 +26,16 @@ FindCrossover = Annotated[
 ]
 MaxSize = Annotated[str | None, typer.Option(help="Largest size of --find-crossover (default: the workload's).")]
 Full = Annotated[bool, typer.Option("--full", help="Time the CPU also where --find-crossover finds it hopeless.")]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on with what is missing in the run that is named, or the newest unfinished."),
+]
 Repeat = Annotated[int, typer.Option(help="Runs of one series.")]
 MaxSeconds = Annotated[float | None, typer.Option(help="Time for the whole run; cases not reached are skipped.")]
-CaseTimeout = Annotated[float | None, typer.Option(help="Seconds a case may go without an answer before it fails.")]
+CaseTimeout = Annotated[
+    float | None,
+    typer.Option(envvar="CPUGPU_CASE_TIMEOUT", help="Seconds a case may go without an answer before it fails."),
+]
 Energy = Annotated[
     bool, typer.Option("--energy", help="Measure the joules of a call too: 2 s more for each case and device.")
 ]
@@ -36,10 +45,17 @@ Mnist = Annotated[
 ]
 Cache = Annotated[str, typer.Option(help="cold or warm caches for the device metric.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
-Database = Annotated[Path | None, typer.Option("--db", help="Database of the history (default: in the data folder).")]
+Database = Annotated[
+    Path | None, typer.Option("--db", envvar="CPUGPU_DB", help="Database of the history (default: in the data folder).")
+]
 NoSave = Annotated[bool, typer.Option("--no-save", help="Do not write to the history.")]
-Worker = Annotated[str, typer.Option(help="process, or thread: kernels inside this very process.")]
-Python = Annotated[str | None, typer.Option(help="Interpreter with torch that runs the kernels (default: this one).")]
+Worker = Annotated[
+    str, typer.Option(envvar="CPUGPU_WORKER", help="process, or thread: kernels inside this very process.")
+]
+Python = Annotated[
+    str | None,
+    typer.Option(envvar="CPUGPU_PYTHON", help="Interpreter with torch that runs the kernels (default: this one)."),
+]
 Simulate = Annotated[
     str | None,
     typer.Option(envvar="CPUGPU_SIMULATE", help="A made-up CPU and GPU: default, or noise=0.02,pace=1,…"),
@@ -47,5 +63,9 @@ Simulate = Annotated[
 Replay = Annotated[
     Path | None, typer.Option(help="Show a trace of `telemetry --record` in place of this machine, at its own pace.")
 ]
-Theme = Annotated[str | None, typer.Option(help="Theme of the app, by name.")]
+Theme = Annotated[str | None, typer.Option(envvar="CPUGPU_THEME", help="Theme of the app, by name.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Number, latest, or the beginning of an id.")]
+Workloads = Annotated[
+    list[Path] | None,
+    typer.Option("--workloads", envvar="CPUGPU_WORKLOADS", help="Python file of your own workloads; repeatable."),
+]

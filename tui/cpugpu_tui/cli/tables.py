@@ -329,12 +329,15 @@ def history_table(runs: Sequence[RunSummary]) -> Table:
     add_columns(table, "started", "what", "status")
     add_columns(table, "cases", "took", justify="right")
     add_columns(table, "devices")
-    for run in runs:
+    words = [[*(f"baseline {name}" for name in run.baselines), *run.tags] for run in runs]
+    if any(words):
+        add_columns(table, "tags")
+    for run, tags in zip(runs, words, strict=True):
         started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
         cases = f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else "")
         table.add_row(
             str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, run.status, cases,
             plain("–") if run.duration_ns is None else duration(run.duration_ns / 1e9),
-            plain(" · ".join(run.devices)),
+            plain(" · ".join(run.devices)), *([plain(", ".join(tags))] if any(words) else []),
         )  # fmt: skip
     return table

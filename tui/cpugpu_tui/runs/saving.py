@@ -60,6 +60,16 @@ class Saver:
 
         self._save(write)
 
+    def reopen(self, number: int) -> None:
+        """Save that a saved run goes on.
+
+        Raises:
+            UsageError: it is going on already, in another process.
+        """
+        self._save(lambda store: store.reopen_run(self._run_id))
+        if self._store is not None:
+            self.number = number
+
     def devices(self, found: DevicesFound) -> None:
         """Save which devices the run uses, if it ever began (a calibration does not)."""
         if self.number is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from cpugpu_tui.errors import StoreError
+from cpugpu_tui.errors import StoreError, UsageError
 from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
 from cpugpu_tui.runs.store import finished, rows, schema, summary
 from cpugpu_tui.runs.store.damage import confirm, is_damaged, set_aside
@@ -114,6 +115,24 @@ class Store(Memory):
         """Save that a run has started and return its number, one more than any number given before."""
         with self._writing() as connection:
             return insert_run(connection, started, "running", Owner.current())
+
+    def reopen_run(self, run_id: str) -> None:
+        """Save that a run goes on in this process: it has no end any more, and cases that were skipped have no result.
+
+        Raises:
+            UsageError: it is running.
+        """
+        with self._writing() as connection:
+            number = number_of(connection, run_id)
+            owner = asdict(Owner.current())
+            reopened = connection.execute(
+                f"UPDATE run SET status = 'running', finished = NULL, finished_wall_ns = NULL, "
+                f"{', '.join(f'{name} = ?' for name in owner)} WHERE number = ? AND status != 'running'",
+                (*owner.values(), number),
+            )
+            if not reopened.rowcount:
+                raise UsageError(f"Run {number} is running already.", "Wait for its end, or stop it.")
+            connection.execute("DELETE FROM case_result WHERE run_number = ? AND status = 'skipped'", (number,))
 
     def add_devices(self, run_id: str, found: DevicesFound) -> None:
         """Save which devices the run uses; a later call (the agent was started anew) replaces an earlier one."""

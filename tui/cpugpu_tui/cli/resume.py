@@ -1,0 +1,75 @@
+"""`cpugpu-tui run --resume [RUN]`: the run goes on where it ended, in the same table and under the same number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.cli.export import Outputs
+from cpugpu_tui.cli.options import RunOptions
+from cpugpu_tui.cli.run import failed, print_event, run_once
+from cpugpu_tui.errors import CpuGpuError, StoreError, UsageError
+from cpugpu_tui.runs.launch import Agents
+from cpugpu_tui.runs.resume import ResumedSession, Unfinished, unfinished
+from cpugpu_tui.runs.store import Store, open_store
+
+if TYPE_CHECKING:
+    import typer
+
+TAKEN = ("names", "resume", "json", "database", "python", "case_timeout", "export", "tensorboard")
+"""Parameters of `run` that mean something to a run whose plan is made."""
+
+
+def from_command_line(context: typer.Context) -> int:
+    """Resume as the words of `run --resume` say.
+
+    Raises:
+        UsageError: there are options that a made plan cannot follow.
+        CpuGpuError: see `resume_headless`.
+    """
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name not in TAKEN and source is not None and source.name == "COMMANDLINE":
+            raise UsageError(f"{parameter.opts[0]} cannot change a run that has begun.", "Leave it out with --resume.")
+    given = context.params
+    options = RunOptions(python=given["python"], database=given["database"])
+    outputs = Outputs(tuple(given["export"] or ()), given["tensorboard"])
+    return resume_headless(
+        list(given["names"] or ()), options, given["case_timeout"], as_json=given["json"], outputs=outputs
+    )
+
+
+def resume_headless(
+    names: list[str], options: RunOptions, case_timeout_s: float | None, *, as_json: bool, outputs: Outputs
+) -> int:
+    """Run what is missing in a saved run and return the exit code.
+
+    Raises:
+        CpuGpuError: there is nothing to go on with (with `--json` it is a `RunFinished` line as well).
+    """
+    store = open_store(options.database)
+    try:
+        try:
+            run = _wanted(store, names)
+            outputs.check()
+        except CpuGpuError as error:
+            if as_json:
+                print_event(failed(error))
+            raise
+        plan, facts = run.started.plan, run.started.environment
+        python = options.python or facts.get("python_option")
+        agents = Agents(python, str(facts.get("worker") or "process"), simulated=plan.simulation is not None)
+        try:
+            session = ResumedSession(run, agents, store, case_timeout_s)
+            return run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
+        finally:
+            agents.close()
+    finally:
+        store.close()
+
+
+def _wanted(store: Store, names: list[str]) -> Unfinished:
+    if len(names) > 1:
+        raise UsageError("--resume goes on with one run.", "Name one, or none for the newest that is unfinished.")
+    if store.notice:
+        raise StoreError(store.notice)
+    return unfinished(store, names[0] if names else None)
