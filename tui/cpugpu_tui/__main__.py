@@ -40,9 +40,9 @@ def main() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as above
     try:
         if len(sys.argv) == 1:
-            from cpugpu_tui.opening import open_app
+            from cpugpu_tui.opening import open_as_configured
 
-            sys.exit(open_app(simulate=os.environ.get("CPUGPU_SIMULATE")))
+            sys.exit(open_as_configured())
         from cpugpu_tui.command_line import run_command
 
         code = run_command()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ from cpugpu_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import Simulation
+    from cpugpu_tui.runs.planning import PlanRequest
     from cpugpu_tui.telemetry.recording import Trace
 
 
@@ -22,6 +25,7 @@ def open_app(
     theme: str | None = None,
     simulate: str | None = None,
     replay: Path | None = None,
+    workloads: Sequence[Path | str] | None = None,
 ) -> int:
     """Open the app and return its exit code; without a terminal, run `quick` instead and say so.
 
@@ -29,18 +33,25 @@ def open_app(
         UsageError: an option, the terminal, the theme or the trace to replay cannot be used.
     """
     from cpugpu_tui.cli.options import RunOptions, check_worker, simulation
-    from cpugpu_tui.runs import paths
+    from cpugpu_tui.runs import config, paths
     from cpugpu_tui.runs.planning import PlanRequest
 
-    mnist = os.environ.get("CPUGPU_MNIST")
-    request = PlanRequest(mnist=os.path.abspath(mnist) if mnist else None, simulation=simulation(simulate))
+    files = tuple(map(str, workloads or ()))
+    settings = config.resolved(config.load(), os.environ)
+    mnist, asked = settings["mnist"].value, settings["device"].value
+    request = PlanRequest(
+        devices=asked if isinstance(asked, tuple) else ("auto",),
+        mnist=os.path.abspath(str(mnist)) if mnist else None,
+        simulation=simulation(simulate),
+    )
     check_worker(worker)
     trace = _trace(replay, request.simulation) if replay is not None else None
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         from cpugpu_tui.cli.run import run_headless
 
         print("cpugpu-tui: no terminal, so this is `cpugpu-tui run quick`.", file=sys.stderr)
-        return run_headless(request, RunOptions(worker, python, database, save), as_json=False)
+        return run_headless(request, RunOptions(worker, python, database, save, files), as_json=False)
+    request = _with_own(request, files, python)
     from cpugpu_tui.ui.options import AppOptions
     from cpugpu_tui.ui.start import run_app
 
@@ -51,6 +62,42 @@ def open_app(
 
         print_state(result.run, result.notice)
     return result.exit_code
+
+
+def open_as_configured() -> int:
+    """Open the app as environment and config say, where nobody typed an option; return its exit code.
+
+    Raises:
+        UsageError: as `open_app`, or the config is wrong.
+    """
+    from cpugpu_tui.runs import config
+
+    settings = config.resolved(config.load(), os.environ)
+    text = {name: None if each.value is None else str(each.value) for name, each in settings.items()}
+    workloads, database = settings["workloads"].value, text["database"]
+    return open_app(
+        text["python"],
+        text["worker"] or "process",
+        Path(database) if database else None,
+        theme=text["theme"],
+        simulate=os.environ.get("CPUGPU_SIMULATE"),
+        workloads=workloads if isinstance(workloads, tuple) else None,
+    )
+
+
+def _with_own(request: PlanRequest, files: tuple[str, ...], python: str | None) -> PlanRequest:
+    """Return a request that knows the person's own presets, files and packages.
+
+    Raises:
+        UsageError: the config or a file is wrong; a bad package is said on stderr, for later.
+    """
+    from cpugpu_tui.cli.own import all_own, refuse, say
+
+    own, refused = all_own(files, python)
+    named = {os.path.abspath(os.path.expanduser(file)) for file in files}
+    refuse(tuple(each for each in refused if each.source in named))
+    say(refused)
+    return replace(request, own=own)
 
 
 def _trace(path: Path, simulation: Simulation | None) -> Trace:

@@ -19,6 +19,8 @@ def again(run: RunStarted) -> str:
     usual = Plan("", ())
     request = request_for(plan)
     words = ["cpugpu-tui", "run", *request.names]
+    for file in plan.own_files:
+        words += ["--workloads", file.path]
     words += ["--size", request.sizes] if request.sizes is not None else []
     words += ["--find-crossover"] if request.find_crossover else []
     words += ["--max-size", request.max_size] if request.max_size is not None else []

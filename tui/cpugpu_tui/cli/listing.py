@@ -12,28 +12,6 @@ from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Device, DevicesFound, Event, Plan, Simulation
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.session import Session
-from cpugpu_tui.workloads import PRESETS, catalogue
-
-
-def print_catalogue(*, as_json: bool) -> None:
-    """Print presets, then workloads."""
-    if as_json:
-        for preset in PRESETS.values():
-            print_json({"kind": "preset", **msgspec.to_builtins(preset)})
-        for info in catalogue():
-            print_json({"kind": "workload", **msgspec.to_builtins(info)})
-        return
-    presets = new_table()
-    add_columns(presets, "preset", "runs", "claimed")
-    for preset in PRESETS.values():
-        presets.add_row(*map(plain, (preset.name, preset.summary, preset.claim or "–")))
-    workloads = new_table()
-    add_columns(workloads, "workload", "what", "size is", "variants")
-    for info in catalogue():
-        workloads.add_row(*map(plain, (info.name, info.summary, info.axis, ", ".join(info.variants))))
-    out = console()
-    out.print(presets)
-    out.print(workloads)
 
 
 def print_json(data: dict[str, Any]) -> None:

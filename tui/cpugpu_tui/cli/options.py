@@ -20,6 +20,8 @@ class RunOptions:
     python: str | None = None
     database: Path | None = None
     save: bool = True
+    workloads: tuple[str, ...] = ()
+    """Files of the person's own workloads."""
 
 
 def check_worker(worker: str) -> str:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from cpugpu_tui.cli.export import Outputs
 from cpugpu_tui.cli.options import RunOptions
+from cpugpu_tui.cli.own import with_own
 from cpugpu_tui.cli.progress import Progress
 from cpugpu_tui.cli.signs import with_micro
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, CpuGpuError, StoreError
@@ -40,6 +41,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
     """
     outputs = outputs or Outputs()
     try:
+        request = with_own(request, options.workloads, options.python)
         plan = build_plan(request)
         outputs.check()
     except CpuGpuError as error:
@@ -47,7 +49,9 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
             print_event(failed(error))
         raise
     store, notice = writable_store(options)
-    agents = Agents(options.python, options.worker, simulated=plan.simulation is not None)
+    agents = Agents(
+        options.python, options.worker, simulated=plan.simulation is not None, own=request.own.words()
+    )  # fmt: skip
     series_id = new_id()
     code = 0
     try:

@@ -1,0 +1,82 @@
+"""`cpugpu-tui config`: what holds, and who set it."""
+
+from __future__ import annotations
+
+import os
+
+from cpugpu_tui.cli.listing import print_json
+from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
+from cpugpu_tui.errors import EXIT_OK
+from cpugpu_tui.runs import config
+from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.workloads import Preset
+
+
+def print_path() -> int:
+    """Print where the config is, also when there is none yet, or a broken one."""
+    print(config.path())
+    return EXIT_OK
+
+
+def print_config(*, as_json: bool) -> int:
+    """Print each key with its value and its origin, then the presets.
+
+    Raises:
+        UsageError: the config is wrong.
+    """
+    found = config.load()
+    settings = config.resolved(found, os.environ)
+    if as_json:
+        for name, setting in settings.items():
+            print_json({"key": name, "value": setting.value, "origin": setting.origin})
+        for preset in found.presets:
+            print_json({"preset": preset.name, **preset_data(preset), "origin": preset_origin(found, preset)})
+        return EXIT_OK
+    table = new_table()
+    add_columns(table, "key", "value", "set by", "what")
+    for key in config.KEYS:
+        setting = settings[key.name]
+        value = key.default if setting.value is None else value_text(setting.value)
+        table.add_row(*map(plain, (key.name, value, setting.origin, key.summary)))
+    out = console()
+    out.print(table)
+    if found.presets:
+        out.print(presets_table(found))
+    out.print(f"A flag stands above the environment, the environment above {config.path()}.", soft_wrap=True)
+    return EXIT_OK
+
+
+def presets_table(found: config.Config) -> object:
+    """Return a row for each preset of the person's own."""
+    table = new_table()
+    add_columns(table, "preset", "workload", "sizes", "dtypes", "threads", "variants", "set by")
+    for preset in found.presets:
+        data = preset_data(preset)
+        cells = [value_text(data[name]) for name in ("workload", "sizes", "dtypes", "threads", "variants")]
+        table.add_row(*map(plain, (preset.name, *cells, preset_origin(found, preset))))
+    return table
+
+
+def preset_data(preset: Preset) -> dict[str, object]:
+    """Return a preset as the file has it."""
+    (part,) = preset.parts
+    return {
+        "workload": part.workload,
+        "sizes": list(part.sizes),
+        "dtypes": list(preset.dtypes or ("float32",)),
+        "threads": [count or "all" for count in preset.threads or (0,)],
+        "variants": list(part.variants),
+    }
+
+
+def preset_origin(found: config.Config, preset: Preset) -> str:
+    """Return where a preset stands."""
+    line = found.lines.get(f"presets.{preset.name}")
+    return config.FILE_NAME + (f" line {line}" if line else "")
+
+
+def value_text(value: object) -> str:
+    """Return a value in words: what an environment holds is no text of ours."""
+    parts = [str(part) for part in value] if isinstance(value, (list, tuple)) else [str(value)]
+    shown = parts if len(parts) <= 8 else [*parts[:3], "...", parts[-1]]
+    return printable(", ".join(shown))

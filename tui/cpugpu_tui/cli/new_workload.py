@@ -1,0 +1,37 @@
+"""`cpugpu-tui new-workload`: writes a file to start from, and never over one that exists."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from cpugpu_tui.errors import EXIT_OK, UsageError
+from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.workloads import PRESETS, catalogue
+from cpugpu_tui.workloads.loading import NAME
+from cpugpu_tui.workloads.template import source
+
+
+def write_workload(name: str, out: Path | None) -> int:
+    """Write the template to `out`, or to NAME.py there if it is a folder, or here.
+
+    Raises:
+        UsageError: the name cannot be one or is taken, the file exists or cannot be written.
+    """
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{printable(name)!r} is no name for a workload.", "Use letters, digits, dots and dashes.")
+    if name in PRESETS or name in {info.name for info in catalogue()}:
+        raise UsageError(f"The name {name!r} is taken by a built-in one.", "Choose another.")
+    path = out if out is not None else Path()
+    if path.is_dir():
+        path = path / f"{name}.py"
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(source(name))
+    except FileExistsError:
+        raise UsageError(f"{path} exists already.", "Name another file with --out, or take it away.") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}.", "Name another place with --out.") from error
+    print(f"Written to {path}. Check it with:")
+    print(f"  {shlex.join(['cpugpu-tui', 'run', name, '--workloads', str(path), '--scale', 'small'])}")
+    return EXIT_OK
