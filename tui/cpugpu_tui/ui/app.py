@@ -18,9 +18,9 @@ from cpugpu_tui.model import Plan
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.ui import commands, themes
 from cpugpu_tui.ui.backend import Backend
-from cpugpu_tui.ui.charting import Charting
 from cpugpu_tui.ui.commands import Situation
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.looking_back import LookingBack
 from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings import TimingsPane
@@ -38,7 +38,7 @@ HEIGHTS: list[tuple[int, str]] | None = [(0, "-flat"), (16, "-short"), (34, "-ta
 """Columns and rows from which on `app.tcss` has another layout."""
 
 
-class CpuGpuApp(Charting):
+class CpuGpuApp(LookingBack):
     """Times workloads on CPU and GPU and shows it."""
 
     CSS_PATH = "app.tcss"
@@ -124,8 +124,13 @@ class CpuGpuApp(Charting):
         return True if command is None or command.possible(self.picture.situation) else None
 
     def action_run(self) -> None:
-        """Run what is highlighted."""
-        self._start(self.picture.request)
+        """Run what is highlighted, or the plan of the saved run that is shown, or was run again last."""
+        if self.picture.past is not None:
+            self.run_past_again()
+        elif self.picture.again is not None:
+            self.begin_plan(self.picture.again, again=True)
+        else:
+            self._start(self.picture.request)
 
     def action_find_crossover(self) -> None:
         """Find from which size on the GPU wins at what is highlighted; sizes a person named are its range."""
@@ -139,13 +144,20 @@ class CpuGpuApp(Charting):
         except UsageError as error:
             self.change(problem=error)
             return
+        self.begin_plan(plan, request.repeat, request.case_timeout_s)
+
+    def begin_plan(
+        self, plan: Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False
+    ) -> None:
+        """Start a plan; `again`: `r` runs it once more, until something else is highlighted."""
+        self.leave_history()
         self.bridge.expect_series()
         self.run_worker(
-            lambda: self.bridge.run_series(plan, request.repeat, request.case_timeout_s),
+            lambda: self.bridge.run_series(plan, repeats, case_timeout_s),
             thread=True, exclusive=True, exit_on_error=False, group="run",
         )  # fmt: skip
         self.begin_series(
-            problem=None, repeats=request.repeat, repeat_number=1,
+            problem=None, repeats=repeats, repeat_number=1, again=plan if again else None,
             situation=Situation(live=True, ran=self.picture.situation.ran),
         )  # fmt: skip
         self.set_terminal_title(f"cpugpu-tui: {plan.name}")
@@ -179,8 +191,8 @@ class CpuGpuApp(Charting):
         """Close the page, or the filter, or the zoom."""
         if isinstance(self.screen, Page):
             self.pop_screen()
-        elif isinstance(self.screen, MainScreen):
-            self.screen.close_one()
+        elif isinstance(self.screen, MainScreen) and not self.screen.close_one():
+            self.return_to_present()
 
     async def action_filter(self) -> None:
         """Let the person type what rows they want."""
@@ -211,6 +223,7 @@ class CpuGpuApp(Charting):
         """Measure the machine for its card."""
         if self._refused():
             return
+        self.leave_history()
         request = self.picture.request
         plan = Plan(
             "machine", (), devices=request.devices, calibrate=True, gaps=True, simulation=request.simulation
@@ -271,7 +284,8 @@ class CpuGpuApp(Charting):
 
     @on(WorkloadPane.Highlighted)
     def _choose(self, message: WorkloadPane.Highlighted) -> None:
-        self.change(request=message.request)
+        if message.request != self.picture.request:
+            self.change(request=message.request, again=None)
 
     @on(WorkloadPane.Opened)
     def _open_form(self, message: WorkloadPane.Opened) -> None:

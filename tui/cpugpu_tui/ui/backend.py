@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import Ceilings, Event, Hello, Plan, RunFinished, TelemetryRead
+from cpugpu_tui.ui.history import NO_HISTORY, SavedRuns
 from cpugpu_tui.ui.options import AppOptions
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Backend:
         self._options = options
         self._agents: Agents | None = None
         self._store: Store | None = None
+        self._no_store: CpuGpuError = NO_HISTORY
         self._sampler: Sampler | SimulatedSampler | Player | None = None
 
     def open(
@@ -88,6 +90,7 @@ class Backend:
             try:
                 self._store = self._open_store()
             except StoreError as error:
+                self._no_store = error
                 on_notice(f"Not saved: {error}")
         else:
             on_notice("not saved")
@@ -115,10 +118,17 @@ class Backend:
 
     def _open_store(self) -> Store:
         from cpugpu_tui.runs import paths
-        from cpugpu_tui.runs.store import Store
+        from cpugpu_tui.runs.store import open_store
+        from cpugpu_tui.runs.store.read_only import is_read_only, open_read_only
 
         path = paths.database_path(self._options.database)
-        return Store.open(path, create_parents=path == paths.default_database_path())
+        # Where nothing can be written runs go on unsaved, and what was saved is there to be looked at.
+        return open_read_only(path) if is_read_only(path) else open_store(self._options.database)
+
+    @property
+    def history(self) -> SavedRuns:
+        """The saved runs, once `open` has returned."""
+        return SavedRuns(self._store, self._no_store)
 
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
         """Return a run that has not begun."""
@@ -159,20 +169,24 @@ class Backend:
 
         if self._store is None:
             return ()
-        simulated = self._options.request.simulation is not None
-        current = points_of(run) if run.simulated == simulated else ()
+        # A saved run may be of the other kind than this app's, and is judged among its own.
+        simulated = run.simulated if run.run is not None else self._options.request.simulation is not None
+        current = points_of(run)
         run_id = run.run.run_id if run.run is not None else ""
+        hostname = str(run.run.environment.get("hostname", platform.node())) if run.run is not None else platform.node()
         try:
             return stored_points(
-                self._store, platform.node(), current, ceilings, simulated=simulated, without=run_id
+                self._store, hostname, current, ceilings, simulated=simulated, without=run_id
             )  # fmt: skip
         except StoreError:
             return ()
 
     @property
     def store_notice(self) -> str | None:
-        """Why an open database takes nothing, if that is so."""
-        return self._store.notice if self._store is not None else None
+        """Why an open database takes nothing, or what opening it did, if a person should know."""
+        if self._store is None:
+            return None
+        return self._store.notice or self._store.remark
 
     def prepare(self) -> None:
         """Start the next standby agent: between runs only, importing torch takes a core for a second."""

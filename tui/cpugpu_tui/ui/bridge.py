@@ -36,6 +36,7 @@ from cpugpu_tui.ui.messages import (
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import Point
     from cpugpu_tui.runs.state import RunState
+    from cpugpu_tui.ui.history import SavedRuns
 
 
 class Bridge:
@@ -122,6 +123,11 @@ class Bridge:
             with self._lock:
                 self._session, self._streaming = None, False
             self._post(SeriesEnded())
+
+    def history(self) -> SavedRuns:
+        """Return the saved runs, as soon as the history has been opened."""
+        self._opened.wait()
+        return self._backend.history
 
     def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[Point, ...]:
         """Return what saved runs add to a run, for the publications' claims."""

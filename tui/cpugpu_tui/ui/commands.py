@@ -21,6 +21,8 @@ class Situation:
     """A run's rows are on the screen."""
     replay: bool = False
     """The telemetry is a recorded one: a run beside it would seem to belong to it."""
+    past: bool = False
+    """A saved run is on the screen."""
 
     @property
     def may_start(self) -> bool:
@@ -77,6 +79,11 @@ COMMANDS: tuple[Command, ...] = (
         "find", ("f",), "Find", "Find the crossover of the highlighted workload: sizes are chosen as it goes.",
         "find_crossover", lambda s: s.may_start,
     ),
+    Command(
+        "history", ("h",), "History",
+        "List the saved runs, and open one in these panes; pressed there, back to the present run.", "history",
+        lambda s: s.may_start,
+    ),
     Command("machine", ("m",), "Machine", "Show what CPU, GPU and the cable between reach at most.", "machine"),
     Command(
         "measure", ("M",), "Measure", "Measure the machine for its card: all cores and the GPU, about 20 s.", "measure",
@@ -126,6 +133,8 @@ def label(command: Command, situation: Situation) -> str:
         return "Resume"
     if command.id == "stop" and situation.stopping:
         return "Stop now"
+    if command.id == "history" and situation.past:
+        return "Present"
     return command.label
 
 

@@ -3,15 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.analysis.what_if import RESIDENT
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import Ceilings
+from cpugpu_tui.model import Ceilings, Plan
 from cpugpu_tui.runs.planning import PlanRequest
 from cpugpu_tui.runs.state import RunState, TelemetryState
 from cpugpu_tui.ui.commands import Situation
+
+if TYPE_CHECKING:
+    from cpugpu_tui.runs.store import RunSummary
+
+
+@dataclass(frozen=True)
+class Own:
+    """What is this terminal's own, also while a saved run is shown in its place."""
+
+    run: RunState = field(default_factory=RunState)
+    telemetry: TelemetryState = field(default_factory=TelemetryState)
+    ceilings: tuple[Ceilings, ...] = ()
+
+
+@dataclass(frozen=True)
+class Past:
+    """A saved run that is shown in the panes of a live one."""
+
+    summary: RunSummary
+    """Its line in the history, as it is now: a run that another terminal has live goes on."""
+    age: str
+    """How long ago it began, `3 h ago`."""
+    own: Own
+    """What was shown before, and comes back."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether another terminal is at it now."""
+        return self.summary.status == "running"
+
+    @property
+    def text(self) -> str:
+        """What is said of it on every page."""
+        if self.is_live:
+            return f"run {self.summary.number}, live in another terminal"
+        return f"run {self.summary.number} of {self.age}"
 
 
 @dataclass(frozen=True)
@@ -58,8 +94,23 @@ class Picture:
     """Name of the trace that is replayed; empty without one."""
     replay_of: str = ""
     """What that trace is one of: GPU, driver, date."""
+    past: Past | None = None
+    """The saved run that `run`, `telemetry` and `ceilings` are of; None while they are this terminal's own."""
+    again: Plan | None = None
+    """What `r` runs in place of the request: the plan of the saved run that was run again last."""
 
     @property
     def simulated(self) -> bool:
         """Whether the numbers are, or would be, made up."""
-        return self.run.simulated or self.request.simulation is not None
+        return self.run.simulated or (self.past is None and self.request.simulation is not None)
+
+    @property
+    def own(self) -> Own:
+        """This terminal's own run, readings and ceilings."""
+        return Own(self.run, self.telemetry, self.ceilings) if self.past is None else self.past.own
+
+    def with_own(self, **changes: Any) -> Picture:
+        """Return the picture with changes of what is this terminal's own, which is not shown beside a saved run."""
+        if self.past is None:
+            return replace(self, **changes)
+        return replace(self, past=replace(self.past, own=replace(self.past.own, **changes)))

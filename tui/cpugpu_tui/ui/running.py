@@ -146,7 +146,8 @@ class Running(App[AppResult]):
 
     @on(CeilingsKnown)
     def _know(self, message: CeilingsKnown) -> None:
-        self.change(ceilings=message.ceilings, calibration_remark=message.remark, calibrating="")
+        self.picture = self.picture.with_own(ceilings=message.ceilings)
+        self.change(calibration_remark=message.remark, calibrating="")
 
     @on(CalibrationAdvanced)
     def _measure_next(self, message: CalibrationAdvanced) -> None:
@@ -156,7 +157,8 @@ class Running(App[AppResult]):
 
     @on(TelemetryArrived)
     def _read(self, message: TelemetryArrived) -> None:
-        self.change(telemetry=self.picture.telemetry.apply(message.read))
+        self.picture = self.picture.with_own(telemetry=self.picture.own.telemetry.apply(message.read))
+        self.change()
 
     @on(AgentReported)
     def _meet(self, message: AgentReported) -> None:

@@ -12,7 +12,7 @@ from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 
 IMPORTANCE = (
-    "run", "pause", "stop", "help", "filter", "chart", "quit", "find", "open", "zoom", "claims", "machine",
+    "run", "pause", "stop", "help", "filter", "chart", "quit", "find", "open", "history", "zoom", "claims", "machine",
     "next-theme", "next-pane",
 )  # fmt: skip
 """Commands that the footer names, from those that a narrow terminal keeps; seven fit into 80 columns at any time."""
@@ -30,7 +30,8 @@ def keys_line(situation: Situation, width: int) -> Spans:
     """Return the keys that fit into `width` cells, the footer's own before the others, in the order of the table."""
     kept: list[Command] = []
     used = 1
-    for name in IMPORTANCE:
+    # Beside a saved run the way back comes first.
+    for name in dict.fromkeys(("history", *IMPORTANCE) if situation.past else IMPORTANCE):
         command = next(command for command in COMMANDS if command.id == name)
         used += len(key_name(command.keys[0])) + 1 + len(label(command, situation)) + (2 if kept else 0)
         if used > width:

@@ -8,6 +8,7 @@ from textual.geometry import Size
 
 from cpugpu_tui.analysis.quantities import duration, size_text
 from cpugpu_tui.model import Progressed
+from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import PicturePane, spelled
 from cpugpu_tui.ui.picture import Picture
@@ -37,7 +38,7 @@ def status_line(picture: Picture, width: int, glyphs: Glyphs) -> Spans:
 
 def tags(picture: Picture) -> Spans:
     """Return what must never be overlooked about the numbers."""
-    spans: list[tuple[str, str]] = []
+    spans: list[tuple[str, str]] = [*past_tag(picture)]
     if picture.replay_tag:
         spans += [(f" {picture.replay_tag} ", "tag")]
     if picture.simulated:
@@ -47,6 +48,11 @@ def tags(picture: Picture) -> Spans:
     return tuple(spans)
 
 
+def past_tag(picture: Picture) -> Spans:
+    """Return which saved run is shown, if one is: it must never look like a live one."""
+    return ((f" {picture.past.text} ", "tag"), (" ", "text")) if picture.past is not None else ()
+
+
 def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
     """Return the name of the run with its progress, or that nothing runs."""
     run, situation = picture.run, picture.situation
@@ -54,6 +60,8 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
     total = len(run.rows)
     if picture.quitting:
         return (("quitting: the run is being stopped", "strong"),)
+    if picture.past is not None:
+        return _past(picture, glyphs)
     if picture.replay:
         return ((spelled(picture.replay, glyphs), "title"),)
     if picture.calibrating:
@@ -72,8 +80,7 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
             *((f" {glyphs.dot} {part}", "warn" if part == state else "text") for part in (state, left, series) if part),
         )
     if run.finished is not None:
-        words = {"done": (glyphs.yes, "good"), "stopped": (glyphs.dot, "warn")}
-        glyph, role = words.get(run.status, (glyphs.no, "bad"))
+        glyph, role = status_sign(run.status, glyphs)
         number = f" {glyphs.dot} run {run.run.number}" if run.run is not None and run.run.number is not None else ""
         failed = f" {glyphs.dot} {run.failed} failed" if run.failed else ""
         return (
@@ -84,6 +91,28 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
     if picture.problem is not None and not picture.agent_ready:
         return (("cpugpu-tui ", "title"), ("cannot run", "bad"))
     return (("cpugpu-tui ", "title"), ("ready" if picture.agent_ready else "starting the agent", "muted"))
+
+
+def _past(picture: Picture, glyphs: Glyphs) -> Spans:
+    """Return name, end and cases of the saved run that is shown."""
+    assert picture.past is not None
+    run, status = picture.run, picture.past.summary.status
+    sign, role = status_sign(status, glyphs)
+    failed = f" {glyphs.dot} {run.failed} failed" if run.failed else ""
+    return (
+        (f"{printable(picture.past.summary.name)} ", "title"),
+        (f"{sign} {status}", role),
+        (f" {run.settled}/{len(run.rows)}{failed}", "text"),
+    )
+
+
+def status_sign(status: str, glyphs: Glyphs) -> tuple[str, str]:
+    """Return the sign of how a run ended, and its role."""
+    signs = {
+        "done": (glyphs.yes, "good"), "stopped": (glyphs.dot, "warn"), "running": (glyphs.arrow, "strong"),
+        "interrupted": ("!", "warn"),
+    }  # fmt: skip
+    return signs.get(status, (glyphs.no, "bad"))
 
 
 def calibration_step(picture: Picture) -> tuple[str, str]:
@@ -125,7 +154,9 @@ def step_text(picture: Picture, current: Progressed) -> str:
 
 
 def _notice(picture: Picture, glyphs: Glyphs) -> Spans:
-    return ((f"{glyphs.dot} ", "muted"), (picture.notice, "warn")) if picture.notice else ()
+    # A saved run under `not saved` would be said to be what it is not.
+    shown = picture.notice if picture.past is None else None
+    return ((f"{glyphs.dot} ", "muted"), (shown, "warn")) if shown else ()
 
 
 def _places(picture: Picture, glyphs: Glyphs) -> list[str]:

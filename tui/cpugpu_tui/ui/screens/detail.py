@@ -9,6 +9,7 @@ from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.panes.status import past_tag
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.breakdown import breakdown_lines
@@ -31,12 +32,13 @@ class DetailScreen(Page):
     def page_title(self) -> Spans:
         """Return the case and what came of it."""
         row = self.picture.run.rows.get(self._key)
+        tag = past_tag(self.picture)
         if row is None:
-            return ((f"{self._key} ", "title"), ("is not part of this run", "muted"))
+            return (*tag, (f"{self._key} ", "title"), ("is not part of this run", "muted"))
         look = rows.look_of(self.picture.run, US, self._glyphs, 9)
         telling = {"dtype", "threads"} | ({"variant"} if row.case.variant != "default" else set())
         case = rows.case_text(row.case, frozenset(telling))
-        return ((f"{case}  ", "title"), *rows.verdict(row, look))
+        return (*tag, (f"{case}  ", "title"), *rows.verdict(row, look))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the row in words and numbers."""

@@ -72,6 +72,8 @@ class MainScreen(Screen[None]):
 
     def show_picture(self, picture: Picture) -> None:
         """Show a picture in all panes; each paints only what differs."""
+        past = picture.past
+        self.query_one("#telemetry").border_title = f"Telemetry of run {past.summary.number}" if past else "Telemetry"
         for pane in self.query(PicturePane):
             if pane.id != "parameters":
                 pane.show_picture(picture)

@@ -38,6 +38,8 @@ class TelemetryPane(PicturePane):
 
     def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
         """Return the arrangement that fits: column, blocks, lines, or the lines that fit."""
+        if picture.past is not None and picture.telemetry.latest is None:
+            return wrapped(f"Run {picture.past.summary.number} kept no readings of its machine.", size.width, "muted")
         return telemetry_lines(picture.telemetry, size.width, self.room(), self.glyphs, picture.run.devices)
 
     def room(self) -> int:

@@ -1,0 +1,139 @@
+"""From a line of the history to text: pure functions, no widget, no store."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.analysis.quantities import duration
+from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.history import ago
+from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.panes.status import status_sign
+from cpugpu_tui.ui.roles import Spans
+
+if TYPE_CHECKING:
+    from cpugpu_tui.runs.store import RunSummary
+
+NUMBER, STATUS, CASES, TOOK = 5, 13, 7, 7
+"""Cells of what is as wide on every terminal."""
+AGE, DATE = 10, 16
+"""Cells of `59 min ago` and of `2026-01-31 14:05`."""
+DATE_WIDTH = 100
+"""From so many cells on there is room for dates, which two people can talk about, in place of ages."""
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Cells of the columns at one width of the terminal."""
+
+    gap: str
+    """Between two columns."""
+    when: int
+    what: int
+    devices: int
+    """What is left; tags stand in front of the devices."""
+
+    @classmethod
+    def of(cls, width: int) -> Widths:
+        """Return the columns for a line of `width` cells."""
+        when, gap = (DATE, "  ") if width >= DATE_WIDTH else (AGE, " ")
+        left = max(width - 2 - NUMBER - when - STATUS - CASES - TOOK - 6 * len(gap), 12)
+        what = min(left // 2, 24)
+        return cls(gap, when, what, left - what)
+
+
+def heads(width: int) -> Spans:
+    """Return the names of the columns."""
+    widths = Widths.of(width)
+    cells = (
+        f"{'run':>{NUMBER}}", f"{'started':<{widths.when}}", f"{'what':<{widths.what}}", f"{'end':<{STATUS}}",
+        f"{'cases':>{CASES}}", f"{'took':>{TOOK}}", f"{'tags, devices':<{widths.devices}}",
+    )  # fmt: skip
+    return ((f"  {widths.gap.join(cells)}"[:width], "muted"),)
+
+
+def run_line(run: RunSummary, width: int, glyphs: Glyphs, now_ns: int, *, chosen: bool) -> Spans:
+    """Return a run in one line of the list."""
+    widths = Widths.of(width)
+    pad = widths.gap
+    sign, role = status_sign(run.status, glyphs)
+    failed = run.cases_failed > 0
+    total = run.cases_ok + run.cases_failed + run.cases_skipped
+    cases = str(run.cases_ok) if run.cases_ok == total else f"{run.cases_ok}/{total}"
+    took = glyphs.none if run.duration_ns is None else duration(run.duration_ns / 1e9)
+    devices = _cut(f"{_tags_text(run)} {_short_devices(run, glyphs)}".strip(), widths.devices, glyphs)
+    what = _cut(printable(run.name), widths.what, glyphs)
+    parts: list[tuple[str, str]] = [
+        (f"{glyphs.cursor if chosen else ' '} {run.number:>{NUMBER}}{pad}", "text"),
+        (f"{_when(run, width, now_ns):<{widths.when}}{pad}", "muted"),
+        (f"{what:<{widths.what}}{pad}", "text"),
+        (f"{f'{sign} {run.status}':<{STATUS}}{pad}", role),
+        (f"{cases:>{CASES}}{pad}", "warn" if failed else "text"),
+        (f"{took:>{TOOK}}{pad}", "text"),
+        (f"{devices:<{widths.devices}}", "muted"),
+    ]
+    return (("".join(text for text, _ in parts), "chosen"),) if chosen else tuple(parts)
+
+
+def about(run: RunSummary, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return what the line of a run has no room for, in two lines."""
+    started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
+    elsewhere = "" if run.hostname == socket.gethostname() else f" on {printable(run.hostname)}"
+    simulated = f" {glyphs.dot} SIMULATED" if run.simulated else ""
+    first = f"run {run.number} {glyphs.dot} {printable(run.run_id)} {glyphs.dot} {started:%Y-%m-%d %H:%M:%S}{elsewhere}"
+    cases = ", ".join(
+        f"{count} {word}"
+        for count, word in ((run.cases_ok, "ok"), (run.cases_failed, "failed"), (run.cases_skipped, "skipped"))
+        if count or word == "ok"
+    )
+    parts = [cases, *(printable(device) for device in run.devices), _tags_text(run)]
+    second = f" {glyphs.dot} ".join(spelled(part, glyphs) for part in parts if part)
+    return [*wrapped(first + simulated, width, lines=1), *wrapped(second, width, "muted", lines=1)]
+
+
+def haystack(run: RunSummary) -> str:
+    """Return all that a filter looks at, in lower case."""
+    started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
+    words = [
+        str(run.number), run.run_id, run.name, run.status, run.hostname, f"{started:%Y-%m-%d}", *run.devices,
+        *(f"#{tag}" for tag in run.tags), "simulated" if run.simulated else "",
+    ]  # fmt: skip
+    return " ".join(words).lower()
+
+
+def matching(runs: Sequence[RunSummary], haystacks: dict[int, str], wanted: str) -> list[RunSummary]:
+    """Return the runs that hold every word, in any case; `haystacks` by number is filled for those it lacks."""
+    words = wanted.lower().split()
+    if not words:
+        return list(runs)
+    for run in runs:
+        if run.number not in haystacks:
+            haystacks[run.number] = haystack(run)
+    return [run for run in runs if all(word in haystacks[run.number] for word in words)]
+
+
+def _when(run: RunSummary, width: int, now_ns: int) -> str:
+    if width >= DATE_WIDTH:
+        return f"{datetime.fromtimestamp(run.started_wall_ns / 1e9):%Y-%m-%d %H:%M}"
+    return ago(run.started_wall_ns, now_ns)
+
+
+def _tags_text(run: RunSummary) -> str:
+    return " ".join(f"#{printable(tag)}" for tag in run.tags)
+
+
+def _short_devices(run: RunSummary, glyphs: Glyphs) -> str:
+    """Return the devices, the last first: all runs of a machine share its CPU, whose name is long."""
+    if run.simulated:
+        return "SIMULATED"
+    names = [spelled(printable(device), glyphs).removeprefix("NVIDIA ") for device in reversed(run.devices)]
+    return f" {glyphs.dot} ".join(names)
+
+
+def _cut(text: str, width: int, glyphs: Glyphs) -> str:
+    return text if len(text) <= width else text[: max(width - len(glyphs.ellipsis), 0)] + glyphs.ellipsis

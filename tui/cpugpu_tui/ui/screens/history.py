@@ -1,0 +1,387 @@
+"""The saved runs: a list that fills while it is read, a filter, and what can be done with the run under the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widgets import Input
+from textual.worker import get_current_worker
+
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.history import RUNNING, SavedRuns, ago
+from cpugpu_tui.ui.history_lines import about, heads, matching, run_line
+from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.screens.confirm import ConfirmScreen
+from cpugpu_tui.ui.screens.page import Page
+
+if TYPE_CHECKING:
+    from cpugpu_tui.runs.store import RunSummary
+
+LOOK_S = 1.0
+"""How often the first page is read again while a run of it is live in another terminal."""
+
+EMPTY = "No run has been saved yet. Press esc, then r: every run is kept here with all its samples."
+
+
+@dataclass
+class Place:
+    """Where the person was in the list, for when they come back."""
+
+    number: int | None = None
+    """Run under the cursor; None for the newest."""
+    wanted: str = ""
+    """What was typed into the filter."""
+
+
+class DeleteScreen(ConfirmScreen, inherit_bindings=False):
+    """Asks before samples go for good: q, which means yes elsewhere, means no here."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", show=False),
+        Binding("n,q,escape,ctrl+c", "answer(False)", show=False),
+    ]
+
+
+class HistoryScreen(Page, inherit_bindings=False):
+    """Reads on threads and draws what is in sight: 10 000 runs are as quick as ten."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "move(1)", show=False),
+        Binding("k,up", "move(-1)", show=False),
+        Binding("pagedown", "move_page(1)", show=False),
+        Binding("pageup", "move_page(-1)", show=False),
+        Binding("home", "move(-1_000_000_000)", show=False),
+        Binding("G,end", "move(1_000_000_000)", show=False),
+        Binding("enter", "open", show=False),
+        Binding("r", "again", show=False),
+        Binding("d", "delete", show=False),
+        Binding("escape", "close_one", show=False),
+    ]
+    AUTO_FOCUS = ""
+    DEFAULT_CSS = """
+    HistoryScreen #heads { height: 1; padding: 0 1; }
+    HistoryScreen #runs { height: 1fr; padding: 0 1; }
+    HistoryScreen #about { height: 3; padding: 0 1; background: $surface; }
+    HistoryScreen #line { height: 1; background: $surface; display: none; }
+    HistoryScreen #line-sign { padding: 0 0 0 1; }
+    HistoryScreen #line-field { height: 1; width: 1fr; border: none; padding: 0 1; background: $surface; }
+    """
+
+    class Chosen(Message):
+        """The person wants to see a run, or to have it run again."""
+
+        def __init__(self, run: RunSummary, *, again: bool) -> None:
+            """Carry its line; `again`: run its plan."""
+            super().__init__()
+            self.run, self.again = run, again
+
+    class Read(Message):
+        """Runs have been read, or have changed."""
+
+        def __init__(
+            self, runs: Sequence[RunSummary], *, is_last: bool = False, gone: int | None = None, notice: str = ""
+        ) -> None:
+            """Carry their lines; `is_last`: there are no further ones; `gone`: number of one that was deleted."""
+            super().__init__()
+            self.runs, self.is_last, self.gone, self.notice = tuple(runs), is_last, gone, notice
+
+    class Failed(Message):
+        """The store refused something."""
+
+        def __init__(self, error: CpuGpuError) -> None:
+            """Carry why."""
+            super().__init__()
+            self.error = error
+
+    def __init__(self, picture: Picture, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
+        """Draw with these glyphs, begin at `place`; `saved` is called on threads, and waits for the history to open."""
+        super().__init__(picture)
+        self._glyphs, self._saved, self._place = glyphs, saved, place
+        self._runs: dict[int, RunSummary] = {}
+        self._haystacks: dict[int, str] = {}
+        self._shown: list[RunSummary] = []
+        self._index = self._top = 0
+        self._whole = self._looking = False
+        self._said: tuple[str, str] = ("", "muted")
+        """What came of the last wish, and its role."""
+        self._now_ns: Callable[[], int] | None = None
+        self._line_sign = ""
+        """What stands before the line for typing: `/` for the filter; empty while there is no such line."""
+        self._tagged: RunSummary | None = None
+        """The run whose tags are being typed."""
+
+    # ---------------------------------------------------------------- reading
+
+    def compose(self) -> ComposeResult:
+        """Yield title, list, the run under the cursor, and the keys."""
+        yield Lines(id="page-title")
+        yield Lines(id="heads")
+        yield Lines(id="runs")
+        yield Lines(id="about")
+        field = Input(compact=True, id="line-field", select_on_focus=False)
+        field.cursor_blink = False  # a blink is a paint of its own
+        yield Horizontal(Lines(id="line-sign"), field, id="line")
+        yield Lines(id="page-keys")
+
+    def on_mount(self) -> None:
+        """Read all runs, the first page of which is shown at once; look again while one is live."""
+        self.run_worker(self._read_all, thread=True, exit_on_error=False, group="history")
+        self.set_interval(LOOK_S, self._look_again)
+        if self._place.wanted:
+            self._show_line("/")
+            self._field.value = self._place.wanted
+
+    def _read_all(self) -> None:
+        worker = get_current_worker()
+        try:
+            saved = self._saved()
+            self._now_ns = saved.now_ns
+            saved.bury()
+            for page in saved.pages():
+                if worker.is_cancelled:
+                    return
+                self.post_message(self.Read(page, notice=saved.notice))
+            self.post_message(self.Read((), is_last=True, notice=saved.notice))
+        except CpuGpuError as error:
+            self.post_message(self.Failed(error))
+
+    def _look_again(self) -> None:
+        """Read the first page again while something on it is going on."""
+        if self._whole and not self._looking and any(run.status == RUNNING for run in self._runs.values()):
+            self._looking = True
+            self._do(lambda saved: self.Read(saved.newest()))
+
+    def _do(self, wish: Callable[[SavedRuns], Message]) -> None:
+        """Do something with the store on a thread, and post what came of it."""
+
+        def body() -> None:
+            try:
+                self.post_message(wish(self._saved()))
+            except CpuGpuError as error:
+                self.post_message(self.Failed(error))
+
+        self.run_worker(body, thread=True, exit_on_error=False, group="history-wish")
+
+    @on(Read)
+    def _know(self, message: Read) -> None:
+        message.stop()
+        for run in message.runs:
+            if self._runs.get(run.number) != run:
+                self._runs[run.number] = run
+                self._haystacks.pop(run.number, None)
+        if message.gone is not None:
+            self._runs.pop(message.gone, None)
+            self._said = (f"Run {message.gone} is deleted.", "text")
+        if message.notice:
+            self._said = (message.notice, "warn")
+        self._whole = self._whole or message.is_last
+        self._looking = False
+        self._narrow()
+
+    @on(Failed)
+    def _refuse(self, message: Failed) -> None:
+        message.stop()
+        self._whole, self._looking = True, False
+        self._said = (f"{message.error.title}: {message.error}", "bad")
+        self.redraw()
+
+    # ---------------------------------------------------------------- drawing
+
+    @property
+    def chosen(self) -> RunSummary | None:
+        """The run under the cursor; None in an empty list."""
+        return self._shown[self._index] if self._shown else None
+
+    def page_title(self) -> Spans:
+        """Return how many runs there are, and how many of them are shown."""
+        count = f"{len(self._runs):,} run{'' if len(self._runs) == 1 else 's'}"
+        if not self._whole:
+            count = f"reading, {count} so far" if self._runs else "reading"
+        narrowed = f"  {len(self._shown):,} shown" if self._place.wanted.strip() else ""
+        where = f"  {self._index + 1:,} of {len(self._shown):,}" if len(self._shown) > self._height else ""
+        return (("History  ", "title"), (f"{count}{narrowed}", "text"), (where, "muted"))
+
+    def page_lines(self, width: int) -> Sequence[Spans]:
+        """Return the runs in sight, or why there are none."""
+        if not self._shown:
+            if self._runs:
+                return wrapped("No run holds what was typed; esc shows all.", width, "muted")
+            return wrapped(EMPTY, width) if self._whole and self._said[1] != "bad" else []
+        now_ns = self._now_ns() if self._now_ns is not None else 0
+        in_sight = self._shown[self._top : self._top + self._height]
+        return [
+            run_line(run, width, self._glyphs, now_ns, chosen=self._top + place == self._index)
+            for place, run in enumerate(in_sight)
+        ]
+
+    def redraw(self) -> None:
+        """Write what is in sight; lines that are the same are not painted."""
+        width, height = max(self.size.width - 2, 20), self._height
+        self._index = min(max(self._index, 0), max(len(self._shown) - 1, 0))
+        self._top = min(max(self._top, self._index - height + 1), self._index)
+        self._top = max(min(self._top, len(self._shown) - height), 0)
+        lines = list(self.page_lines(width))
+        self.query_one("#page-title", Lines).show([self.page_title()])
+        self.query_one("#heads", Lines).show([heads(width) if self._shown else ()])
+        self.query_one("#runs", Lines).show(lines + [()] * (height - len(lines)))
+        facts = about(self.chosen, width, self._glyphs) if self.chosen is not None else []
+        said = wrapped(spelled(self._said[0], self._glyphs), width, self._said[1], lines=3 - len(facts))
+        self.query_one("#about", Lines).show(facts + said + [()] * (3 - len(facts) - len(said)))
+        self.query_one("#page-keys", Lines).show([self._keys()])
+
+    @property
+    def _height(self) -> int:
+        return max(self.query_one("#runs").size.height, 1) if self.is_mounted else 1
+
+    def _keys(self) -> Spans:
+        pairs = {" enter": "open", "r": "run again", "/": "filter", "l": "tags", "d": "delete", "esc": "back",
+                 "j k G": "move"}  # fmt: skip
+        if self._typing:
+            pairs = {" enter": "keep", "esc": "as it was"}
+        elif self._place.wanted:
+            pairs["esc"] = "all runs"
+        return tuple(part for key, label in pairs.items() for part in ((key, "key"), (f" {label}  ", "text")))
+
+    # ---------------------------------------------------------------- moving and wishes
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor, and keep it in sight."""
+        self._index = min(max(self._index + step, 0), max(len(self._shown) - 1, 0))
+        self._place.number = self.chosen.number if self.chosen is not None and self._index else None
+        self._said = ("", "muted")
+        self.redraw()
+
+    def action_move_page(self, pages: int) -> None:
+        """Move by as many runs as are in sight."""
+        self.action_move(pages * self._height)
+
+    def action_open(self) -> None:
+        """Show the run under the cursor in the panes."""
+        self._choose(again=False)
+
+    def action_again(self) -> None:
+        """Run the plan of the run under the cursor again."""
+        self._choose(again=True)
+
+    def _choose(self, *, again: bool) -> None:
+        if self.chosen is not None:
+            self._said = (f"opening run {self.chosen.number}", "muted")
+            self.post_message(self.Chosen(self.chosen, again=again))
+            self.redraw()
+
+    def action_delete(self) -> None:
+        """Ask whether the run under the cursor may go for good."""
+        run = self.chosen
+        if run is None:
+            return
+
+        def delete(saved: SavedRuns) -> Message:
+            saved.delete(run)
+            return self.Read((), gone=run.number)
+
+        def decide(yes: bool | None) -> None:
+            if yes:
+                self._do(delete)
+
+        age = ago(run.started_wall_ns, self._now_ns()) if self._now_ns is not None else ""
+        question = f"Delete run {run.number} ({run.name}, {age}) and its samples for good?"
+        self.app.push_screen(DeleteScreen(question, "delete it", "keep it"), decide)
+
+    # ---------------------------------------------------------------- the line for typing
+
+    def on_key(self, event: events.Key) -> None:
+        """Open the line for typing at once: an action would come after keys that are typed already, and lose them."""
+        if self._typing:
+            if event.is_printable and event.character is not None:
+                event.stop()
+                self._field.insert_text_at_cursor(event.character)
+        elif event.character == "/":
+            event.stop()
+            hint = "a name, a status, a device, a date, #tag; enter keeps, esc shows all"
+            self._ask("/", hint, self._place.wanted)
+        elif event.character == "l" and self.chosen is not None:
+            event.stop()
+            self._tagged = self.chosen
+            self._ask(f"tags of run {self.chosen.number}", "words with spaces between", " ".join(self.chosen.tags))
+
+    def _ask(self, sign: str, hint: str, value: str) -> None:
+        """Open the line for typing, with what there is already."""
+        self._show_line(sign)
+        self._field.placeholder = hint
+        self._field.value = value
+        self._field.cursor_position = len(value)
+        self.set_focus(self._field)
+        self.call_after_refresh(self.redraw)
+
+    def _show_line(self, sign: str) -> None:
+        """Show the line, or take it away where there is no sign."""
+        self._line_sign = sign
+        self.query_one("#line").display = bool(sign)
+        label = self.query_one("#line-sign", Lines)
+        label.styles.width = len(sign) + 1
+        label.show([((sign, "key"),)])
+
+    @property
+    def _field(self) -> Input:
+        return self.query_one("#line-field", Input)
+
+    @property
+    def _typing(self) -> bool:
+        return self.focused is self._field
+
+    @on(Input.Changed, "#line-field")
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self._line_sign == "/" and event.value != self._place.wanted:
+            self._place.wanted = event.value
+            self._narrow()
+
+    @on(Input.Submitted, "#line-field")
+    def _kept(self, event: Input.Submitted) -> None:
+        event.stop()
+        run = self._tagged
+        if self._line_sign == "/" and event.value.strip():
+            self.set_focus(None)
+            self.redraw()
+            return
+        if self._line_sign != "/" and run is not None:
+            tags = list(dict.fromkeys(word.removeprefix("#") for word in event.value.replace(",", " ").split()))
+            self._do(lambda saved: self.Read([saved.tag(run, tags)]))
+        self._close_line()
+
+    def action_close_one(self) -> None:
+        """Close the line for typing, and with it the filter, or close the page."""
+        if self._line_sign:
+            self._close_line()
+        else:
+            self.app.pop_screen()
+
+    def _close_line(self) -> None:
+        was_filter = self._line_sign == "/"
+        self.set_focus(None)
+        self._show_line("/" if self._place.wanted and not was_filter else "")
+        if was_filter:
+            self._place.wanted = ""
+            self._narrow()
+        elif self._place.wanted:
+            self._field.value = self._place.wanted
+        self.call_after_refresh(self.redraw)
+
+    def _narrow(self) -> None:
+        """Show the runs that the filter lets through; the cursor stays on its run."""
+        newest_first = [self._runs[number] for number in sorted(self._runs, reverse=True)]
+        self._shown = matching(newest_first, self._haystacks, self._place.wanted)
+        wanted = self._place.number
+        places = {run.number: index for index, run in enumerate(self._shown)} if wanted is not None else {}
+        self._index = places.get(wanted or 0, min(self._index, max(len(self._shown) - 1, 0)))
+        self.redraw()
