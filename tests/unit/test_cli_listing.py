@@ -82,7 +82,9 @@ def with_two_runs(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
 def test_history_is_newest_first(with_two_runs: CommandLine) -> None:
     done = with_two_runs.here("history")
     assert (done.code, done.err) == (0, "")
-    rows = [line.split() for line in done.out.splitlines() if line.startswith(" ") and line.split()[:1] in (["1"], ["2"])]
+    rows = [
+        line.split() for line in done.out.splitlines() if line.startswith(" ") and line.split()[:1] in (["1"], ["2"])
+    ]
     assert [row[0] for row in rows] == ["2", "1"]
     assert "1 ok, 1 failed" in done.out
     objects = with_two_runs.here("history", "--json").objects
