@@ -82,7 +82,10 @@ class Backend:
             return
         from cpugpu_tui.runs.launch import Agents
 
-        self._agents = agents = Agents(options.python, options.worker, simulated=options.request.simulation is not None)
+        request = options.request
+        self._agents = agents = Agents(
+            options.python, options.worker, simulated=request.simulation is not None, own=request.own.words()
+        )
         agents.on_ready = on_agent
         self._sampler = self._new_sampler(on_telemetry, agents)
         self._sampler.start()
