@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cpugpu_tui.command_options import CaseTimeout, Database, Json, NoSave, Python, Simulate, Worker
+from cpugpu_tui.command_options import CaseTimeout, Database, Json, NoSave, Python, Simulate, Worker, Workloads
 
 commands = typer.Typer()
 
@@ -66,6 +66,7 @@ def gate(
     python: Python = None,
     case_timeout: CaseTimeout = None,
     simulate: Simulate = None,
+    workloads: Workloads = None,
 ) -> None:
     """Run a series and exit 1 if a case is slower than the baseline; 4 if that cannot be said, 0 if none is."""
     from cpugpu_tui.cli.gate import GateRequest, run_gate
@@ -75,5 +76,5 @@ def gate(
         tuple(names or ()), baseline_name, max_slowdown, repeat, new, junit, summary, any_machine, case_timeout,
         simulation(simulate),
     )  # fmt: skip
-    options = RunOptions(check_worker(worker), python, database, not no_save)
+    options = RunOptions(check_worker(worker), python, database, not no_save, tuple(map(str, workloads or ())))
     raise typer.Exit(run_gate(request, options, as_json=json))

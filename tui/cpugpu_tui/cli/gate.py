@@ -12,6 +12,7 @@ from cpugpu_tui.analysis.compare import GATE_RUNS, SLOWER
 from cpugpu_tui.analysis.gating import FAILED, PASSED, gated, verdict
 from cpugpu_tui.cli.gate_report import GateReport, junit, markdown, print_report
 from cpugpu_tui.cli.options import RunOptions
+from cpugpu_tui.cli.own import with_own, words_for
 from cpugpu_tui.cli.run import writable_store
 from cpugpu_tui.cli.series import RanOnce, new_session, run_quietly
 from cpugpu_tui.errors import (
@@ -28,6 +29,7 @@ from cpugpu_tui.runs.export import target
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.measured import MeasuredRun
 from cpugpu_tui.runs.naming import series_in
+from cpugpu_tui.runs.own import Own
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.runs.saving import new_id
 
@@ -117,9 +119,11 @@ def check_machine(found: SeriesComparison) -> None:
 
 def _run_series(request: GateRequest, options: RunOptions, base: Series) -> Series | int:
     """Run the new series; return its exit code instead where it came to no end."""
-    plan = gate_plan(request, base)
+    own = with_own(PlanRequest(request.names or ("quick",)), options.workloads, options.python).own
+    plan = gate_plan(request, base, own)
+    words = own.words() if request.names else words_for(plan, options.workloads)
     store, notice = writable_store(options)
-    agents = Agents(options.python, options.worker, simulated=plan.simulation is not None)
+    agents = Agents(options.python, options.worker, simulated=plan.simulation is not None, own=words)
     series_id, runs = new_id(), list[MeasuredRun]()
     try:
         for number in range(1, request.repeat + 1):
@@ -148,7 +152,7 @@ def _given_up(ran: RanOnce) -> int:
     return ran.exit_code or EXIT_UNFIT
 
 
-def gate_plan(request: GateRequest, base: Series) -> Plan:
+def gate_plan(request: GateRequest, base: Series, own: Own) -> Plan:
     """Return what is run: the baseline's own plan, or the presets that were named, as it was planned there.
 
     A search chooses other sizes every time: of its cases those are run that all runs of the baseline have.
@@ -159,7 +163,9 @@ def gate_plan(request: GateRequest, base: Series) -> Plan:
     told = base.runs[-1].plan
     simulation = request.simulation or told.simulation
     if request.names:
-        made = build_plan(PlanRequest(request.names, devices=told.devices, simulation=simulation, scale=told.scale))
+        made = build_plan(
+            PlanRequest(request.names, devices=told.devices, simulation=simulation, scale=told.scale, own=own)
+        )
         return made if made.search is None else _fixed(made, base)
     plan = replace(told, simulation=simulation, gaps=False, ceilings=())
     return plan if plan.search is None else _fixed(plan, base)

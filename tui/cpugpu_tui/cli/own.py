@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
+from cpugpu_tui.bench.own_workloads import FILE, INSTALLED
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import Refused
+from cpugpu_tui.model import Plan, Refused
 from cpugpu_tui.runs import config
 from cpugpu_tui.runs.own import Own, learn, named_files, offers_installed
 from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.workloads import catalogue
 
 
 def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> PlanRequest:
@@ -50,6 +54,36 @@ def _lacks(request: PlanRequest, own: Own) -> bool:
     needed = {part.workload for preset in presets.values() if preset is not None for part in preset.parts}
     needed |= {name for name, preset in presets.items() if preset is None}
     return not needed <= set(infos)
+
+
+def words_for(plan: Plan, files: Iterable[str]) -> tuple[str, ...]:
+    """Return what `Agents` takes for a saved plan: its files only if the person names them again.
+
+    A plan may come from a stranger's export, and no file is run that nobody named.
+
+    Raises:
+        UsageError: a file does not exist, or one that the plan needs is not named.
+    """
+    named = named_files(files)
+    for file in plan.own_files:
+        if file.path not in named:
+            raise UsageError(f"This run needs the workloads of {file.path}.", f"Add --workloads {file.path}.")
+    words = tuple(word for path in named for word in (FILE, path))
+    built_in = {info.name for info in catalogue()}
+    if not plan.own_files and {case.workload for case in plan.cases} - built_in and offers_installed():
+        return (*words, INSTALLED)
+    return words
+
+
+def check_unchanged(plan: Plan) -> None:
+    """Refuse to go on with a run whose workloads are others by now.
+
+    Raises:
+        UsageError: a file has changed since the run began.
+    """
+    for file in plan.own_files:
+        if hashlib.sha256(Path(file.path).read_bytes()).hexdigest() != file.sha256:
+            raise UsageError(f"{file.path} has changed since this run began.", "Run it anew, without --resume.")
 
 
 def refuse(refused: tuple[Refused, ...]) -> None:

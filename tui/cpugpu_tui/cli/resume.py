@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.cli.export import Outputs
 from cpugpu_tui.cli.options import RunOptions
+from cpugpu_tui.cli.own import check_unchanged, words_for
 from cpugpu_tui.cli.run import failed, print_event, run_once
 from cpugpu_tui.errors import CpuGpuError, StoreError, UsageError
 from cpugpu_tui.runs.launch import Agents
@@ -15,7 +16,7 @@ from cpugpu_tui.runs.store import Store, open_store
 if TYPE_CHECKING:
     import typer
 
-TAKEN = ("names", "resume", "json", "database", "python", "case_timeout", "export", "tensorboard")
+TAKEN = ("names", "resume", "json", "database", "python", "case_timeout", "workloads", "export", "tensorboard")
 """Parameters of `run` that mean something to a run whose plan is made."""
 
 
@@ -31,7 +32,8 @@ def from_command_line(context: typer.Context) -> int:
         if parameter.name not in TAKEN and source is not None and source.name == "COMMANDLINE":
             raise UsageError(f"{parameter.opts[0]} cannot change a run that has begun.", "Leave it out with --resume.")
     given = context.params
-    options = RunOptions(python=given["python"], database=given["database"])
+    files = tuple(map(str, given["workloads"] or ()))
+    options = RunOptions(python=given["python"], database=given["database"], workloads=files)
     outputs = Outputs(tuple(given["export"] or ()), given["tensorboard"])
     return resume_headless(
         list(given["names"] or ()), options, given["case_timeout"], as_json=given["json"], outputs=outputs
@@ -51,13 +53,15 @@ def resume_headless(
         try:
             run = _wanted(store, names)
             outputs.check()
+            own = words_for(run.started.plan, options.workloads)
+            check_unchanged(run.started.plan)
         except CpuGpuError as error:
             if as_json:
                 print_event(failed(error))
             raise
         plan, facts = run.started.plan, run.started.environment
         python = options.python or facts.get("python_option")
-        agents = Agents(python, str(facts.get("worker") or "process"), simulated=plan.simulation is not None)
+        agents = Agents(python, str(facts.get("worker") or "process"), simulated=plan.simulation is not None, own=own)
         try:
             session = ResumedSession(run, agents, store, case_timeout_s)
             return run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)

@@ -136,7 +136,8 @@ def _cells(state: RunState, row: Row, *, several: bool) -> dict[str, str]:
     case, has_gpu = row.case, state.gpu is not None
     told = is_column(state, case.sweep) or (case.threads and not thread_columns(state))
     threads = f" t{case.threads or 'all'}" if told else ""
-    name = f"{case.workload} {case.variant} {case.size:,}{threads}" if several else f"{case.size:,}{threads}"
+    dtype = f" {case.dtype}" if len({other.case.dtype for other in state.rows.values()}) > 1 else ""
+    name = (f"{case.workload} {case.variant} " if several else "") + f"{case.size:,}{dtype}{threads}"
     cells = {"case" if several else "size": name}
     beside = thread_columns(state)
     cells[f"CPU, {state.threads} thr." if beside and state.threads else "CPU"] = (

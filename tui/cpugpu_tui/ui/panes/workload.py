@@ -24,7 +24,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines, PicturePane, spelled, wrapped
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
-from cpugpu_tui.workloads import PRESETS, catalogue
+from cpugpu_tui.workloads import PRESETS
 
 NAMES_ONLY_WIDTH = 60
 """A pane narrower than this lists names alone."""
@@ -49,8 +49,8 @@ class Entry:
 def entries(asked: PlanRequest) -> dict[str, Entry]:
     """Return what can be run, by name; a combination asked for on the command line comes first."""
     known = {preset.name: Entry(replace(_bare(asked), names=(preset.name,)), preset.summary, preset.claim)
-             for preset in PRESETS.values()}  # fmt: skip
-    for info in catalogue():
+             for preset in (*PRESETS.values(), *asked.own.presets)}  # fmt: skip
+    for info in asked.own.infos().values():
         entry = Entry(replace(_bare(asked), names=(info.name,)), info.summary)
         known.setdefault(info.name, entry)
     own = Entry(asked, "as asked for on the command line")
@@ -61,7 +61,9 @@ def entries(asked: PlanRequest) -> dict[str, Entry]:
 
 def _bare(asked: PlanRequest) -> PlanRequest:
     """Return what of a command line holds for every entry: where it runs, not what."""
-    return PlanRequest(devices=asked.devices, threads=asked.threads, simulation=asked.simulation, gaps=asked.gaps)
+    return PlanRequest(
+        devices=asked.devices, threads=asked.threads, simulation=asked.simulation, gaps=asked.gaps, own=asked.own
+    )  # fmt: skip
 
 
 class WorkloadPane(Vertical):

@@ -36,13 +36,13 @@ FIELDS: dict[str, tuple[str, str]] = {
 
 def placeholders(request: PlanRequest) -> dict[str, str]:
     """Return what an empty field stands for."""
-    plan = build_plan(PlanRequest(request.names))
+    plan = build_plan(PlanRequest(request.names, own=request.own))
     sizes = list(dict.fromkeys(str(case.size) for case in plan.cases))
     shown = sizes if len(sizes) <= 8 else [*sizes[:3], "...", sizes[-1]]
     return {
         "sizes": ",".join(shown),
-        "dtype": plan.cases[0].dtype,
-        "threads": "all",
+        "dtype": ", ".join(dict.fromkeys(case.dtype for case in plan.cases)),
+        "threads": ", ".join(dict.fromkeys(str(case.threads or "all") for case in plan.cases)),
         "devices": "auto",
         "repeat": "1",
         "rounds": f"{plan.rounds} to {plan.max_rounds}",
