@@ -9,13 +9,15 @@ from typing import Any
 import msgspec
 
 from cpugpu_tui.errors import ProtocolError, UsageError
-from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, CaseStarted, Event, HalfRoundTimed, RunStarted
+from cpugpu_tui.model import Case, CasesChosen, Event, HalfRoundTimed, RunStarted
 from cpugpu_tui.runs.export.json_document import FORMAT, SCHEMA_VERSION
 from cpugpu_tui.runs.export.stream import CASE_EVENTS, ExportedRun, exported
 from cpugpu_tui.runs.wire import Garbage, decode
 
-_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{5,63}")
-"""What an id of a run or series looks like; shorter ones would be taken for numbers of runs."""
+_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,63}")
+"""What the id of a series looks like; that of a run is longer, for a short one would be taken for a number."""
+
+_LEAST_ID = 6
 
 _MOST = 2**63 - 1
 """Largest integer that a database holds."""
@@ -105,7 +107,8 @@ def _runs(events: Iterable[Event], name: str) -> list[ExportedRun]:
 def _fault(run: ExportedRun) -> str | None:
     """Return what no run of ours has, None for a sound one."""
     started = run.started
-    if not all(_ID.fullmatch(text) for text in (started.run_id, started.series_id)):
+    ids = started.run_id, started.series_id
+    if not all(map(_ID.fullmatch, ids)) or len(started.run_id) < _LEAST_ID:
         return "the id of a run is none of ours"
     if not all(_holds(event) for event in run.events):
         return "a clock in it is out of range"
@@ -124,9 +127,6 @@ def _stray_case(run: ExportedRun, cases: tuple[Case, ...]) -> str | None:
     for event in run.events:
         if isinstance(event, CasesChosen):
             known.update(case.key for case in event.cases)
-    for event in run.events:
-        if isinstance(event, CASE_EVENTS):
-            assert isinstance(event, (CaseStarted, CaseFinished, CaseFailed)) or hasattr(event, "case")
-            if event.case not in known:
-                return f"there is no case {event.case!r} in its plan"
-    return None
+    stray = (event.case for event in run.events if isinstance(event, CASE_EVENTS) and event.case not in known)
+    found = next(stray, None)
+    return None if found is None else f"there is no case {found!r} in its plan"

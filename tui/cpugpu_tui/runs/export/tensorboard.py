@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from bisect import insort
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -154,8 +154,9 @@ class LiveTensorboard:
     def close(self) -> None:
         """Close the files; called more than once, it does nothing."""
         files, self._files, self._run = self._files, {}, None
-        for file in files.values():
-            file.close()
+        with ExitStack() as closing_all:  # the others too, when one fails
+            for file in files.values():
+                closing_all.callback(file.close)
 
 
 class _LiveSeries:

@@ -1,0 +1,114 @@
+"""Files appear whole or not at all, and a place that cannot be written is a sentence before the work."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.runs.export.target import check_file, check_folder, write
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Path]:
+    """A folder in which nothing can be written, by root neither."""
+    folder = tmp_path / "ro"
+    folder.mkdir()
+    if os.geteuid() != 0:
+        folder.chmod(0o555)
+        yield folder
+        folder.chmod(0o755)
+        return
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "ro,size=64k", "tmpfs", str(folder)], capture_output=True, text=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"cannot mount a read-only disk: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def broken() -> Iterator[bytes]:
+    yield b"half"
+    raise RuntimeError("in the middle")
+
+
+def test_a_file_that_could_not_be_finished_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    write(path, [b"old"])
+    with pytest.raises(RuntimeError):
+        write(path, broken())
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_others_may_read_what_the_persons_umask_lets_them(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write(tmp_path / "x", [b""])
+    finally:
+        os.umask(before)
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.touch(0o600)
+    write(path, [b"new"])
+    assert (path.stat().st_mode & 0o777, path.read_bytes()) == (0o600, b"new")
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    write(tmp_path / "link", [b"new"])
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_a_device_is_written_to_and_stays_one() -> None:
+    check_file(Path("/dev/null"))
+    write(Path("/dev/null"), [b"gone"])
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_check_leaves_nothing(tmp_path: Path) -> None:
+    check_file(tmp_path / "x")
+    check_folder(tmp_path / "new")
+    assert list(tmp_path.iterdir()) == [tmp_path / "new"]
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is a folder\."):
+        check_file(tmp_path)
+
+
+def test_a_folder_that_is_not_there_is_a_typo(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="There is no folder"):
+        check_file(tmp_path / "missing" / "x.json")
+    with pytest.raises(UsageError, match="No such file"):
+        check_folder(tmp_path / "missing" / "x")
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "x").touch()
+    with pytest.raises(UsageError, match="is a file, not a folder"):
+        check_folder(tmp_path / "x")
+    with pytest.raises(UsageError, match="There is no folder"):
+        check_file(tmp_path / "x" / "y")
+
+
+def test_a_name_that_is_too_long_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="too long"):
+        write(tmp_path / ("x" * 300), [b""])
+
+
+def test_a_read_only_place_is_said(read_only: Path) -> None:
+    for attempt in (lambda: check_file(read_only / "x"), lambda: check_folder(read_only)):
+        with pytest.raises(UnfitError, match=r"read-only|permission denied"):
+            attempt()
