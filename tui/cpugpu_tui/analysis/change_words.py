@@ -7,7 +7,7 @@ from cpugpu_tui.analysis.quantities import significant
 
 
 def percent_text(ratio: float) -> str:
-    """Return a ratio of times as a change: `+10.2 %`, `-3.1 %`, `0.0 %`; from twice and half on as a factor, `×2.34`."""
+    """Return a ratio of times as a change: `+10.2 %`, `0.0 %`; from twice and half on as a factor, `×2.34`."""
     if not 0.5 < ratio < 2:
         return f"×{significant(ratio)}"
     percent = round(100 * (ratio - 1), 1)

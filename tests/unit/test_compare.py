@@ -1,0 +1,278 @@
+"""Two series against each other: equal ones are not called different, a planted slow-down is found, few runs say so."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+import pytest
+from scipy import stats
+
+from cpugpu_tui.analysis import compare
+from cpugpu_tui.analysis.change_words import interval_text, judged_text, percent_text
+from cpugpu_tui.analysis.compare import (
+    FASTER,
+    NOT_COMPARABLE,
+    SAME,
+    SLOWER,
+    TOO_FEW,
+    UNDECIDED,
+    Judged,
+    Pair,
+    change,
+    grouped,
+    holm,
+    judge,
+    together,
+)
+from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, gated, verdict
+from cpugpu_tui.analysis.student import quantile, two_sided_p
+
+NOISE = 0.02
+TRIALS = 200
+
+
+def side(values: Sequence[float], name: str = "run") -> dict[str, float]:
+    return {f"{name}{index}": value for index, value in enumerate(values)}
+
+
+def pair(base: Sequence[float], new: Sequence[float], size: int = 64, device: str = "CPU", **more: object) -> Pair:
+    sweep = ("matmul", "default", "float32", 0)
+    return Pair(f"matmul/default/{size}/float32/tall", device, side(base), side(new), sweep, size, **more)  # type: ignore[arg-type]
+
+
+def noisy(random_: random.Random, runs: int, factor: float = 1.0) -> list[float]:
+    return [1e5 * factor * math.exp(random_.gauss(0.0, NOISE)) for _ in range(runs)]
+
+
+def series(random_: random.Random, cases: int, runs: int, slower: Sequence[float], device: str = "CPU") -> list[Pair]:
+    """A plan's cases in two series of so many runs; the first cases of the second are slower by these factors."""
+    factors = [*slower, *[1.0] * cases][:cases]
+    return [pair(noisy(random_, runs), noisy(random_, runs, f), 2 + i, device) for i, f in enumerate(factors)]
+
+
+def words(judged: Sequence[Judged]) -> list[str]:
+    return [each.verdict for each in judged]
+
+
+# ------------------------------------------------------------------ promises
+
+
+def test_of_200_pairs_of_equal_series_at_most_5_percent_are_called_different() -> None:
+    alarms, gate_alarms = 0, 0
+    for seed in range(TRIALS):
+        pairs = series(random.Random(seed), 25, 5, ())
+        alarms += bool({FASTER, SLOWER} & set(words(judge(pairs))))
+        gate_alarms += verdict(gated(pairs, 0.05)) == SLOWER
+    assert alarms <= 0.05 * TRIALS
+    assert gate_alarms <= 0.05 * TRIALS
+
+
+def test_10_percent_in_one_of_25_cases_at_2_percent_noise_is_found_in_95_percent() -> None:
+    found, gate_found = 0, 0
+    for seed in range(TRIALS):
+        pairs = series(random.Random(seed), 25, 5, (1.1,))
+        found += judge(pairs)[0].verdict == SLOWER
+        gate_found += verdict(gated(pairs, 0.05)) == SLOWER
+    assert found >= 0.95 * TRIALS
+    assert gate_found >= 0.95 * TRIALS
+
+
+def test_the_gate_finds_it_too_where_both_devices_have_25_cases() -> None:
+    found = 0
+    for seed in range(TRIALS):
+        random_ = random.Random(seed)
+        pairs = [*series(random_, 25, 5, ()), *series(random_, 25, 5, (1.1,), "GPU")]
+        found += verdict(gated(pairs, 0.05)) == SLOWER
+    assert found >= 0.95 * TRIALS
+
+
+def test_of_equal_series_of_100_cases_which_are_judged_in_groups_few_are_called_different() -> None:
+    alarms = 0
+    for seed in range(TRIALS):
+        judged = judge(series(random.Random(seed), 100, 5, ()))
+        assert len(judged) == 25
+        alarms += bool({FASTER, SLOWER} & set(words(judged)))
+    assert alarms <= 0.05 * TRIALS
+
+
+# ------------------------------------------------------------------ verdicts
+
+BASE = (100.0, 101.0, 99.0, 100.5, 99.5)
+
+
+@pytest.mark.parametrize(
+    ("new", "word"),
+    [
+        ((120.0, 121.0, 119.0, 120.5, 119.5), SLOWER),
+        ((80.0, 81.0, 79.0, 80.5, 79.5), FASTER),
+        ((100.2, 100.9, 99.1, 100.4, 99.6), SAME),
+        ((101.5, 104.0, 99.0, 103.0, 101.0), UNDECIDED),
+        # A change that is certain, and too small to matter, is no verdict of its own.
+        ((101.6, 102.6, 100.6, 102.1, 101.1), UNDECIDED),
+    ],
+)
+def test_the_verdict_is_what_the_medians_say(new: Sequence[float], word: str) -> None:
+    (judged,) = judge([pair(BASE, new)])
+    assert judged.verdict == word
+
+
+def test_two_runs_on_a_side_are_too_few_and_never_no_change() -> None:
+    for runs in (1, 2):
+        (judged,) = judge([pair(BASE, BASE[:runs])])
+        assert judged.verdict == TOO_FEW
+        assert judged.change is not None
+    assert words(judge([pair(BASE, BASE[:3])])) != [TOO_FEW]
+
+
+def test_a_case_that_one_side_lacks_is_not_comparable() -> None:
+    (judged,) = judge([pair(BASE, (), trouble="mismatch in the new series")])
+    assert (judged.verdict, judged.change, judged.trouble) == (NOT_COMPARABLE, None, "mismatch in the new series")
+
+
+def test_series_without_any_noise_differ_where_they_differ() -> None:
+    flat = (100.0,) * 5
+    assert words(judge([pair(flat, (110.0,) * 5), pair(flat, flat, 128)])) == [SLOWER, SAME]
+
+
+def test_many_cases_make_each_verdict_harder() -> None:
+    new = (105.0, 107.0, 101.5, 104.0, 103.0)
+    (alone,) = judge([pair(BASE, new)])
+    crowd = judge([pair(BASE, new), *(pair(BASE, BASE, 100 + i) for i in range(24))])
+    assert (alone.verdict, crowd[0].verdict) == (SLOWER, UNDECIDED)
+    assert alone.p is not None
+    assert crowd[0].p == pytest.approx(25 * alone.p)
+
+
+# ------------------------------------------------------------------ groups and means
+
+
+def test_up_to_25_cases_of_a_device_stand_alone_and_more_share_with_their_neighbours() -> None:
+    cases = [pair(BASE, BASE, size) for size in range(1, 26)]
+    assert [len(group) for group in grouped(cases)] == [1] * 25
+    more = [pair(BASE, BASE, size) for size in range(1, 61)]
+    groups = grouped(more)
+    assert len(groups) <= 25
+    assert [each.size for group in groups for each in group] == list(range(1, 61))
+    assert {len(group) for group in groups} <= {2, 3}
+
+
+def test_a_group_never_mixes_devices_sweeps_or_what_cannot_be_compared() -> None:
+    lost = pair(BASE, (), 7, trouble="error in the new series")
+    cases = [pair(BASE, BASE, size, device) for device in ("CPU", "GPU") for size in range(40)]
+    groups = grouped([lost, *cases])
+    assert [lost] in [list(group) for group in groups]
+    assert all(len({each.device for each in group}) == 1 for group in groups)
+
+
+def test_the_mean_counts_a_run_once_however_many_cases_it_has() -> None:
+    """A process that is slow as a whole is one surprise: 50 cases that share it are not 50 witnesses."""
+    random_ = random.Random(3)
+    base, new = noisy(random_, 5), noisy(random_, 5)
+    alone = change(base, new)
+    mean = together([pair(base, new, size) for size in range(50)])
+    assert alone is not None
+    assert mean is not None
+    assert (mean.low, mean.ratio, mean.high) == pytest.approx((alone.low, alone.ratio, alone.high))
+
+
+def test_the_mean_of_runs_that_each_lack_another_case_has_no_interval() -> None:
+    first, second = pair(BASE, BASE), pair(BASE, BASE, 128)
+    mean = together([Pair("a", "CPU", {"x": 1.0}, {"z": 2.0}), Pair("b", "CPU", {"y": 1.0}, {"z": 8.0})])
+    assert mean is not None
+    assert mean.ratio == pytest.approx(4.0)
+    assert mean.low is None
+    assert together([first, second]) is not None
+    assert together([]) is None
+
+
+# ------------------------------------------------------------------ the gate
+
+
+def outcomes(pairs: Sequence[Pair], limit: float = 0.05) -> list[str]:
+    return [each.outcome for each in gated(pairs, limit)]
+
+
+def test_it_passes_what_is_slower_by_less_than_the_limit_and_what_is_faster() -> None:
+    pairs = [pair(BASE, [1.02 * ns for ns in BASE]), pair(BASE, [0.5 * ns for ns in BASE], 128)]
+    assert outcomes(pairs) == [PASSED, PASSED]
+    assert verdict(gated(pairs, 0.05)) == PASSED
+    assert outcomes(pairs, 0.01) == [SLOWER, PASSED]
+
+
+def test_what_may_be_slower_is_undecided_and_undecided_is_no_pass() -> None:
+    pairs = [pair(BASE, BASE), pair(BASE, (100.0, 112.0, 95.0, 108.0, 99.0), 128)]
+    assert outcomes(pairs) == [PASSED, UNDECIDED]
+    assert verdict(gated(pairs, 0.05)) == UNDECIDED
+
+
+def test_four_runs_are_too_few_for_it_though_enough_for_a_word() -> None:
+    assert outcomes([pair(BASE[:4], BASE[:4])]) == [TOO_FEW]
+    assert verdict(gated([pair(BASE[:4], BASE[:4])], 0.05)) == UNDECIDED
+
+
+def test_a_case_that_fails_now_is_no_pass_and_one_that_was_not_asked_for_is_not_judged() -> None:
+    failed = pair(BASE, (), trouble="mismatch in the new series", is_lost=True)
+    left_out = pair(BASE, (), 128, trouble="not in the new series")
+    assert outcomes([failed, left_out, pair(BASE, BASE, 256)]) == [FAILED, NOT_JUDGED, PASSED]
+    assert verdict(gated([failed, pair(BASE, BASE)], 0.05)) == FAILED
+    assert verdict(gated([left_out, pair(BASE, BASE)], 0.05)) == PASSED
+    assert verdict(gated([left_out], 0.05)) == UNDECIDED
+    assert verdict([]) == UNDECIDED
+
+
+def test_slower_is_said_before_anything_else() -> None:
+    slow = pair(BASE, [1.5 * ns for ns in BASE])
+    failed = pair(BASE, (), 128, trouble="error", is_lost=True)
+    assert verdict(gated([failed, slow, pair(BASE[:2], BASE, 7)], 0.05)) == SLOWER
+
+
+def test_a_group_hides_no_case_that_is_slower() -> None:
+    pairs = [pair(BASE, [ns * (1.06 if size == 13 else 1.0) for ns in BASE], size) for size in range(100)]
+    (bad,) = [each for each in gated(pairs, 0.05) if each.outcome != PASSED]
+    assert bad.outcome == UNDECIDED
+    assert "+6.0%" in bad.why
+
+
+def test_sizes_that_a_search_found_now_and_then_are_left_alone() -> None:
+    assert outcomes([pair(BASE[:1], BASE, is_chosen=True), pair(BASE, BASE, 128)]) == [NOT_JUDGED, PASSED]
+
+
+# ------------------------------------------------------------------ arithmetic
+
+
+@pytest.mark.parametrize("degrees", [2, 2.7, 4, 8, 18, 60])
+def test_student_agrees_with_scipy(degrees: float) -> None:
+    for t in (0.0, 0.3, 1.0, 2.3, 4.5, 12.0):
+        assert two_sided_p(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-3)
+    for level in (0.1, 0.05, 0.001):
+        assert quantile(level, degrees) == pytest.approx(stats.t.isf(level / 2, degrees), rel=1e-3)
+
+
+def test_the_interval_is_that_of_a_t_test_on_logarithms() -> None:
+    random_ = random.Random(1)
+    base, new = noisy(random_, 5), noisy(random_, 7, 1.03)
+    found = change(base, new)
+    assert found is not None
+    theirs = stats.ttest_ind([math.log(ns) for ns in new], [math.log(ns) for ns in base])
+    low, high = theirs.confidence_interval()
+    assert found.p == pytest.approx(theirs.pvalue, rel=1e-4)
+    assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)), rel=1e-6)
+
+
+def test_holm_is_between_nothing_and_bonferroni() -> None:
+    assert holm([]) == []
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+
+
+def test_changes_in_words() -> None:
+    assert [percent_text(ratio) for ratio in (1.102, 0.969, 1.00001, 0.99999, 2.34, 0.25)] == [
+        "+10.2 %", "-3.1 %", "0.0 %", "0.0 %", "×2.34", "×0.250",
+    ]  # fmt: skip
+    (judged,) = judge([pair(BASE, BASE[:1])])
+    assert interval_text(judged.change) == "–"  # type: ignore[arg-type]
+    assert judged_text(judged) == "matmul 64"
+    assert judged_text(judge([pair(BASE, BASE, size) for size in range(1, 51)])[0]) == "matmul 1 to 2 (2 sizes)"
+    assert compare.MIN_RUNS == 3
