@@ -93,6 +93,14 @@ COMMANDS: tuple[Command, ...] = (
         "claims", ("k", "K"), "Claims",
         "Show what publications claim, and whether it holds here; K in a list, where k moves.", "claims",
     ),
+    Command(
+        "export", ("e",), "Export", "Write the run to a file: JSON, NDJSON, CSV, Markdown or HTML, as its name ends.",
+        "export", lambda s: s.ran and not s.live,
+    ),
+    Command(
+        "copy-row", ("y",), "Copy row", "Copy the highlighted row as Markdown, where the terminal has a clipboard.",
+        "copy_row", lambda s: s.ran,
+    ),
     Command("next-pane", ("tab",), "Next pane", "Go to the next pane; shift+tab goes back.", None),
     Command(
         "zoom", ("z",), "Zoom", "Give the pane with the focus the whole screen, and take it back; telemetry: one GPU.",

@@ -1,0 +1,78 @@
+"""Where to write a run: one field, whose ending says the format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.runs.export import formats, target
+from cpugpu_tui.ui.panes.lines import Lines, wrapped
+from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
+
+
+class ExportForm(ModalScreen[Path | None]):
+    """Returns the file, which can be written, or None if the person went back."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
+    DEFAULT_CSS = """
+    ExportForm {
+        & #box { width: 76; max-width: 100%; }
+        & Input { border: none; padding: 0; background: $panel; }
+        & #hint { margin: 1 0; }
+    }
+    """
+
+    def __init__(self, name: str) -> None:
+        """Propose a file of this name, in the folder where the app was started."""
+        super().__init__()
+        self._name = name
+        self._asked: Path | None = None
+
+    def compose(self) -> ComposeResult:
+        """Yield the field, what is wrong with it, and the keys."""
+        with Vertical(id="box"):
+            field = Input(self._name, id="file", compact=True)
+            field.cursor_blink = False
+            yield field
+            yield Lines(id="hint")
+            yield Lines(id="outcome")
+
+    def on_mount(self) -> None:
+        """Say what the endings mean."""
+        self.query_one("#box").border_title = "Export"
+        keys: Spans = (("enter", "key"), (" write  ", "text"), ("esc", "key"), (" back", "text"))
+        self.query_one("#outcome", Lines).show([keys])
+        self._hint(f"The ending says the format: {', '.join(formats.SUFFIXES.values())}.")
+        self.query_one(Input).focus()
+
+    def _hint(self, text: str, role: str = "muted") -> None:
+        self.query_one("#hint", Lines).show(wrapped(text, 70, role))
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        path = Path(event.value.strip()).expanduser()
+        try:
+            formats.need(formats.required_format_of(path))
+            target.check_file(path)
+        except CpuGpuError as error:
+            self._hint(str(error), "bad")
+            return
+        if path.exists() and self._asked != path:
+            self._asked = path
+            self._hint(f"{path} is there already; press enter again to replace it.", "warn")
+            return
+        self.dismiss(path)
+
+    def action_cancel(self) -> None:
+        """Close without writing anything."""
+        self.dismiss(None)
