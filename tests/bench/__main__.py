@@ -19,6 +19,7 @@ PARTS = {
     "repeat": "medians of fresh agents and how far they lie apart",
     "disturbance": "what a user interface does to the times: in a process, in a gated thread, in a thread",
     "startup": "first frame and --help against bare Textual and typer apps",
+    "store": "a history of 10,000 runs: listing, opening, saving, and a reader beside a live run",
     "analysis": "how long the answer of 20,000 samples takes",
     "interface": "the app during a run: CPU share, key to paint, bytes a second",
 }

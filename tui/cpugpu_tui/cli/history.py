@@ -1,4 +1,7 @@
-"""`history`, `show`, `rm`, `tag`: past runs, as tables or JSON lines, and what is done with them."""
+"""`history`, `show`, `rm`, `tag`: past runs, as tables or JSON lines, and what is done with them.
+
+A list needs neither agents nor the tables of a run: with them it took 0.6 s, of which 0.25 s were imports.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,17 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
+from rich.table import Table
 
-from cpugpu_tui.cli.listing import print_json
-from cpugpu_tui.cli.run import print_answer
-from cpugpu_tui.cli.tables import console, history_table
+from cpugpu_tui.analysis.quantities import duration
+from cpugpu_tui.cli.json_lines import print_json
+from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import RunFinished, TelemetryRead
-from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store import Store, open_store, open_to_read
-from cpugpu_tui.runs.wire import encode
+from cpugpu_tui.runs.store import RunSummary, Store, open_store, open_to_read
 from cpugpu_tui.telemetry.text import printable
 
 LISTED = 20
@@ -91,6 +93,27 @@ def print_history(
         print(f"{newest}{runs_text(total)}; {store.path} has {megabytes(size)}.")
 
 
+def history_table(runs: Sequence[RunSummary]) -> Table:
+    """Return one row per run, newest first."""
+    table = new_table()
+    add_columns(table, "run", justify="right")
+    add_columns(table, "started", "what", "status")
+    add_columns(table, "cases", "took", justify="right")
+    add_columns(table, "devices")
+    words = [[*(f"baseline {name}" for name in run.baselines), *run.tags] for run in runs]
+    if any(words):
+        add_columns(table, "tags")
+    for run, tags in zip(runs, words, strict=True):
+        started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
+        cases = f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else "")
+        table.add_row(
+            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, run.status, cases,
+            plain("–") if run.duration_ns is None else duration(run.duration_ns / 1e9),
+            plain(" · ".join(run.devices)), *([plain(", ".join(tags))] if any(words) else []),
+        )  # fmt: skip
+    return table
+
+
 def runs_text(count: int) -> str:
     """Return a number of runs in words."""
     return f"{count:,} run{'' if count == 1 else 's'}"
@@ -108,6 +131,9 @@ def print_run(name: str, database: Path | None, *, as_json: bool) -> None:
         StoreError: the history cannot be read.
         UsageError: there is no such run, or several.
     """
+    from cpugpu_tui.model import RunFinished, TelemetryRead
+    from cpugpu_tui.runs.state import RunState
+
     with reading(database) as store:
         events = store.load(store.find(name))
     state = RunState()
@@ -119,6 +145,9 @@ def print_run(name: str, database: Path | None, *, as_json: bool) -> None:
 
         print_state(state)
         return
+    from cpugpu_tui.cli.run import print_answer
+    from cpugpu_tui.runs.wire import encode
+
     is_over = bool(events) and isinstance(events[-1], RunFinished)
     for event in events[:-1] if is_over else events:
         sys.stdout.buffer.write(encode(event))

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import msgspec
 
+from cpugpu_tui.cli.json_lines import print_json as print_json
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Device, DevicesFound, Event, Plan, Simulation
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.session import Session
-
-
-def print_json(data: dict[str, Any]) -> None:
-    """Print one JSON object on a line."""
-    print(json.dumps(data, allow_nan=False))
 
 
 def print_devices(python: str | None, simulation: Simulation | None, *, as_json: bool) -> None:

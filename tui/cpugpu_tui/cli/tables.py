@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy, joules_text
-from cpugpu_tui.analysis.quantities import duration, percent, significant, time_text
+from cpugpu_tui.analysis.quantities import percent, significant, time_text
 from cpugpu_tui.analysis.roofline import Limit
 from cpugpu_tui.cli.again import again
-from cpugpu_tui.cli.signs import micro
+from cpugpu_tui.cli.table_style import add_columns as add_columns
+from cpugpu_tui.cli.table_style import console as console
+from cpugpu_tui.cli.table_style import new_table as new_table
+from cpugpu_tui.cli.table_style import plain as plain
+from cpugpu_tui.cli.table_style import unicode as unicode
 from cpugpu_tui.model import DEVICE, ENERGY, PAGEABLE
 from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
@@ -27,50 +27,8 @@ from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
 
-if TYPE_CHECKING:
-    from cpugpu_tui.runs.store import RunSummary
-
-
 ENERGY_ON = ("CPU", "GPU")
 """Devices that can have a column of energies."""
-
-
-def console() -> Console:
-    """Return a console on stdout that never cuts a table that goes into a pipe."""
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
-
-
-def new_table() -> Table:
-    """Return an empty table in the house style."""
-    return Table(box=box.SIMPLE_HEAD if unicode() else box.ASCII, pad_edge=False, padding=(0, 1, 0, 0))
-
-
-def add_columns(table: Table, *names: str, justify: JustifyMethod = "left", ratio: int | None = None) -> None:
-    """Add columns whose cells are wrapped where they do not fit, never cut: "9.3..." would be read as a number.
-
-    And rich cuts with a sign that a terminal without UTF-8 cannot show, after `plain` had its say.
-    """
-    for name in names:
-        table.add_column(name, justify=justify, overflow="fold", ratio=ratio)
-
-
-def unicode() -> bool:
-    """Whether stdout takes more than ASCII."""
-    return "utf" in (sys.stdout.encoding or "").lower()
-
-
-def plain(text: str) -> str:
-    """Return text that stdout can show."""
-    if unicode():
-        return micro(text)
-    return (
-        text.replace("×", "x")
-        .replace("±", "+-")
-        .replace("–", "-")
-        .replace("·", "-")
-        .encode("ascii", "replace")
-        .decode()
-    )
 
 
 OPTIONAL = ("clock off", "device", "limit", "end to end")
@@ -321,24 +279,3 @@ def print_state(state: RunState, notice: str | None = None) -> None:
     for line in summary(state, notice):
         # A command to copy must not be broken by us, and a pipe has no width.
         out.print(line, soft_wrap=line.startswith("Again:") or not sys.stdout.isatty())
-
-
-def history_table(runs: Sequence[RunSummary]) -> Table:
-    """Return one row per run, newest first."""
-    table = new_table()
-    add_columns(table, "run", justify="right")
-    add_columns(table, "started", "what", "status")
-    add_columns(table, "cases", "took", justify="right")
-    add_columns(table, "devices")
-    words = [[*(f"baseline {name}" for name in run.baselines), *run.tags] for run in runs]
-    if any(words):
-        add_columns(table, "tags")
-    for run, tags in zip(runs, words, strict=True):
-        started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
-        cases = f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else "")
-        table.add_row(
-            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, run.status, cases,
-            plain("–") if run.duration_ns is None else duration(run.duration_ns / 1e9),
-            plain(" · ".join(run.devices)), *([plain(", ".join(tags))] if any(words) else []),
-        )  # fmt: skip
-    return table

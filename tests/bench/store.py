@@ -1,0 +1,95 @@
+"""A history of 10 000 runs: how long listing, opening and saving take, and what a reader costs a live run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+
+from cpugpu_tui.model import Case, Plan, RunStarted
+from cpugpu_tui.runs.store import Store
+from tests.bench.large_history import MEASUREMENTS, RUNS, case_events, make_history
+
+HISTORY_S, OPENING_S, ADDING_S = 0.5, 0.3, 0.010
+"""What `history`, opening a run and adding a case may take."""
+
+REPEATS, CASES_ADDED = 7, 200
+
+
+def main() -> None:
+    """Print each figure beside its limit; exit 1 if a median is above it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "results.db"
+        made = seconds(lambda: make_history(path))
+        print(f"{RUNS:,} runs, {MEASUREMENTS:,} measurements, {path.stat().st_size / 1e6:.0f} MB, made in {made:.0f} s")
+        figures = [
+            ("history", HISTORY_S, times(lambda: command(path, "history"))),
+            ("history --filter (matches the oldest only)", HISTORY_S,
+             times(lambda: command(path, "history", "--filter", "matmul", "--limit", "10000", "--json"))),
+            ("history --tag", HISTORY_S, times(lambda: command(path, "history", "--tag", "nobody"))),
+            ("opening the store", OPENING_S, times(lambda: Store.open(path).close())),
+        ]  # fmt: skip
+        with closing(Store.open(path)) as store:
+            figures += [
+                ("opening a run in the middle", OPENING_S, times(lambda: store.load(store.find(str(RUNS // 2))))),
+                ("first page of the list", OPENING_S, times(lambda: store.runs(200))),
+                ("whole list", HISTORY_S, times(store.runs)),
+                ("adding a case", ADDING_S, adding(store)),
+                ("adding a case beside a reader", ADDING_S, beside_a_reader(path, store)),
+            ]
+    print("\n| what | median | worst | limit |\n|---|---|---|---|")
+    for name, limit_s, found in figures:
+        print(f"| {name} | {median(found) * 1e3:.1f} ms | {max(found) * 1e3:.1f} ms | {limit_s * 1e3:.0f} ms |")
+    sys.exit(any(median(found) > limit_s for _, limit_s, found in figures))
+
+
+def seconds(act: Callable[[], object]) -> float:
+    """Return how long something takes."""
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+def times(act: Callable[[], object]) -> list[float]:
+    """Return how long it took each time."""
+    return [seconds(act) for _ in range(REPEATS)]
+
+
+def command(path: Path, *words: str) -> None:
+    """Run one of our commands on the database."""
+    environment = {**os.environ, "CPUGPU_DB": str(path)}
+    subprocess.run([sys.executable, "-m", "cpugpu_tui", *words], env=environment, stdout=subprocess.DEVNULL, check=True)
+
+
+def adding(store: Store) -> list[float]:
+    """Return how long each of many cases took to be saved, as a live run saves them."""
+    cases = tuple(Case("matmul", size) for size in range(1, CASES_ADDED + 1))
+    run_id = f"live{time.time_ns()}"
+    store.begin_run(RunStarted(run_id=run_id, series_id="live", plan=Plan("matmul", cases), environment={}))
+    return [seconds(lambda case=case: store.commit_case(run_id, case_events(case, 3))) for case in cases]  # type: ignore[misc]
+
+
+def beside_a_reader(path: Path, store: Store) -> list[float]:
+    """Return the same while another connection reads lists and runs without a pause."""
+    over = threading.Event()
+
+    def read() -> None:
+        with closing(Store.open(path)) as other:
+            while not over.is_set():
+                other.runs(200)
+                other.load(other.find("latest"))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        return adding(store)
+    finally:
+        over.set()
+        reader.join()

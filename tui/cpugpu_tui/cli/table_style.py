@@ -1,0 +1,49 @@
+"""How every table on stdout looks, on terminals that know ASCII alone too."""
+
+from __future__ import annotations
+
+import sys
+
+from rich import box
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+
+from cpugpu_tui.cli.signs import micro
+
+
+def console() -> Console:
+    """Return a console on stdout that never cuts a table that goes into a pipe."""
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
+
+
+def new_table() -> Table:
+    """Return an empty table in the house style."""
+    return Table(box=box.SIMPLE_HEAD if unicode() else box.ASCII, pad_edge=False, padding=(0, 1, 0, 0))
+
+
+def add_columns(table: Table, *names: str, justify: JustifyMethod = "left", ratio: int | None = None) -> None:
+    """Add columns whose cells are wrapped where they do not fit, never cut: "9.3..." would be read as a number.
+
+    And rich cuts with a sign that a terminal without UTF-8 cannot show, after `plain` had its say.
+    """
+    for name in names:
+        table.add_column(name, justify=justify, overflow="fold", ratio=ratio)
+
+
+def unicode() -> bool:
+    """Whether stdout takes more than ASCII."""
+    return "utf" in (sys.stdout.encoding or "").lower()
+
+
+def plain(text: str) -> str:
+    """Return text that stdout can show."""
+    if unicode():
+        return micro(text)
+    return (
+        text.replace("×", "x")
+        .replace("±", "+-")
+        .replace("–", "-")
+        .replace("·", "-")
+        .encode("ascii", "replace")
+        .decode()
+    )
