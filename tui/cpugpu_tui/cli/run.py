@@ -78,14 +78,14 @@ def failed(error: CpuGpuError) -> RunFinished:
 
 
 def writable_store(options: RunOptions) -> tuple[Store | None, str | None]:
-    """Return the history and what to say if there is none: a run goes on without it."""
+    """Return the history, and what to say of it: why there is none, or what became of a damaged or older one."""
     if not options.save:
         return None, None
     try:
         store = open_store(options.database)
     except StoreError as error:
         return None, f"Not saved: {error}"
-    return (None, f"Not saved: {store.notice}") if store.notice else (store, None)
+    return (None, f"Not saved: {store.notice}") if store.notice else (store, store.remark)
 
 
 def run_once(

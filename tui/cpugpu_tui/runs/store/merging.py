@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import StoreError, UsageError
 from cpugpu_tui.runs.store import rows, schema
 from cpugpu_tui.runs.store.database import Store
 from cpugpu_tui.runs.store.faults import explained
@@ -33,7 +33,7 @@ def merge(into: Store, path: Path) -> Merged:
 
     Raises:
         UsageError: there is no file, or it is the very same.
-        StoreError: either database fails.
+        StoreError: either database fails, or the other is a newer version's.
     """
     if not path.is_file():
         raise UsageError(f"There is no file {path}.", "Name a database, such as results.db of another machine.")
@@ -79,13 +79,19 @@ def _merge_baselines(into: Store, other: Store) -> tuple[str, ...]:
 @contextmanager
 def _readable(path: Path) -> Iterator[Store]:
     """Open a database of any version for reading; an older one is upgraded as a copy, which is deleted again."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / path.name
-        if version_at(path) < len(schema.MIGRATIONS):
-            with explained(path), closing(open_read_only(path, any_version=True)) as older:
-                schema.back_up(older._connection, copy)
-            opened = Store.open(copy, keep_aside=False)
-        else:
-            opened = open_read_only(path)
-        with closing(opened) as other:
+    version, known = version_at(path), len(schema.MIGRATIONS)
+    with closing(open_read_only(path, any_version=True)) as other:
+        if version == known:
             yield other
+            return
+        if version > known:
+            raise StoreError(
+                f"The database {path} was written by a newer cpugpu-tui (its version is {version}, known is {known}).",
+                "Update cpugpu-tui to merge it.",
+            )
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / path.name
+            with explained(path):
+                schema.back_up(other._connection, copy)
+            with closing(Store.open(copy, keep_aside=False)) as upgraded:
+                yield upgraded
