@@ -26,6 +26,7 @@ from cpugpu_tui.command_options import (
     Names,
     NoSave,
     Python,
+    Pythons,
     Repeat,
     Replay,
     Resume,
@@ -105,7 +106,7 @@ def run(
     database: Database = None,
     no_save: NoSave = False,
     worker: Worker = "process",
-    python: Python = None,
+    python: Pythons = None,
     simulate: Simulate = None,
     workloads: Workloads = None,
     export: Exports = None,
@@ -126,8 +127,13 @@ def run(
         max_seconds, case_timeout, repeat, cache, scale, str(mnist.absolute()) if mnist else None,
         simulation(simulate), find_crossover, max_size, full, energy=energy,
     )  # fmt: skip
-    options = RunOptions(check_worker(worker), python, database, not no_save, tuple(map(str, workloads or ())))
+    first = python[0] if python else None
+    options = RunOptions(check_worker(worker), first, database, not no_save, tuple(map(str, workloads or ())))
     outputs = Outputs(tuple(export or ()), tensorboard)
+    if python and len(python) > 1:
+        from cpugpu_tui.cli.interpreters import run_in_turn
+
+        raise typer.Exit(run_in_turn(request, options, tuple(python), outputs, as_json=json))
     raise typer.Exit(run_headless(request, options, as_json=json, outputs=outputs))
 
 

@@ -56,6 +56,12 @@ Python = Annotated[
     str | None,
     typer.Option(envvar="CPUGPU_PYTHON", help="Interpreter with torch that runs the kernels (default: this one)."),
 ]
+Pythons = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--python", help="Interpreter with torch that runs the kernels; named twice, both run in turn and are compared."
+    ),
+]
 Simulate = Annotated[
     str | None,
     typer.Option(envvar="CPUGPU_SIMULATE", help="A made-up CPU and GPU: default, or noise=0.02,pace=1,…"),

@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 from statistics import NormalDist
 
-STEPS = 100
+STEPS = 200
 """Of Simpson's rule: down to 1e-9 the tail is right to 1e-3 of itself up to 60 degrees (against scipy)."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,17 @@ def check_worker(worker: str) -> str:
     if worker not in ("process", "thread"):
         raise UsageError(f"There is no worker mode {worker!r}.", "Write process or thread.")
     return worker
+
+
+def one_python(pythons: Sequence[str] | None) -> str | None:
+    """Return the one interpreter that is named, if any.
+
+    Raises:
+        UsageError: several are.
+    """
+    if pythons and len(pythons) > 1:
+        raise UsageError("Several interpreters are named, and one is enough here.", "Name one with --python PATH.")
+    return pythons[0] if pythons else None
 
 
 def simulation(text: str | None) -> Simulation | None:

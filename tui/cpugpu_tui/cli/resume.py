@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.cli.export import Outputs
-from cpugpu_tui.cli.options import RunOptions
+from cpugpu_tui.cli.options import RunOptions, one_python
 from cpugpu_tui.cli.own import check_unchanged, words_for
 from cpugpu_tui.cli.run import failed, print_event, run_once
 from cpugpu_tui.errors import CpuGpuError, StoreError, UsageError
@@ -33,7 +33,7 @@ def from_command_line(context: typer.Context) -> int:
             raise UsageError(f"{parameter.opts[0]} cannot change a run that has begun.", "Leave it out with --resume.")
     given = context.params
     files = tuple(map(str, given["workloads"] or ()))
-    options = RunOptions(python=given["python"], database=given["database"], workloads=files)
+    options = RunOptions(python=one_python(given["python"]), database=given["database"], workloads=files)
     outputs = Outputs(tuple(given["export"] or ()), given["tensorboard"])
     return resume_headless(
         list(given["names"] or ()), options, given["case_timeout"], as_json=given["json"], outputs=outputs

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from cpugpu_tui.cli.progress import Progress
 from cpugpu_tui.cli.run import facts, signals_stop, telemetry
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE
-from cpugpu_tui.model import Event, Plan, RunFinished, TelemetryRead
+from cpugpu_tui.model import Event, Plan, RunFinished
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.measured import MeasuredRun, measured
 from cpugpu_tui.runs.session import Session
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.runs.store import Store
+
+Also = Callable[[RunState, Event], None]
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,9 @@ class RanOnce:
 
 
 def run_quietly(
-    session: Session, agents: Agents, plan: Plan, label: str, also: Callable[[Event], None] = lambda _event: None
+    session: Session, agents: Agents, plan: Plan, label: str, also: Also = lambda _state, _event: None
 ) -> RanOnce:
-    """Run a session with a line of progress, `label` in front of it; each event goes to `also` too."""
+    """Run a session with a line of progress below `label`; `also` is called with each event, and the state after it."""
     state, progress = RunState(), Progress()
     kept: list[Event] = []
     if sys.stderr.isatty():
@@ -43,10 +45,9 @@ def run_quietly(
 
     def deliver(event: Event) -> None:
         nonlocal state
-        if not isinstance(event, TelemetryRead):
-            state = state.apply(event)
+        state = state.apply(event)
         kept.append(event)
-        also(event)
+        also(state, event)
         progress.show(state, event)
 
     with signals_stop(session), telemetry(session, agents, plan):

@@ -53,6 +53,11 @@ class MeasuredRun:
         return self.plan.name
 
     @property
+    def has_times(self) -> bool:
+        """Whether any case of it was timed to its end."""
+        return any(case.median_ns for case in self.cases.values())
+
+    @property
     def simulated(self) -> bool:
         """Whether the numbers are made up."""
         return self.plan.simulation is not None
