@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len, set_cell_size
+
 from cpugpu_tui.analysis.quantities import duration
-from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.history import ago
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import status_sign
+from cpugpu_tui.ui.panes.telemetry.wording import stranger
 from cpugpu_tui.ui.roles import Spans
 
 if TYPE_CHECKING:
@@ -66,16 +68,16 @@ def run_line(run: RunSummary, width: int, glyphs: Glyphs, now_ns: int, *, chosen
     total = run.cases_ok + run.cases_failed + run.cases_skipped
     cases = str(run.cases_ok) if run.cases_ok == total else f"{run.cases_ok}/{total}"
     took = glyphs.none if run.duration_ns is None else duration(run.duration_ns / 1e9)
-    devices = _cut(f"{_tags_text(run)} {_short_devices(run, glyphs)}".strip(), widths.devices, glyphs)
-    what = _cut(printable(run.name), widths.what, glyphs)
+    devices = _fitted(f"{_tags_text(run, glyphs)} {_short_devices(run, glyphs)}".strip(), widths.devices, glyphs)
+    what = _fitted(named(run.name, glyphs), widths.what, glyphs)
     parts: list[tuple[str, str]] = [
         (f"{glyphs.cursor if chosen else ' '} {run.number:>{NUMBER}}{pad}", "text"),
         (f"{_when(run, width, now_ns):<{widths.when}}{pad}", "muted"),
-        (f"{what:<{widths.what}}{pad}", "text"),
+        (f"{what}{pad}", "text"),
         (f"{f'{sign} {run.status}':<{STATUS}}{pad}", role),
         (f"{cases:>{CASES}}{pad}", "warn" if failed else "text"),
         (f"{took:>{TOOK}}{pad}", "text"),
-        (f"{devices:<{widths.devices}}", "muted"),
+        (devices, "muted"),
     ]
     return (("".join(text for text, _ in parts), "chosen"),) if chosen else tuple(parts)
 
@@ -83,16 +85,17 @@ def run_line(run: RunSummary, width: int, glyphs: Glyphs, now_ns: int, *, chosen
 def about(run: RunSummary, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return what the line of a run has no room for, in two lines."""
     started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
-    elsewhere = "" if run.hostname == socket.gethostname() else f" on {printable(run.hostname)}"
+    elsewhere = "" if run.hostname == socket.gethostname() else f" on {named(run.hostname, glyphs)}"
     simulated = f" {glyphs.dot} SIMULATED" if run.simulated else ""
-    first = f"run {run.number} {glyphs.dot} {printable(run.run_id)} {glyphs.dot} {started:%Y-%m-%d %H:%M:%S}{elsewhere}"
+    parts = [f"run {run.number}", named(run.run_id, glyphs), f"{started:%Y-%m-%d %H:%M:%S}{elsewhere}"]
+    first = f" {glyphs.dot} ".join(parts)
     cases = ", ".join(
         f"{count} {word}"
         for count, word in ((run.cases_ok, "ok"), (run.cases_failed, "failed"), (run.cases_skipped, "skipped"))
         if count or word == "ok"
     )
-    parts = [cases, *(printable(device) for device in run.devices), _tags_text(run)]
-    second = f" {glyphs.dot} ".join(spelled(part, glyphs) for part in parts if part)
+    parts = [cases, *(named(device, glyphs) for device in run.devices), _tags_text(run, glyphs)]
+    second = f" {glyphs.dot} ".join(part for part in parts if part)
     return [*wrapped(first + simulated, width, lines=1), *wrapped(second, width, "muted", lines=1)]
 
 
@@ -117,23 +120,31 @@ def matching(runs: Sequence[RunSummary], haystacks: dict[int, str], wanted: str)
     return [run for run in runs if all(word in haystacks[run.number] for word in words)]
 
 
+def named(text: str, glyphs: Glyphs) -> str:
+    """Return a name out of the database, which may be a stranger's, as this terminal can show it."""
+    return stranger(spelled(text, glyphs), 200, glyphs)
+
+
 def _when(run: RunSummary, width: int, now_ns: int) -> str:
     if width >= DATE_WIDTH:
         return f"{datetime.fromtimestamp(run.started_wall_ns / 1e9):%Y-%m-%d %H:%M}"
     return ago(run.started_wall_ns, now_ns)
 
 
-def _tags_text(run: RunSummary) -> str:
-    return " ".join(f"#{printable(tag)}" for tag in run.tags)
+def _tags_text(run: RunSummary, glyphs: Glyphs) -> str:
+    return " ".join(f"#{named(tag, glyphs)}" for tag in run.tags)
 
 
 def _short_devices(run: RunSummary, glyphs: Glyphs) -> str:
     """Return the devices, the last first: all runs of a machine share its CPU, whose name is long."""
     if run.simulated:
         return "SIMULATED"
-    names = [spelled(printable(device), glyphs).removeprefix("NVIDIA ") for device in reversed(run.devices)]
+    names = [named(device, glyphs).removeprefix("NVIDIA ") for device in reversed(run.devices)]
     return f" {glyphs.dot} ".join(names)
 
 
-def _cut(text: str, width: int, glyphs: Glyphs) -> str:
-    return text if len(text) <= width else text[: max(width - len(glyphs.ellipsis), 0)] + glyphs.ellipsis
+def _fitted(text: str, width: int, glyphs: Glyphs) -> str:
+    """Return a text in exactly `width` cells."""
+    if cell_len(text) <= width:
+        return set_cell_size(text, width)
+    return set_cell_size(text, max(width - len(glyphs.ellipsis), 0)) + glyphs.ellipsis

@@ -95,6 +95,8 @@ class LookingBack(Charting):
     def _show_past(self, message: PastRead) -> None:
         self._following = False
         past, opened = self.picture.past, message.opened
+        if not self.screen_stack:  # the app is closing
+            return
         if self.picture.situation.live or (opened is None and past is None):
             return  # a run has begun, or the person has gone back, while it was read
         if opened is not None and message.again:
@@ -126,9 +128,12 @@ class LookingBack(Charting):
         from cpugpu_tui.ui.screens.history import HistoryScreen
 
         self._following = False
+        if not self.screen_stack:
+            return
         if isinstance(self.screen, HistoryScreen):
             self.screen.post_message(HistoryScreen.Failed(message.error))
         else:
+            self._stop_following()  # it is gone or broken, and would be so every second
             self.change(problem=message.error)
 
     # ---------------------------------------------------------------- while it is shown
@@ -146,9 +151,7 @@ class LookingBack(Charting):
 
     def return_to_present(self) -> bool:
         """Show this terminal's own run again; return False if it is what is shown."""
-        if self._follower is not None:
-            self._follower.stop()
-            self._follower = None
+        self._stop_following()
         if self.picture.past is None:
             return False
         own = self.picture.own
@@ -158,6 +161,11 @@ class LookingBack(Charting):
             situation=replace(self.picture.situation, past=False, ran=own.run.run is not None),
         )  # fmt: skip
         return True
+
+    def _stop_following(self) -> None:
+        if self._follower is not None:
+            self._follower.stop()
+            self._follower = None
 
     def leave_history(self) -> None:
         """Go back to the present, and to the panes: something is about to run."""

@@ -8,9 +8,9 @@ from textual.geometry import Size
 
 from cpugpu_tui.analysis.quantities import duration, size_text
 from cpugpu_tui.model import Progressed
-from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import PicturePane, spelled
+from cpugpu_tui.ui.panes.telemetry.wording import stranger
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans, plain, width_of
 
@@ -100,7 +100,7 @@ def _past(picture: Picture, glyphs: Glyphs) -> Spans:
     sign, role = status_sign(status, glyphs)
     failed = f" {glyphs.dot} {run.failed} failed" if run.failed else ""
     return (
-        (f"{printable(picture.past.summary.name)} ", "title"),
+        (f"{stranger(spelled(picture.past.summary.name, glyphs), 40, glyphs)} ", "title"),
         (f"{sign} {status}", role),
         (f" {run.settled}/{len(run.rows)}{failed}", "text"),
     )

@@ -17,7 +17,7 @@ from textual.worker import get_current_worker
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.history import RUNNING, SavedRuns, ago
-from cpugpu_tui.ui.history_lines import about, heads, matching, run_line
+from cpugpu_tui.ui.history_lines import about, heads, matching, named, run_line
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
@@ -71,7 +71,7 @@ class HistoryScreen(Page, inherit_bindings=False):
     DEFAULT_CSS = """
     HistoryScreen #heads { height: 1; padding: 0 1; }
     HistoryScreen #runs { height: 1fr; padding: 0 1; }
-    HistoryScreen #about { height: 3; padding: 0 1; background: $surface; }
+    HistoryScreen #about { height: auto; max-height: 6; padding: 0 1; background: $surface; }
     HistoryScreen #line { height: 1; background: $surface; display: none; }
     HistoryScreen #line-sign { padding: 0 0 0 1; }
     HistoryScreen #line-field { height: 1; width: 1fr; border: none; padding: 0 1; background: $surface; }
@@ -235,8 +235,11 @@ class HistoryScreen(Page, inherit_bindings=False):
         self.query_one("#heads", Lines).show([heads(width) if self._shown else ()])
         self.query_one("#runs", Lines).show(lines + [()] * (height - len(lines)))
         facts = about(self.chosen, width, self._glyphs) if self.chosen is not None else []
-        said = wrapped(spelled(self._said[0], self._glyphs), width, self._said[1], lines=3 - len(facts))
-        self.query_one("#about", Lines).show(facts + said + [()] * (3 - len(facts) - len(said)))
+        said = wrapped(spelled(self._said[0], self._glyphs), width, self._said[1], lines=4)
+        about_lines = self.query_one("#about", Lines)
+        if len(about_lines.lines) != len(facts + said):
+            self.call_after_refresh(self.redraw)  # the list has another height then
+        about_lines.show(facts + said)
         self.query_one("#page-keys", Lines).show([self._keys()])
 
     @property
@@ -294,7 +297,7 @@ class HistoryScreen(Page, inherit_bindings=False):
                 self._do(delete)
 
         age = ago(run.started_wall_ns, self._now_ns()) if self._now_ns is not None else ""
-        question = f"Delete run {run.number} ({run.name}, {age}) and its samples for good?"
+        question = f"Delete run {run.number} ({named(run.name, self._glyphs)}, {age}) and its samples for good?"
         self.app.push_screen(DeleteScreen(question, "delete it", "keep it"), decide)
 
     # ---------------------------------------------------------------- the line for typing
@@ -312,7 +315,7 @@ class HistoryScreen(Page, inherit_bindings=False):
         elif event.character == "l" and self.chosen is not None:
             event.stop()
             self._tagged = self.chosen
-            self._ask(f"tags of run {self.chosen.number}", "words with spaces between", " ".join(self.chosen.tags))
+            self._ask(f"tags of run {self.chosen.number}:", "words with spaces between", " ".join(self.chosen.tags))
 
     def _ask(self, sign: str, hint: str, value: str) -> None:
         """Open the line for typing, with what there is already."""

@@ -1,0 +1,456 @@
+"""Looking back in the app: the list, a saved run in the panes of a live one, and the way back to the present."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_run import FakeSession, finish, new_app, opened, readings, settled, start_run
+from looking import done_run, shown, text_of
+from saved_runs import HOUR_NS, NOW_NS, SWEEP, HistoryBackend, begin, list_runs, open_newest, stream
+from textual.pilot import Pilot
+from textual.widgets import OptionList
+
+from cpugpu_tui.errors import StoreError
+from cpugpu_tui.model import RunFinished, Simulation
+from cpugpu_tui.runs.store import RunSummary, Store
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.glyphs import ASCII
+from cpugpu_tui.ui.history import SavedRuns, ago
+from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.screens.chart import ChartScreen
+from cpugpu_tui.ui.screens.claims import ClaimsScreen
+from cpugpu_tui.ui.screens.confirm import ConfirmScreen
+from cpugpu_tui.ui.screens.detail import DetailScreen
+from cpugpu_tui.ui.screens.history import HistoryScreen
+from cpugpu_tui.ui.screens.main import MainScreen
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "results.db")) as store:
+        yield store
+
+
+def app_with(store: Store | None, **options: Any) -> CpuGpuApp:
+    return new_app(backend=HistoryBackend(store), **options)
+
+
+def listed(pilot: Pilot[Any]) -> list[str]:
+    return [" ".join(line.split()) for line in text_of(pilot, "#runs").splitlines() if line.strip()]
+
+
+def status(pilot: Pilot[Any]) -> str:
+    return " ".join(text_of(pilot, "#status").split())
+
+
+def telemetry(pilot: Pilot[Any]) -> str:
+    return f"{pilot.app.screen.query_one('#telemetry').border_title}\n{text_of(pilot, '#telemetry')}"
+
+
+# ------------------------------------------------------------------ the list
+
+
+async def test_runs_are_listed_newest_first_with_all_that_tells_them_apart(store: Store) -> None:
+    store.import_run(stream("old", age_ns=50 * HOUR_NS, status="stopped"))
+    store.import_run(stream("new"))
+    store.tag("new", ["nightly"])
+    async with opened(app_with(store), (80, 24)) as pilot:
+        await list_runs(pilot)
+        assert listed(pilot) == [
+            "▸ 2 3 h ago matmul ✓ done 3 0:42 #nightly H200…",
+            "1 2 d ago matmul · stopped 3 0:42 H200 · Xeon 8…",
+        ]
+        assert "2 runs" in text_of(pilot, "#page-title")
+        about = text_of(pilot, "#about")
+        assert "run 2 · new · 2027-01-1" in about
+        assert "3 ok · Xeon 8480 · NVIDIA H200 · #nightly" in about
+        assert "d delete" in text_of(pilot, "#page-keys")
+        await pilot.press("j")
+        assert "run 1 · old" in text_of(pilot, "#about")
+        await pilot.press("h")
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_typing_narrows_the_list_and_every_key_typed_counts(store: Store) -> None:
+    for number in range(30):
+        store.import_run(stream(f"id{number:02}", status="failed" if number == 7 else "done"))
+    store.tag("id11", ["base"])
+    async with opened(app_with(store), (80, 24)) as pilot:
+        await list_runs(pilot)
+        await pilot.press("slash", *"failed")
+        assert [line.split()[1] for line in listed(pilot)] == ["8"]
+        assert "30 runs 1 shown" in " ".join(text_of(pilot, "#page-title").split())
+        await pilot.press("enter", "slash", *["backspace"] * 6, *"#base")
+        assert [line.split()[1] for line in listed(pilot)] == ["12"]
+        await pilot.press(*"zzz")
+        assert "No run holds what was typed" in text_of(pilot, "#runs")
+        await pilot.press("escape")
+        assert "1 of 30" in text_of(pilot, "#page-title")
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_keys_that_arrive_with_the_slash_are_typed_not_lost(store: Store) -> None:
+    store.import_run(stream("a"))
+    async with opened(app_with(store)) as pilot:
+        await list_runs(pilot)
+        from textual.events import Key
+
+        for key, character in (("slash", "/"), ("m", "m"), ("q", "q")):
+            pilot.app.post_message(Key(key, character))  # all before any is handled, as from a slow line
+        await settled(pilot, lambda: "/ mq" in " ".join(line_of(pilot).split()))
+        assert isinstance(pilot.app.screen, HistoryScreen)
+
+
+def line_of(pilot: Pilot[Any]) -> str:
+    return "\n".join(str(strip.text) for strip in pilot.app.screen._compositor.render_strips())
+
+
+async def test_filter_and_place_are_there_again_when_the_list_is(store: Store) -> None:
+    for number in range(5):
+        store.import_run(stream(f"id{number}"))
+    async with opened(app_with(store)) as pilot:
+        await list_runs(pilot)
+        await pilot.press("slash", *"id", "enter", "j", "j", "enter")
+        await settled(pilot, lambda: pilot.app.picture.past is not None)
+        assert status(pilot).startswith("run 3 of 3 h ago")
+        await pilot.press("h")
+        screen = await list_runs(pilot)
+        assert screen.chosen is not None
+        assert screen.chosen.number == 3
+        assert "/ id" in " ".join(line_of(pilot).split())
+
+
+class ManyRuns(SavedRuns):
+    """Ten thousand runs, and how many have been asked for."""
+
+    def __init__(self, line: RunSummary) -> None:
+        super().__init__(None, now_ns=lambda: NOW_NS)
+        self.line, self.read = line, 0
+
+    def bury(self) -> None: ...
+
+    def pages(self) -> Iterator[list[RunSummary]]:
+        for newest in range(10_000, 0, -1000):
+            self.read += 1000
+            yield [replace(self.line, number=number, name=f"n{number}") for number in range(newest, newest - 1000, -1)]
+
+
+async def test_ten_thousand_runs_open_at_once_and_scroll(store: Store) -> None:
+    store.import_run(stream("a"))
+    many = ManyRuns(store.runs()[0])
+
+    class Backend(HistoryBackend):
+        history = many  # type: ignore[assignment]
+
+    async with opened(new_app(backend=Backend(store)), (80, 24)) as pilot:
+        await list_runs(pilot)
+        assert "10,000 runs" in text_of(pilot, "#page-title")
+        assert listed(pilot)[0].startswith("▸ 10000")
+        began_s = time.monotonic()
+        await pilot.press("G")
+        assert listed(pilot)[-1].startswith("▸ 1 ")
+        await pilot.press("pageup", "home", "pagedown")
+        assert "20 of 10,000" in text_of(pilot, "#page-title")
+        await pilot.press("slash", *"n4321")
+        assert [line.split()[1] for line in listed(pilot)] == ["4321"]
+        assert time.monotonic() - began_s < 5  # of which the pilot waits most; drawing all lines took 40 s
+
+
+# ------------------------------------------------------------------ a saved run in the panes
+
+
+async def test_a_saved_run_fills_the_panes_and_never_looks_like_a_live_one(store: Store) -> None:
+    store.import_run(stream("a"))
+    async with opened(app_with(store), (80, 24)) as pilot:
+        await open_newest(pilot)
+        assert isinstance(pilot.app.screen, MainScreen)
+        assert status(pilot).startswith("run 1 of 3 h ago matmul ✓ done 3/3")
+        assert [line.split()[1] for line in shown(pilot)] == ["64", "256", "1024"]
+        assert "▲ GPU" in shown(pilot)[2]
+        assert "The GPU is faster from" in text_of(pilot, "#answer")
+        assert "Telemetry of run 1" in telemetry(pilot)
+        assert "7%" in telemetry(pilot)
+        assert "h Present" in text_of(pilot, "#keys")
+        assert "r Run again" in text_of(pilot, "#keys")
+        assert isinstance(pilot.app.screen.focused, TimingTable)
+
+
+@pytest.mark.parametrize("key", ["h", "escape"])
+async def test_the_present_comes_back_as_it_goes_on(store: Store, key: str) -> None:
+    store.import_run(stream("a", replace(SWEEP, name="yesterday")))
+    async with opened(app_with(store)) as pilot:
+        await done_run(pilot)
+        before = shown(pilot)
+        await open_newest(pilot)
+        assert "yesterday" in status(pilot)
+        # This machine goes on meanwhile, unseen.
+        pilot.app.backend.read(readings(busy=55.0))
+        await settled(pilot, lambda: "55%" not in telemetry(pilot))
+        assert "7%" in telemetry(pilot)
+        await pilot.press(key)
+        assert "of 3 h ago" not in status(pilot)
+        assert status(pilot).startswith("quick ✓ done")
+        assert shown(pilot) == before
+        assert telemetry(pilot).startswith("Telemetry\n")
+        assert "55%" in telemetry(pilot)
+        assert not pilot.app.picture.situation.past
+
+
+async def test_chart_what_if_detail_and_claims_work_on_it_and_say_whose_they_are(store: Store) -> None:
+    store.import_run(stream("a"))
+    async with opened(app_with(store)) as pilot:
+        await open_newest(pilot)
+        await pilot.press("w")
+        assert pilot.app.picture.what_if != "resident"
+        for key, page in (("g", ChartScreen), ("enter", DetailScreen), ("K", ClaimsScreen)):
+            await pilot.press(key)
+            await settled(pilot, lambda page=page: isinstance(pilot.app.screen, page))
+            assert text_of(pilot, "#page-title").strip().startswith("run 1 of 3 h ago")
+            await pilot.press("escape")
+        assert pilot.app.picture.past is not None
+        await pilot.press("escape")
+        assert (pilot.app.picture.past, pilot.app.picture.what_if) == (None, "resident")
+
+
+async def test_leaving_from_a_saved_run_takes_ones_own_along(store: Store) -> None:
+    store.import_run(stream("a"))
+    app = app_with(store)
+    async with opened(app) as pilot:
+        await open_newest(pilot)
+        await pilot.press("q")
+    assert app.return_value is not None
+    assert not app.return_value.run.rows
+
+
+async def test_a_run_that_was_interrupted_says_so(store: Store) -> None:
+    events = stream("a")
+    cases = begin(store, events)
+    store.commit_case("a", cases[0])
+    store._connection.execute("UPDATE run SET pid = 999999999")
+    async with opened(app_with(store)) as pilot:
+        await list_runs(pilot)
+        assert "! interrupted" in listed(pilot)[0]
+        await pilot.press("enter")
+        await settled(pilot, lambda: pilot.app.picture.past is not None)
+        assert status(pilot).startswith("run 1 of 3 h ago matmul ! interrupted 1/3")
+
+
+# ------------------------------------------------------------------ running it again
+
+
+async def again(pilot: Pilot[Any], count: int) -> FakeSession:
+    await pilot.press("r")
+    await settled(pilot, lambda: len(pilot.app.backend.sessions) == count and pilot.app.gate.held)
+    return pilot.app.backend.sessions[-1]
+
+
+@pytest.mark.parametrize("opened_first", [True, False], ids=["in the panes", "in the list"])
+async def test_r_runs_the_same_plan_with_the_same_seed_until_something_else_is_chosen(
+    store: Store, opened_first: bool
+) -> None:
+    plan = replace(SWEEP, seed=77, rounds=5, name="mine")
+    store.import_run(stream("a", plan))
+    async with opened(app_with(store)) as pilot:
+        await (open_newest(pilot) if opened_first else list_runs(pilot))
+        session = await again(pilot, 1)
+        assert session.plan == replace(plan, gaps=True)
+        assert isinstance(pilot.app.screen, MainScreen)
+        assert status(pilot).startswith("mine")
+        assert pilot.app.picture.past is None
+        await finish(pilot, session)
+        session = await again(pilot, 2)
+        assert session.plan.seed == 77
+        await finish(pilot, session)
+        pilot.app.screen.query_one("#workload OptionList", OptionList).focus()
+        await pilot.press("j")
+        session = await again(pilot, 3)
+        assert session.plan.seed != 77
+        await finish(pilot, session)
+
+
+async def test_made_up_and_measured_runs_are_not_mixed(store: Store) -> None:
+    store.import_run(stream("a", replace(SWEEP, simulation=Simulation())))
+    async with opened(app_with(store), (120, 40)) as pilot:
+        await open_newest(pilot)
+        assert "SIMULATED" in status(pilot)
+        await pilot.press("r")
+        await settled(pilot, lambda: "Run 1 was simulated" in text_of(pilot, "#answer"))
+        assert pilot.app.backend.sessions == []
+        await pilot.press("h")
+        assert "SIMULATED" not in status(pilot)
+
+
+async def test_during_a_run_nothing_is_read(store: Store) -> None:
+    store.import_run(stream("a"))
+    async with opened(app_with(store)) as pilot:
+        session = await start_run(pilot)
+        await pilot.press("h")
+        assert isinstance(pilot.app.screen, MainScreen)
+        await finish(pilot, session)
+        await list_runs(pilot)
+
+
+# ------------------------------------------------------------------ another terminal's run
+
+
+async def test_another_terminals_run_is_followed_to_its_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cpugpu_tui.ui.looking_back.FOLLOW_S", 0.02)
+    monkeypatch.setattr("cpugpu_tui.ui.screens.history.LOOK_S", 0.02)
+    events = stream("a", age_ns=0)
+    cases = begin(store, events)
+    store.commit_case("a", cases[0])
+    async with opened(app_with(store)) as pilot:
+        await list_runs(pilot)
+        assert "→ running 1" in listed(pilot)[0]
+        store.commit_case("a", cases[1])
+        await settled(pilot, lambda: "→ running 2" in listed(pilot)[0])
+        await pilot.press("enter")
+        await settled(pilot, lambda: pilot.app.picture.past is not None)
+        assert status(pilot).startswith("run 1, live in another terminal matmul → running 2/3")
+        assert "▲ GPU" not in shown(pilot)[2]
+        store.commit_case("a", cases[2])
+        await settled(pilot, lambda: "▲ GPU" in shown(pilot)[2])
+        assert not pilot.app.picture.situation.live
+        last = events[-1]
+        assert isinstance(last, RunFinished)
+        store.finish_run("a", last)
+        await settled(pilot, lambda: status(pilot).startswith("run 1 of just now matmul ✓ done 3/3"))
+
+
+async def test_a_run_that_is_deleted_while_it_is_followed_is_missed_in_a_sentence(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cpugpu_tui.ui.looking_back.FOLLOW_S", 0.02)
+    begin(store, stream("a"))
+    async with opened(app_with(store)) as pilot:
+        await open_newest(pilot)
+        store._connection.execute("DELETE FROM run")
+        await settled(pilot, lambda: "Run 1 is no longer in the history" in text_of(pilot, "#answer"))
+        assert shown(pilot)
+
+
+# ------------------------------------------------------------------ tags and deletion
+
+
+async def test_tags_are_typed_in_one_line(store: Store) -> None:
+    store.import_run(stream("a"))
+    store.tag("a", ["old"])
+    async with opened(app_with(store)) as pilot:
+        await list_runs(pilot)
+        await pilot.press("l")
+        assert "tags of run 1: old" in " ".join(line_of(pilot).split())
+        await pilot.press(*["backspace"] * 3, *"#base, h200", "enter")
+        await settled(pilot, lambda: "#base #h200" in listed(pilot)[0])
+        assert store.runs()[0].tags == ("base", "h200")
+        await pilot.press("l", *"x", "escape")
+        assert store.runs()[0].tags == ("base", "h200")
+        assert isinstance(pilot.app.screen, HistoryScreen)
+
+
+async def test_deleting_asks_and_only_y_means_yes(store: Store) -> None:
+    store.import_run(stream("a"))
+    store.import_run(stream("b"))
+    async with opened(app_with(store)) as pilot:
+        await list_runs(pilot)
+        for key in ("n", "q", "escape"):
+            await pilot.press("d")
+            assert isinstance(pilot.app.screen, ConfirmScreen)
+            assert "Delete run 2 (matmul, 3 h ago)" in " ".join(text_of(pilot, "#question").split())
+            await pilot.press(key)
+            assert isinstance(pilot.app.screen, HistoryScreen)
+        assert len(store.runs()) == 2
+        await pilot.press("d", "y")
+        await settled(pilot, lambda: "Run 2 is deleted." in text_of(pilot, "#about"))
+        assert [run.number for run in store.runs()] == [1]
+        assert [line.split()[1] for line in listed(pilot)] == ["1"]
+
+
+async def test_a_live_run_is_not_deleted(store: Store) -> None:
+    begin(store, stream("a"))
+    async with opened(app_with(store)) as pilot:
+        await list_runs(pilot)
+        await pilot.press("d", "y")
+        await settled(pilot, lambda: "Run 1 is still running" in text_of(pilot, "#about"))
+        assert len(listed(pilot)) == 1
+
+
+# ------------------------------------------------------------------ what can be wrong with a history
+
+
+async def test_an_empty_history_says_how_to_fill_it(store: Store) -> None:
+    async with opened(app_with(store), (80, 24)) as pilot:
+        await list_runs(pilot)
+        assert "No run has been saved yet. Press esc, then r" in text_of(pilot, "#runs")
+        await pilot.press("enter", "d", "r", "j", "G", "l")
+        assert isinstance(pilot.app.screen, HistoryScreen)
+
+
+async def test_a_history_that_could_not_be_opened_says_why(tmp_path: Path) -> None:
+    broken = tmp_path / "results.db"
+    broken.write_bytes(b"no database at all" * 100)
+    with pytest.raises(StoreError) as caught:
+        Store.open(broken)
+    async with opened(new_app(backend=HistoryBackend(None, caught.value)), (80, 24)) as pilot:
+        await list_runs(pilot)
+        said = " ".join(text_of(pilot, "#about").split())
+        assert "is not a database" in said
+        assert "No run has been saved" not in text_of(pilot, "#runs")
+
+
+async def test_a_newer_history_is_read_and_what_it_holds_beyond_us_is_said(store: Store) -> None:
+    store.import_run(stream("a"))
+    store.import_run(stream("b"))
+    store._connection.execute("UPDATE run_event SET name = 'TelepathyRead' WHERE run_number = 2")
+    version = store._connection.execute("PRAGMA user_version").fetchone()[0]
+    store._connection.execute(f"PRAGMA user_version = {version + 1}")
+    store.close()
+    with closing(Store.open(store.path)) as newer:
+        async with opened(app_with(newer), (80, 24)) as pilot:
+            await list_runs(pilot)
+            assert "was written by a newer cpugpu-tui" in " ".join(text_of(pilot, "#about").split())
+            await pilot.press("enter")
+            await settled(pilot, lambda: "Run 2 was saved by a newer" in " ".join(text_of(pilot, "#about").split()))
+            await pilot.press("d", "y")
+            await settled(pilot, lambda: "nothing is saved" in " ".join(text_of(pilot, "#about").split()))
+            await pilot.press("j", "enter")
+            await settled(pilot, lambda: pilot.app.picture.past is not None)
+            assert status(pilot).startswith("run 1 of 3 h ago")
+
+
+async def test_a_damaged_run_is_a_sentence_about_that_run(store: Store) -> None:
+    store.import_run(stream("a"))
+    store._connection.execute("UPDATE run SET plan = '{'")
+    async with opened(app_with(store), (80, 24)) as pilot:
+        await list_runs(pilot)
+        await pilot.press("enter")
+        await settled(pilot, lambda: "Run 1 cannot be opened" in " ".join(text_of(pilot, "#about").split()))
+
+
+async def test_without_utf8_everything_is_ascii_and_strangers_names_obey_nobody(store: Store) -> None:
+    store.import_run(stream("a", replace(SWEEP, name="evil\x1b[2J[red]×")))
+    app = CpuGpuApp(AppOptions(), ASCII, HistoryBackend(store))
+    app.backend = app.bridge._backend  # type: ignore[attr-defined]
+    async with opened(app, (80, 24)) as pilot:
+        await list_runs(pilot)
+        for press in ("", "l", "escape", "d", "escape", "enter"):
+            await pilot.press(*[press] if press else [])
+            text = line_of(pilot)
+            assert "\x1b" not in text
+            assert text.isascii()
+
+
+@pytest.mark.parametrize(
+    ("age_s", "words"),
+    [(0, "just now"), (59, "just now"), (60, "1 min ago"), (3599, "59 min ago"), (7200, "2 h ago"),
+     (10**7, "115 d ago"), (-5, "just now")],
+)  # fmt: skip
+def test_ages_are_short(age_s: int, words: str) -> None:
+    assert ago(NOW_NS - age_s * 10**9, NOW_NS) == words
