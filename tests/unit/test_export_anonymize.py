@@ -38,7 +38,9 @@ def spoken() -> ExportedRun:
     ceilings = Ceilings("cuda:0", "H200", export_runs.UUID, "gpu17.example.org", "2.13.0", 5, 1, {}, {}, 1e12, 1, 5e3)
     plan = replace(first.plan, mnist="my-data", ceilings=(ceilings,))
     failure = CaseFailed(
-        case=plan.cases[0].key, kind="crashed", message=f"boss@node9: {export_runs.UUID} at 00000000:3B:00.0 fell off."
+        case=plan.cases[0].key,
+        kind="crashed",
+        message=f"boss@node9 asked zoe: {export_runs.UUID} at 00000000:3B:00.0 fell off.",
     )
     return exported(
         [replace(first, environment=environment, plan=plan), *rest[:-1], replace(failure, seq=999), rest[-1]]
