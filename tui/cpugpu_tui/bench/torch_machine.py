@@ -138,6 +138,8 @@ class TorchMachine:
             CaseError: `mismatch`, also for NaN.
         """
         workload = catalogue.find(case.workload)
+        for device, result in results.items():
+            require_tensor(result, device)
         exact = exact and self._affords_reference(case)
         doubles = tuple(as_double(tensor) for tensor in inputs) if exact else inputs
         if exact:
@@ -146,7 +148,10 @@ class TorchMachine:
             against, reference = next(iter(results.items()))
         else:
             return None
+        require_tensor(reference, against)
         reference = reference.cpu().double()
+        for device, result in results.items():
+            require_size(result, device, reference, against)
         scale = workload.scale(reference, *(as_double(tensor) for tensor in doubles))
         error = max(relative_error(result, reference, scale) for result in results.values())
         tolerance = workload.tolerance(case.dtype)
@@ -171,7 +176,9 @@ class TorchMachine:
             return self._out_of_memory(case, on_gpu="CUDA" in text)
         if "CUDA error" in text or type(error).__name__ == "AcceleratorError":
             return CaseError("error", f"The GPU reported: {text}", "The rest goes on in a fresh agent.", fatal=True)
-        if isinstance(error, NotImplementedError) or re.search(r"not (implemented|supported)", text):
+        if "can't convert cuda" in text:
+            return CaseError("unsupported", f"This workload does not run on a GPU: {text}", "Add --device cpu.")
+        if isinstance(error, NotImplementedError) or re.search(r"not (implemented|supported(?! between))", text):
             return CaseError("unsupported", f"{case.dtype} is not supported here: {text}", "Choose another dtype.")
         if isinstance(error, CpuGpuError):
             return CaseError("error", error.message, error.remedy)
@@ -194,6 +201,35 @@ class TorchMachine:
             timer.close()
         if gpus:
             torch.cuda.empty_cache()
+
+
+def require_tensor(result: Any, where: str) -> None:
+    """Refuse what cannot be compared.
+
+    Raises:
+        CaseError: it is no tensor.
+    """
+    import torch
+
+    if not isinstance(result, torch.Tensor):
+        raise CaseError(
+            "error", f"What came back ({where}) is no tensor but {type(result).__name__}.",
+            "Let the step return one tensor, or `checked` of the workload.",
+        )  # fmt: skip
+
+
+def require_size(result: Any, device: str, reference: Any, against: str) -> None:
+    """Refuse a result that has not as many numbers as it should.
+
+    Raises:
+        CaseError: `mismatch`.
+    """
+    if result.numel() != reference.numel():
+        raise CaseError(
+            "mismatch",
+            f"The result on {device} is {list(result.shape)}, that of {against} {list(reference.shape)}.",
+            "Let devices and variants return the same, or write `reference` for each variant.",
+        )
 
 
 def tensors_in(placed: Any) -> tuple[str, ...]:

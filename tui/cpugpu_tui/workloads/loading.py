@@ -157,10 +157,18 @@ def described(error: BaseException, source: str, path: str | None) -> tuple[str,
         return f"{where}: {error.message}", error.remedy or MEND
     if isinstance(error, SystemExit):
         return f"{where}: It ends the program (exit code {error.code}).", "Let it only define workloads, not run them."
-    first = (str(error.msg) if isinstance(error, SyntaxError) else str(error)).strip().split("\n")[0][:300]
+    first = text_of(error).strip().split("\n")[0][:300]
     said = f"{type(error).__name__}: {first}" if first else type(error).__name__
     remedy = "Install it where the kernels run, see --python." if isinstance(error, ImportError) else MEND
     return f"{where}: {said.rstrip('.')}.", remedy
+
+
+def text_of(error: BaseException) -> str:
+    """Return what an error says; nothing where its own code fails to say it."""
+    try:
+        return str(error.msg if isinstance(error, SyntaxError) else error)
+    except Exception:  # noqa: BLE001 - a stranger's `__str__`
+        return ""
 
 
 def last_line(trace: TracebackType | None, path: str | None) -> int | None:
