@@ -63,7 +63,10 @@ def defaults(app: typer.Typer, arguments: Sequence[str]) -> dict[str, Any]:
     from cpugpu_tui.runs.config import load
 
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in load().values.items()}
-    return _for_each(app, values) if values else {}
+    found = _for_each(app, values) if values else {}
+    # `run` takes several interpreters, and a variable of several words would be split where a path has a space.
+    python = os.environ.get("CPUGPU_PYTHON") or values.get("python")
+    return {**found, "run": {**values, "python": [python]}} if python else found
 
 
 def _is_completion() -> bool:

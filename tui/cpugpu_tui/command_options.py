@@ -59,7 +59,9 @@ Python = Annotated[
 Pythons = Annotated[
     list[str] | None,
     typer.Option(
-        "--python", help="Interpreter with torch that runs the kernels; named twice, both run in turn and are compared."
+        "--python",
+        help="Interpreter with torch that runs the kernels; two, each with --python, run in turn and are compared. "
+        "[env var: CPUGPU_PYTHON]",
     ),
 ]
 Simulate = Annotated[
