@@ -1,0 +1,55 @@
+"""Pictures of the past: the list of saved runs, and one of them in the panes. Look at them before you renew them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_run import new_app
+from saved_runs import HOUR_NS, SWEEP, HistoryBackend, begin, list_runs, open_newest, stream
+from textual.pilot import Pilot
+
+from cpugpu_tui.model import Simulation
+from cpugpu_tui.runs.store import Store
+
+SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Runs of every kind, in a time zone of our own."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    monkeypatch.setattr("cpugpu_tui.ui.history_lines.socket.gethostname", lambda: "elsewhere")
+    with closing(Store.open(tmp_path / "results.db")) as store:
+        for number in range(40):
+            store.import_run(stream(f"id{number:02}", age_ns=(60 - number) * 24 * HOUR_NS))
+        store.import_run(stream("stopped", age_ns=30 * HOUR_NS, status="stopped"))
+        store.import_run(stream("failed", age_ns=26 * HOUR_NS, status="failed"))
+        store.import_run(stream("made-up", replace(SWEEP, simulation=Simulation()), age_ns=25 * HOUR_NS))
+        store.tag("failed", ["driver-580", "nightly"])
+        store.commit_case("live", begin(store, stream("live", age_ns=HOUR_NS // 12))[0])
+        store.import_run(stream("newest", replace(SWEEP, name="matmul+a-long-name-of-ones-own")))
+        store.tag("newest", ["base"])
+        yield new_app(backend=HistoryBackend(store))
+    monkeypatch.undo()
+    time.tzset()
+
+
+async def listed(pilot: Pilot[Any]) -> None:
+    await list_runs(pilot)
+
+
+@SIZES
+def test_list(snap_compare: Callable[..., bool], app: Any, size: tuple[int, int]) -> None:
+    assert snap_compare(app, terminal_size=size, run_before=listed)
+
+
+@SIZES
+def test_saved_run(snap_compare: Callable[..., bool], app: Any, size: tuple[int, int]) -> None:
+    assert snap_compare(app, terminal_size=size, run_before=open_newest)
