@@ -262,9 +262,9 @@ def test_new_workload_writes_a_file_that_passes_its_own_check(cpugpu: CommandLin
     done = cpugpu(*command[1:], "--device", "cpu", "--json")
     assert done.code == 0
     finished = [event for event in done.events if isinstance(event, CaseFinished)]
-    assert [event.case.split("/")[:3] for event in finished] == [
-        ["my-silu", "by-hand", size] for size in ("1000", "100000", "1000000")
-    ]
+    assert {event.case for event in finished} == {
+        f"my-silu/by-hand/{size}/float32/tall" for size in (1_000, 100_000, 1_000_000)
+    }
     assert all(isinstance(event.check, Check) and event.check.error < event.check.tolerance for event in finished)
 
 
