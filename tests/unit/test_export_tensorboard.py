@@ -77,6 +77,13 @@ def test_what_is_written_live_is_what_an_export_writes(tmp_path: Path) -> None:
     assert bytes_of(tmp_path / "live") == bytes_of(tmp_path / "export")
 
 
+def test_the_next_run_of_a_series_gets_its_own_folder(tmp_path: Path) -> None:
+    ids = ("20260101-aaaa", "20260102-bbbb")
+    live(tmp_path / "live", [event for run_id in ids for event in export_runs.stream(run_id=run_id)]).close()
+    write_tensorboard([export_runs.run(run_id=run_id) for run_id in ids], tmp_path / "export")
+    assert bytes_of(tmp_path / "live") == bytes_of(tmp_path / "export")
+
+
 def test_it_can_be_read_while_the_run_goes_on(tmp_path: Path) -> None:
     stream = export_runs.stream()
     second = [index for index, event in enumerate(stream) if isinstance(event, CaseFinished)][1]

@@ -136,6 +136,8 @@ class LiveTensorboard:
         """Take note of an event of a run; `state` knows it already."""
         if state.run is None or not isinstance(event, CaseFinished) or event.case not in state.rows:
             return
+        if self._run is not None and self._run.started.run_id != state.run.run_id:
+            self.close()
         if self._run is None:
             self._run = ExportedRun((state.run,))
             make_folder(self._folder)
