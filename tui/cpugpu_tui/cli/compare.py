@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from rich.table import Table
 
 from cpugpu_tui.analysis.change_words import interval_text, judged_text, percent_text, runs_text
-from cpugpu_tui.analysis.compare import MIN_RUNS, NOT_COMPARABLE, TOO_FEW, UNDECIDED, Change, Judged
-from cpugpu_tui.analysis.quantities import time_text
-from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.analysis.compare import Judged
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
 from cpugpu_tui.errors import EXIT_OK, UsageError
-from cpugpu_tui.runs.comparison import Difference, Series, SeriesComparison, compare_series, series_of_id
+from cpugpu_tui.runs.comparison import Difference, SeriesComparison, compare_series, series_of_id
 from cpugpu_tui.runs.comparison_data import comparison_data
+from cpugpu_tui.runs.comparison_words import NOTHING_DIFFERS, said, summary, times, verdict_text
 from cpugpu_tui.runs.naming import reading, series_in
 from cpugpu_tui.runs.store import Store, open_store
 from cpugpu_tui.telemetry.text import printable
@@ -44,15 +42,10 @@ def show_comparison(found: SeriesComparison) -> None:
     if found.differences:
         out.print(differences_table(found.differences))
     else:
-        out.print("Nothing that is known of machine and settings differs.")
+        out.print(NOTHING_DIFFERS)
     out.print(verdicts_table(found.judged))
     for line in summary(found):
         out.print(plain(line), soft_wrap=True)
-
-
-def said(series: Series) -> str:
-    """Return a series as it was named, fit for a terminal."""
-    return printable(series.text)
 
 
 def differences_table(differences: tuple[Difference, ...]) -> Table:
@@ -71,7 +64,7 @@ def verdicts_table(judged: tuple[Judged, ...]) -> Table:
     add_columns(table, "base", "new", "change", "95 % interval", "runs", justify="right")
     add_columns(table, "verdict")
     for each in judged:
-        table.add_row(*map(plain, (printable(judged_text(each)), each.device, *_numbers(each), _verdict(each))))
+        table.add_row(*map(plain, (printable(judged_text(each)), each.device, *_numbers(each), verdict_text(each))))
     return table
 
 
@@ -79,42 +72,6 @@ def _numbers(each: Judged) -> tuple[str, ...]:
     if each.change is None:
         return ("–",) * 5
     return (*times(each), percent_text(each.change.ratio), interval_text(each.change), runs_text(each.change))
-
-
-def times(each: Judged) -> tuple[str, str]:
-    """Return the medians of both sides; dashes for a group, which has many."""
-    if each.is_group:
-        return "–", "–"
-    base, new = (time_text(median(list(side.values()))) for side in (each.pairs[0].base_ns, each.pairs[0].new_ns))
-    return base, new
-
-
-def _verdict(each: Judged) -> str:
-    return f"{each.verdict}: {each.trouble}" if each.trouble else each.verdict
-
-
-def summary(found: SeriesComparison) -> list[str]:
-    """Return the lines below the table."""
-    lines = [mean_text(device, mean) for device, mean in found.means.items()]
-    counts = Counter(each.verdict for each in found.judged)
-    if counts[TOO_FEW]:
-        lines.append(
-            f"Too few runs for {counts[TOO_FEW]} of {len(found.judged)} verdicts: {MIN_RUNS} on each side are needed, "
-            "`--repeat 5` makes five. That is not `no change`."
-        )
-    if counts[UNDECIDED]:
-        lines.append(f"{counts[UNDECIDED]} undecided: more runs in each series would narrow the intervals.")
-    if any(each.is_group for each in found.judged):
-        lines.append("Many cases: neighbours in size share a verdict.")
-    if counts[NOT_COMPARABLE] == len(found.judged):
-        lines.append("Nothing here can be compared.")
-    return lines
-
-
-def mean_text(device: str, mean: Change) -> str:
-    """Return the geometric mean of a device in words."""
-    interval = f" ({interval_text(mean)})" if mean.low is not None else ""
-    return f"{device}, geometric mean of all cases: {percent_text(mean.ratio)}{interval}"
 
 
 # ------------------------------------------------------------------ baselines

@@ -253,12 +253,22 @@ def _loaded(store: Store, series_id: str, name: str) -> Series:
     return Series(name, known)
 
 
-def previous_series(store: Store, series_id: str, name: str, *, simulated: bool) -> str | None:
-    """Return the newest other series of the same preset or workload with finished cases; None if there is none."""
+def other_series(store: Store, series_id: str, name: str, *, simulated: bool) -> list[tuple[str, str]]:
+    """Return (id, name) of what a series may be compared with, the previous one first, then older ones, newest first.
+
+    They are the other series of the same preset or workload, and last the baselines that are not among them; the name
+    is `baseline main`, or empty.
+    """
+    baselines = {each: f"baseline {known}" for known, each in store.baselines().items()}
+    found = dict[str, str]()
     for run in store.runs(MOST_LOOKED_THROUGH):
-        if run.series_id != series_id and run.name == name and run.simulated == simulated and run.cases_ok:
-            return run.series_id
-    return None
+        if run.name == name and run.simulated == simulated and run.cases_ok and run.status != "running":
+            found.setdefault(run.series_id, baselines.get(run.series_id, ""))
+    # Newer series than this one may be among them: of a saved run the previous is what came before it.
+    ids = list(found)
+    place = ids.index(series_id) + 1 if series_id in found else 0
+    ordered = [*ids[place:], *ids[:place], *baselines]
+    return [(each, found.get(each) or baselines.get(each, "")) for each in dict.fromkeys(ordered) if each != series_id]
 
 
 def numbers_text(numbers: Sequence[int]) -> str:

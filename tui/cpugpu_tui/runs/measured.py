@@ -127,6 +127,7 @@ _ENVIRONMENT = {
     "float32 precision": "matmul_precision", "TF32": "tf32_matmul", "python": "python",
     "inherited variables": "inherited", "CUDA_VISIBLE_DEVICES": "cuda_visible_devices",
     "cores allowed": "affinity_cores", "CPU quota": "quota_cores", "worker": "worker",
+    "interpreter": "interpreter",
     "host": "hostname", "kernel": "kernel", "cpugpu-tui": "version",
 }  # fmt: skip
 """Fact → its key in a run's environment."""

@@ -19,6 +19,7 @@ from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.ui import commands, themes
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.commands import Situation
+from cpugpu_tui.ui.comparing import Comparing
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.panes.timing_table import TimingTable
@@ -26,7 +27,6 @@ from cpugpu_tui.ui.panes.timings import TimingsPane
 from cpugpu_tui.ui.panes.workload import WorkloadPane, entries
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
-from cpugpu_tui.ui.taking_away import TakingAway
 
 if TYPE_CHECKING:
     from cpugpu_tui.ui.screens.claims import ClaimsScreen
@@ -38,7 +38,7 @@ HEIGHTS: list[tuple[int, str]] | None = [(0, "-flat"), (16, "-short"), (34, "-ta
 """Columns and rows from which on `app.tcss` has another layout."""
 
 
-class CpuGpuApp(TakingAway):
+class CpuGpuApp(Comparing):
     """Times workloads on CPU and GPU and shows it."""
 
     CSS_PATH = "app.tcss"

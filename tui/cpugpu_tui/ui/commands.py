@@ -94,6 +94,14 @@ COMMANDS: tuple[Command, ...] = (
         "Show what publications claim, and whether it holds here; K in a list, where k moves.", "claims",
     ),
     Command(
+        "compare", ("c",), "Compare", "Compare the series on the screen with the previous one, or an older one.",
+        "compare", lambda s: s.ran and not s.live,
+    ),
+    Command(
+        "baseline", ("b",), "Baseline", "Make this series the baseline, which the status line then compares with.",
+        "set_baseline", lambda s: s.ran and not s.live,
+    ),
+    Command(
         "export", ("e",), "Export", "Write the run to a file: JSON, NDJSON, CSV, Markdown or HTML, as its name ends.",
         "export", lambda s: s.ran and not s.live,
     ),

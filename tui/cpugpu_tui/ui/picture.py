@@ -94,6 +94,8 @@ class Picture:
     """Name of the trace that is replayed; empty without one."""
     replay_of: str = ""
     """What that trace is one of: GPU, driver, date."""
+    baseline: tuple[str, str] = ("", "")
+    """Id of a series, and what the status line says of the baseline beside it."""
     past: Past | None = None
     """The saved run that `run`, `telemetry` and `ceilings` are of; None while they are this terminal's own."""
     again: Plan | None = None

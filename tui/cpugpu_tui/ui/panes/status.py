@@ -87,6 +87,7 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
             (f"{name} ", "title"),
             (f"{glyph} {run.status}", role),
             (f" {run.settled}/{total}{failed}{number}", "text"),
+            *_baseline(picture, glyphs),
         )
     if picture.problem is not None and not picture.agent_ready:
         return (("cpugpu-tui ", "title"), ("cannot run", "bad"))
@@ -103,7 +104,16 @@ def _past(picture: Picture, glyphs: Glyphs) -> Spans:
         (f"{stranger(spelled(picture.past.summary.name, glyphs), 40, glyphs)} ", "title"),
         (f"{sign} {status}", role),
         (f" {run.settled}/{len(run.rows)}{failed}", "text"),
+        *_baseline(picture, glyphs),
     )
+
+
+def _baseline(picture: Picture, glyphs: Glyphs) -> Spans:
+    """Return how the series on the screen stands to the baseline, as far as that is known."""
+    series_id, text = picture.baseline
+    if not text or picture.run.run is None or picture.run.run.series_id != series_id:
+        return ()
+    return ((f" {glyphs.dot} {spelled(text, glyphs)}", "text"),)
 
 
 def status_sign(status: str, glyphs: Glyphs) -> tuple[str, str]:

@@ -1,0 +1,61 @@
+"""A comparison of two series in sentences, for the terminal and the app."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from cpugpu_tui.analysis.change_words import interval_text, percent_text
+from cpugpu_tui.analysis.compare import MIN_RUNS, NOT_COMPARABLE, TOO_FEW, UNDECIDED, Change, Judged
+from cpugpu_tui.analysis.quantities import time_text
+from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.runs.comparison import Series, SeriesComparison
+from cpugpu_tui.telemetry.text import printable
+
+NOTHING_DIFFERS = "Nothing that is known of machine and settings differs."
+
+
+def said(series: Series) -> str:
+    """Return a series as it was named, fit for a terminal."""
+    return printable(series.text)
+
+
+def times(each: Judged) -> tuple[str, str]:
+    """Return the medians of both sides; dashes for a group, which has many."""
+    if each.is_group:
+        return "–", "–"
+    base, new = (time_text(median(list(side.values()))) for side in (each.pairs[0].base_ns, each.pairs[0].new_ns))
+    return base, new
+
+
+def verdict_text(each: Judged) -> str:
+    """Return the verdict, with why there is none where nothing can be compared."""
+    return f"{each.verdict}: {each.trouble}" if each.trouble else each.verdict
+
+
+def mean_text(device: str, mean: Change) -> str:
+    """Return the geometric mean of a device in words."""
+    interval = f" ({interval_text(mean)})" if mean.low is not None else ""
+    return f"{device}, geometric mean of all cases: {percent_text(mean.ratio)}{interval}"
+
+
+def summary(found: SeriesComparison) -> list[str]:
+    """Return what is said below the verdicts."""
+    lines = [mean_text(device, mean) for device, mean in found.means.items()]
+    counts = Counter(each.verdict for each in found.judged)
+    if counts[TOO_FEW]:
+        lines.append(
+            f"Too few runs for {counts[TOO_FEW]} of {len(found.judged)} verdicts: {MIN_RUNS} on each side are needed, "
+            "five are better. That is not `no change`."
+        )
+    if counts[UNDECIDED]:
+        lines.append(f"{counts[UNDECIDED]} undecided: more runs in each series would narrow the intervals.")
+    if any(each.is_group for each in found.judged):
+        lines.append("Many cases: neighbours in size share a verdict.")
+    if counts[NOT_COMPARABLE] == len(found.judged):
+        lines.append("Nothing here can be compared.")
+    return lines
+
+
+def in_short(found: SeriesComparison) -> str:
+    """Return the geometric means alone: `CPU -0.2 %, GPU +3.1 %`; nothing where there is none."""
+    return ", ".join(f"{device} {percent_text(mean.ratio)}" for device, mean in found.means.items())

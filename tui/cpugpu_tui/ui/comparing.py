@@ -1,0 +1,123 @@
+"""The part of the app that compares series: with the previous one, a chosen one, the baseline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.message import Message
+
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.ui.messages import SeriesEnded
+from cpugpu_tui.ui.taking_away import TakingAway
+
+if TYPE_CHECKING:
+    from cpugpu_tui.ui.history import SavedRuns
+    from cpugpu_tui.ui.screens.compare import Compared
+
+BASELINE = "main"
+"""Name of the baseline that `b` sets: the one that `gate` goes by unless told otherwise."""
+
+IS_BASELINE = f"this series is baseline {BASELINE}"
+
+NONE_BEFORE = "There is no other series of {name} to compare with yet; run it again."
+
+
+class BaselineKnown(Message):
+    """What the status line says of the baseline has been found out."""
+
+    def __init__(self, series_id: str, text: str, error: CpuGpuError | None = None) -> None:
+        """Carry it, with the series that it is said of; `error`: why the baseline could not be set."""
+        super().__init__()
+        self.series_id, self.text, self.error = series_id, text, error
+
+
+class Comparing(TakingAway):
+    """Reads series on threads, and only between runs."""
+
+    def action_compare(self) -> None:
+        """Compare the run on the screen with the previous series; pressed again, go back."""
+        from cpugpu_tui.ui.screens.compare import CompareScreen
+
+        if isinstance(self.screen, CompareScreen):
+            self.pop_screen()
+            return
+        run = self.picture.run
+        read = lambda place: compared(self.bridge.history(), run, place)  # noqa: E731 - one line, and bound to this run
+        self.push_screen(CompareScreen(self.picture, self._glyphs, read))
+
+    def action_set_baseline(self) -> None:
+        """Make the series of the run on the screen the baseline."""
+        started = self.picture.run.run
+        if started is None:
+            return
+
+        def body() -> None:
+            try:
+                self.bridge.history().store.set_baseline(BASELINE, started.series_id)
+                self.post_message(BaselineKnown(started.series_id, IS_BASELINE))
+            except CpuGpuError as error:
+                self.post_message(BaselineKnown("", "", error))
+
+        self.run_worker(body, thread=True, exit_on_error=False, group="baseline")
+
+    @on(SeriesEnded)
+    def _look_at_baseline(self) -> None:
+        """Compare what has ended with the baseline, if there is one."""
+        run = self.picture.run
+        if run.run is None or self.picture.quitting:
+            return
+        series_id = run.run.series_id
+        self.change(baseline=("", ""))
+        self.run_worker(
+            lambda: self.post_message(BaselineKnown(series_id, against_baseline(self.bridge.history(), run))),
+            thread=True, exit_on_error=False, group="baseline",
+        )  # fmt: skip
+
+    @on(BaselineKnown)
+    def _say_baseline(self, message: BaselineKnown) -> None:
+        if not self.screen_stack:  # the app is closing
+            return
+        if message.error is not None:
+            self.change(problem=message.error)
+        else:
+            self.change(baseline=(message.series_id, message.text))
+
+
+def compared(saved: SavedRuns, run: RunState, place: int) -> Compared:
+    """Return the series of a run beside the n-th other one."""
+    from cpugpu_tui.runs.comparison import compare_series, other_series, series_of_id
+    from cpugpu_tui.ui.screens.compare import Compared
+
+    started = run.run
+    if started is None:
+        return Compared(None, "No run is on the screen. Press r first, or h for the saved ones.", 0, 0)
+    count = 0
+    try:
+        others = other_series(saved.store, started.series_id, started.plan.name, simulated=run.simulated)
+        count, place = len(others), min(place, max(len(others) - 1, 0))
+        if not others:
+            return Compared(None, NONE_BEFORE.format(name=started.plan.name), 0, 0)
+        base = series_of_id(saved.store, *others[place])
+        return Compared(compare_series(base, series_of_id(saved.store, started.series_id)), "", place, count)
+    except CpuGpuError as error:
+        return Compared(None, str(error), place, count)
+
+
+def against_baseline(saved: SavedRuns, run: RunState) -> str:
+    """Return what the status line says of the baseline after a run; empty where they have nothing in common."""
+    from cpugpu_tui.runs.comparison import compare_series, series_of_id
+    from cpugpu_tui.runs.comparison_words import in_short
+
+    started = run.run
+    try:
+        baseline = saved.store.baseline(BASELINE)
+        if started is None or baseline is None:
+            return ""
+        if baseline == started.series_id:
+            return IS_BASELINE
+        base, new = (series_of_id(saved.store, each) for each in (baseline, started.series_id))
+        return f"to baseline {BASELINE}: {in_short(compare_series(base, new))}"
+    except CpuGpuError:
+        return ""

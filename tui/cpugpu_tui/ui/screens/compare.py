@@ -1,0 +1,171 @@
+"""Two series side by side: what differed around them, the verdicts, and which other series there are to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from cpugpu_tui.analysis.change_words import interval_text, judged_text, percent_text, runs_text
+from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Judged
+from cpugpu_tui.runs.comparison import SeriesComparison
+from cpugpu_tui.runs.comparison_words import NOTHING_DIFFERS, said, summary, times, verdict_text
+from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
+from cpugpu_tui.ui.panes.status import tags
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.screens.page import Page
+
+WIDE = 110
+"""Columns from which on the times of both sides stand beside their change."""
+
+ROLES = {FASTER: "good", SLOWER: "bad", SAME: "text", NOT_COMPARABLE: "muted"}
+"""How verdicts are coloured; the words say the same."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What was read of one choice."""
+
+    found: SeriesComparison | None
+    problem: str
+    """Why there is none, cause and remedy."""
+    place: int
+    """Which of the series to compare with it is, from 0."""
+    count: int
+    """How many there are."""
+
+
+Read = Callable[[int], Compared]
+"""Compares the run that is shown with the n-th other series, the previous one first; slow, called on a thread."""
+
+
+class CompareScreen(Page):
+    """Reads the series on a thread, and again when another one is chosen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("o,right", "choose(1)", show=False),
+        Binding("n,left", "choose(-1)", show=False),
+    ]
+
+    class Known(Message):
+        """The series have been read."""
+
+        def __init__(self, compared: Compared) -> None:
+            """Carry what came of it."""
+            super().__init__()
+            self.compared = compared
+
+    def __init__(self, picture: Picture, glyphs: Glyphs, read: Read) -> None:
+        """Draw with these glyphs what `read` gives."""
+        super().__init__(picture)
+        self._glyphs, self._read = glyphs, read
+        self._compared: Compared | None = None
+        self._wanted = 0
+
+    def on_mount(self) -> None:
+        """Read the previous series."""
+        self._ask(0)
+
+    def _ask(self, place: int) -> None:
+        self._wanted = place
+        self.run_worker(
+            lambda: self.post_message(self.Known(self._read(place))),
+            thread=True, exit_on_error=False, group="compare",
+        )  # fmt: skip
+
+    @on(Known)
+    def _know(self, message: Known) -> None:
+        message.stop()
+        if message.compared.place == self._wanted or message.compared.count <= self._wanted:
+            self._compared = message.compared
+            self._wanted = message.compared.place
+            self.redraw()
+
+    def action_choose(self, step: int) -> None:
+        """Compare with an older series, or a newer one."""
+        if self._compared is not None and 0 <= self._wanted + step < self._compared.count:
+            self._ask(self._wanted + step)
+
+    # ---------------------------------------------------------------- drawing
+
+    def page_title(self) -> Spans:
+        """Return which series stand side by side."""
+        compared = self._compared
+        text = "reading the saved runs" if compared is None else ""
+        if compared is not None and compared.found is not None:
+            text = f"{said(compared.found.new)} against {said(compared.found.base)}"
+        which = f"  {compared.place + 1} of {compared.count}" if compared is not None and compared.count > 1 else ""
+        return (*tags(self.picture), ("Compare  ", "title"), (spelled(text, self._glyphs), "text"), (which, "muted"))
+
+    def page_lines(self, width: int) -> Sequence[Spans]:
+        """Return differences, verdicts and what is said below them."""
+        if self._compared is None:
+            return []
+        if self._compared.found is None:
+            return wrapped(spelled(self._compared.problem, self._glyphs), width, "warn")
+        return comparison_lines(self._compared.found, width, self._glyphs)
+
+    def redraw(self) -> None:
+        """Write the page and its keys."""
+        super().redraw()
+        pairs = {" esc": "back", "j k": "scroll", "o n": "an older or newer series", "b": "this is the baseline"}
+        keys = tuple(part for key, label in pairs.items() for part in ((key, "key"), (f" {label}  ", "text")))
+        self.query_one("#page-keys", Lines).show([keys])
+
+
+def comparison_lines(found: SeriesComparison, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return a comparison as lines of at most `width` cells."""
+    lines: list[Spans] = []
+    for each in found.differences:
+        text = f"{each.what}: {each.base} {glyphs.arrow} {each.new}"
+        lines += wrapped(spelled(printable(text), glyphs), width, "warn" if each.is_hardware else "text")
+    if not lines:
+        lines += wrapped(NOTHING_DIFFERS, width, "muted")
+    lines.append(())
+    lines += table_lines(found.judged, width, glyphs)
+    lines.append(())
+    for sentence in summary(found):
+        lines += wrapped(spelled(sentence, glyphs), width)
+    return lines
+
+
+def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return head and one line per verdict; a narrow terminal has no room for the times of both sides."""
+    is_wide = width >= WIDE
+    head = ("case", "on", *(("base", "new") if is_wide else ()), "change", "95 % interval", "runs", "verdict")
+    rows = [tuple(spelled(printable(cell), glyphs) for cell in _cells(each, is_wide=is_wide)) for each in judged]
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    # What is left for the name: the verdict is never cut.
+    widths[0] = max(8, min(widths[0], width - sum(widths[1:]) - 2 * (len(widths) - 1)))
+    lines: list[Spans] = [((_line(head, widths, glyphs), "muted"),)]
+    for each, row in zip(judged, rows, strict=True):
+        lines.append(((_line((*row[:-1], ""), [*widths[:-1], 0], glyphs), "text"), (row[-1], _role(each))))
+    return lines
+
+
+def _role(each: Judged) -> str:
+    return ROLES.get(each.verdict, "warn")
+
+
+def _cells(each: Judged, *, is_wide: bool) -> tuple[str, ...]:
+    name, found = judged_text(each), each.change
+    both = times(each) if is_wide and found is not None else ("–", "–")
+    sides = both if is_wide else ()
+    if found is None:
+        return (name, each.device, *sides, "–", "–", "–", verdict_text(each))
+    change = (percent_text(found.ratio), interval_text(found), runs_text(found))
+    return (name, each.device, *sides, *change, verdict_text(each))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], glyphs: Glyphs) -> str:
+    """Return cells side by side: names and verdict left, numbers right."""
+    name = cells[0] if len(cells[0]) <= widths[0] else cells[0][: widths[0] - len(glyphs.ellipsis)] + glyphs.ellipsis
+    numbers = [f"{cell:>{room}}" for cell, room in zip(cells[2:-1], widths[2:-1], strict=True)]
+    return "  ".join([f"{name:<{widths[0]}}", f"{cells[1]:<{widths[1]}}", *numbers, cells[-1]])
