@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
+FILE, INSTALLED = "--workloads", "--installed"
+"""Words of an agent's command that name a person's own workloads: a file follows the first."""
+
 
 class Control:
     """Flags set by one thread and obeyed by another."""

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from cpugpu_tui.bench.control import FILE, INSTALLED
 from cpugpu_tui.bench.emitter import Emit
 from cpugpu_tui.model import PROTOCOL, Hello, Refused, WorkloadsLoading
 from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.workloads import catalogue
 from cpugpu_tui.workloads.loading import Loaded, load
-
-FILE, INSTALLED = "--workloads", "--installed"
-"""Words of the agent's command: a file follows the first."""
 
 MOST_TEXT = 400
 """Characters of a sentence about a file: what a stranger's code raises may be of any length."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from cpugpu_tui.bench.own_workloads import FILE, INSTALLED
+from cpugpu_tui.bench.control import FILE, INSTALLED
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import Plan, Refused
 from cpugpu_tui.runs import config

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from cpugpu_tui.bench.own_workloads import FILE, INSTALLED
+from cpugpu_tui.bench.control import FILE, INSTALLED
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnFile, Refused, WorkloadInfo
 from cpugpu_tui.workloads import PRESETS, Preset, catalogue
