@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -109,14 +109,9 @@ def haystack(run: RunSummary) -> str:
     return " ".join(words).lower()
 
 
-def matching(runs: Sequence[RunSummary], haystacks: dict[int, str], wanted: str) -> list[RunSummary]:
-    """Return the runs that hold every word, in any case; `haystacks` by number is filled for those it lacks."""
+def matching(runs: Sequence[RunSummary], haystacks: Mapping[int, str], wanted: str) -> list[RunSummary]:
+    """Return the runs that hold every word, in any case; `haystacks`: what each number is looked for in."""
     words = wanted.lower().split()
-    if not words:
-        return list(runs)
-    for run in runs:
-        if run.number not in haystacks:
-            haystacks[run.number] = haystack(run)
     return [run for run in runs if all(word in haystacks[run.number] for word in words)]
 
 
