@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cpugpu_tui.runs import paths
+from cpugpu_tui.runs.store import Store, filesystem, open_store
 from cpugpu_tui.runs.store.filesystem import journal_mode
 from cpugpu_tui.runs.store.owner import Owner
 
@@ -78,3 +82,36 @@ def test_another_persons_process_is_alive() -> None:
 
 def test_nothing_is_said_about_another_hosts_process() -> None:
     assert not replace(Owner.current(), hostname="elsewhere", boot_id="another", pid=2**22 + 1).is_gone()
+
+
+# ------------------------------------------------------------------ a home on a network file system
+
+
+@pytest.fixture
+def cluster_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder that every node of a cluster has; this one is node 7."""
+    monkeypatch.delenv("CPUGPU_DB", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "not-yet" / "data"))
+    monkeypatch.setattr(filesystem, "mounts", lambda: f"1 0 0:1 / {tmp_path} rw - nfs4 server:/home rw")
+    monkeypatch.setattr(socket, "gethostname", lambda: "node/7")
+    return paths.data_dir()
+
+
+def test_a_network_home_has_a_database_for_each_machine(cluster_home: Path) -> None:
+    assert paths.default_database_path() == cluster_home / "results-node_7.db"
+    with closing(open_store()) as store:
+        assert store.path == cluster_home / "results-node_7.db"
+        assert store.remark is None
+
+
+def test_a_database_that_is_named_keeps_its_name_there(cluster_home: Path) -> None:
+    assert paths.database_path(cluster_home / "mine.db").name == "mine.db"
+
+
+def test_the_runs_from_before_are_named_once(cluster_home: Path) -> None:
+    cluster_home.mkdir(parents=True)
+    Store.open(cluster_home / "results.db").close()
+    with closing(open_store()) as store:
+        assert f"history merge {cluster_home / 'results.db'}" in str(store.remark)
+    with closing(open_store()) as store:
+        assert store.remark is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import platformdirs
@@ -30,7 +31,19 @@ def state_dir() -> Path:
 
 
 def default_database_path() -> Path:
-    """Database of a person who named none; its folder may have to be created."""
+    """Database of a person who named none; its folder may have to be created.
+
+    On a network file system, where homes of clusters lie, every machine has one of its own, with its name in it.
+    """
+    # The store imports this module.
+    from cpugpu_tui.runs.store.filesystem import host_in_name, is_on_network
+
+    path = local_database_path()
+    return host_in_name(path, socket.gethostname()) if is_on_network(path) else path
+
+
+def local_database_path() -> Path:
+    """The default database of a home on a local disk."""
     return data_dir() / "results.db"
 
 

@@ -21,7 +21,15 @@ def open_store(override: Path | None = None) -> Store:
         StoreError: see `Store.open`.
     """
     path = paths.database_path(override)
-    return Store.open(path, create_parents=path == paths.default_database_path())
+    is_default, earlier = path == paths.default_database_path(), paths.local_database_path()
+    is_first = is_default and path != earlier and earlier.exists() and not path.exists()
+    store = Store.open(path, create_parents=is_default)
+    if is_first:
+        store.remark = (
+            f"This home lies on a network file system, where every machine has a history of its own: {path}. "
+            f"`cpugpu-tui history merge {earlier}` brings the runs from before."
+        )
+    return store
 
 
 def open_to_read(override: Path | None = None) -> Store:

@@ -31,6 +31,17 @@ def journal_mode(folder: Path, mountinfo: str) -> str:
     return "DELETE" if _NETWORK.fullmatch(kind) else "WAL"
 
 
+def is_on_network(path: Path) -> bool:
+    """Return whether a file at `path`, which need not be there yet, lies on a network file system."""
+    folder = next(folder for folder in path.absolute().parents if folder.exists())
+    return journal_mode(folder.resolve(), mounts()) == "DELETE"
+
+
+def host_in_name(path: Path, hostname: str) -> Path:
+    """Return the file's name with the machine's in it: `results-node1.db`. Two machines must not write one file."""
+    return path.with_name(f"{path.stem}-{re.sub(r'[^A-Za-z0-9.-]', '_', hostname) or 'host'}{path.suffix}")
+
+
 def mounts() -> str:
     """Return the text of /proc/self/mountinfo, empty where there is none."""
     try:
