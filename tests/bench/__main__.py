@@ -15,6 +15,7 @@ PARTS = {
     "agreement": "our times against torch.utils.benchmark, do_bench, NVBench, the profiler",
     "cost": "what the tool itself costs: a call that does nothing, its own CPU time, its bytes",
     "aa": "equal lanes must not be called different, 5 % must be found",
+    "compare": "equal series of real runs must not be called different: 20 pairs of five runs each",
     "search": "300 searches of a planted crossover for each memory of the drift: bracket, point, cases",
     "repeat": "medians of fresh agents and how far they lie apart",
     "disturbance": "what a user interface does to the times: in a process, in a gated thread, in a thread",

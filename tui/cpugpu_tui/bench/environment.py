@@ -11,6 +11,7 @@ from cpugpu_tui import __version__
 from cpugpu_tui.bench.timers import Stopwatch
 from cpugpu_tui.bench.timers.cpu import FLUSH_CAP_BYTES
 from cpugpu_tui.telemetry import procfs
+from cpugpu_tui.telemetry.driver_version import driver_version
 
 INHERITED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "KMP_AFFINITY", "OMP_PROC_BIND")
 """Variables with which launchers make the CPU side slow in silence (Ray, Dask and torchrun set them to 1)."""
@@ -39,7 +40,7 @@ def facts(*, simulated: bool) -> dict[str, Any]:
         "torch": None,
         "torch_error": None,
     }
-    return found if simulated else found | torch_facts()
+    return found if simulated else found | {"driver": driver_version()} | torch_facts()
 
 
 def torch_facts() -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""Equal series of real runs must not be called different: 20 pairs of series of five, of this very machine.
+
+The runs of a pair take turns, order flipped, as two interpreters do: what is asked is whether the medians of
+processes are judged rightly, not whether a shared machine is as fast in ten minutes as it is now. Promised: at most
+one of 20 pairs has a FASTER or a SLOWER in it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+
+from cpugpu_tui.analysis.compare import FASTER, SAME, SLOWER, UNDECIDED
+from cpugpu_tui.analysis.gating import gated, verdict
+from cpugpu_tui.bench.timers import Stopwatch
+from cpugpu_tui.cli.series import turns
+from cpugpu_tui.runs.comparison import Series, compare_series
+from cpugpu_tui.runs.measured import MeasuredRun, measured
+from cpugpu_tui.runs.wire import decode
+from tests.bench.ratios import cap_seconds, table
+
+PAIRS, RUNS = 20, 5
+MOST_ALARMS = 1
+LIMIT = 0.05
+COMMAND = [sys.executable, "-m", "cpugpu_tui", "run", "matmul", "--size", "64,256,1024", "--rounds", "5",
+           "--json", "--no-save"]  # fmt: skip
+
+
+def main() -> None:
+    """Print how many pairs had which verdicts."""
+    watch, cap_s = Stopwatch(), cap_seconds(1500.0)
+    words: Counter[str] = Counter()
+    gates: Counter[str] = Counter()
+    pairs = alarms = 0
+    while pairs < PAIRS and (not pairs or watch.elapsed_s() * (pairs + 1) / pairs < cap_s):
+        base, new = pair()
+        found = compare_series(base, new)
+        verdicts = [each.verdict for each in found.judged]
+        words.update(verdicts)
+        alarms += bool({FASTER, SLOWER} & set(verdicts))
+        gates[verdict(gated(found.pairs, LIMIT))] += 1
+        pairs += 1
+    table(
+        f"`cpugpu-tui {' '.join(COMMAND[3:])}`, {RUNS} runs against {RUNS}",
+        ("pairs", "called different", "verdicts same", "undecided", "gate of 5 %", "promised", "holds"),
+        [(
+            str(pairs), str(alarms), str(words[SAME]), str(words[UNDECIDED]),
+            ", ".join(f"{count} {word}" for word, count in gates.items()), f"≤ {MOST_ALARMS} of {PAIRS}",
+            ("yes" if pairs == PAIRS else f"so far, {pairs} pairs") if alarms <= MOST_ALARMS else "no",
+        )],
+    )  # fmt: skip
+
+
+def pair() -> tuple[Series, Series]:
+    """Run two series of the same, in turn."""
+    runs: tuple[list[MeasuredRun], list[MeasuredRun]] = ([], [])
+    for turn in turns(2, RUNS):
+        runs[turn].append(run_once())
+    return Series("first", tuple(runs[0])), Series("second", tuple(runs[1]))
+
+
+def run_once() -> MeasuredRun:
+    """Run the command in processes of its own."""
+    done = subprocess.run(COMMAND, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    events = (decode(line) for line in done.stdout.splitlines())
+    found = measured(event for event in events if event is not None)
+    assert found is not None
+    return found
