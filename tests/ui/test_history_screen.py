@@ -373,6 +373,33 @@ async def test_deleting_asks_and_only_y_means_yes(store: Store) -> None:
         assert [line.split()[1] for line in listed(pilot)] == ["1"]
 
 
+async def test_keys_for_the_run_on_the_screen_do_nothing_to_the_one_behind_the_list(store: Store) -> None:
+    store.import_run(stream("a"))
+    store.import_run(stream("b"))
+    async with opened(app_with(store)) as pilot:
+        await done_run(pilot)
+        await list_runs(pilot)
+        await pilot.press("c", "e", "y", "f", "g", "w", "M", "z", "space", "x")
+        assert isinstance(pilot.app.screen, HistoryScreen)
+        assert len(pilot.app.backend.sessions) == 1
+        await pilot.press("j", "b")
+        await settled(pilot, lambda: "The series of run 1 is baseline main" in text_of(pilot, "#about"))
+        assert store.baselines() == {"main": "of-a"}
+
+
+async def test_what_is_said_of_a_saved_run_is_seen_and_what_was_said_before_is_not(store: Store) -> None:
+    store.import_run(stream("a"))
+    async with opened(app_with(store)) as pilot:
+        pilot.app.change(notice="not saved")
+        await open_newest(pilot)
+        assert "not saved" not in status(pilot)
+        pilot.app.change(notice="Wrote a.md")
+        assert "Wrote a.md" in status(pilot)
+        pilot.app.change(notice="not saved")
+        await pilot.press("h")
+        assert "not saved" in status(pilot)
+
+
 async def test_a_live_run_is_not_deleted(store: Store) -> None:
     begin(store, stream("a"))
     async with opened(app_with(store)) as pilot:

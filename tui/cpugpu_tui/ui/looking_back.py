@@ -117,7 +117,7 @@ class LookingBack(Charting):
         ceilings = opened.run.run.plan.ceilings if opened.run.run is not None else ()
         self.change(
             **first, run=opened.run, telemetry=opened.telemetry, ceilings=ceilings,
-            past=Past(opened.summary, age, self.picture.own),
+            past=Past(opened.summary, age, self.picture.own, before.notice if before else self.picture.notice),
             situation=replace(self.picture.situation, past=True, ran=True),
         )  # fmt: skip
         if before is None and isinstance(self.screen, MainScreen):

@@ -36,6 +36,8 @@ class Past:
     """How long ago it began, `3 h ago`."""
     own: Own
     """What was shown before, and comes back."""
+    notice: str | None = None
+    """What was said when it was opened, such as `not saved`: it is not said of a saved run."""
 
     @property
     def is_live(self) -> bool:

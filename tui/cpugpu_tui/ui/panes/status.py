@@ -164,8 +164,8 @@ def step_text(picture: Picture, current: Progressed) -> str:
 
 
 def _notice(picture: Picture, glyphs: Glyphs) -> Spans:
-    # A saved run under `not saved` would be said to be what it is not.
-    shown = picture.notice if picture.past is None else None
+    past = picture.past
+    shown = picture.notice if past is None or picture.notice != past.notice else None
     return ((f"{glyphs.dot} ", "muted"), (shown, "warn")) if shown else ()
 
 

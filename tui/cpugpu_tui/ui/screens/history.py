@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input
 from textual.worker import get_current_worker
@@ -19,6 +18,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.history import RUNNING, SavedRuns, ago
 from cpugpu_tui.ui.history_lines import about, haystack, heads, matching, named, run_line
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
+from cpugpu_tui.ui.panes.typing_line import TypingLine
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.confirm import ConfirmScreen
@@ -64,17 +64,17 @@ class HistoryScreen(Page, inherit_bindings=False):
         Binding("G,end", "move(1_000_000_000)", show=False),
         Binding("enter", "open", show=False),
         Binding("r", "again", show=False),
+        Binding("b", "baseline", show=False),
         Binding("d", "delete", show=False),
         Binding("escape", "close_one", show=False),
+        # What these do elsewhere they would do here to the run behind the list, not to the one under the cursor.
+        Binding("c,e,y,f,g,w,M,z,space,x", "nothing", show=False),
     ]
     AUTO_FOCUS = ""
     DEFAULT_CSS = """
     HistoryScreen #heads { height: 1; padding: 0 1; }
     HistoryScreen #runs { height: 1fr; padding: 0 1; }
     HistoryScreen #about { height: auto; max-height: 6; padding: 0 1; background: $surface; }
-    HistoryScreen #line { height: 1; background: $surface; display: none; }
-    HistoryScreen #line-sign { padding: 0 0 0 1; }
-    HistoryScreen #line-field { height: 1; width: 1fr; border: none; padding: 0 1; background: $surface; }
     """
 
     class Chosen(Message):
@@ -89,11 +89,15 @@ class HistoryScreen(Page, inherit_bindings=False):
         """Runs have been read, or have changed."""
 
         def __init__(
-            self, runs: Sequence[RunSummary], *, is_last: bool = False, gone: int | None = None, notice: str = ""
-        ) -> None:
-            """Carry their lines; `is_last`: there are no further ones; `gone`: number of one that was deleted."""
+            self, runs: Sequence[RunSummary], *, is_last: bool = False, gone: int | None = None, notice: str = "",
+            done: str = "",
+        ) -> None:  # fmt: skip
+            """Carry their lines; `is_last`: there are no further ones; `gone`: number of one that was deleted.
+
+            `notice`: why nothing can be changed; `done`: what came of a wish.
+            """
             super().__init__()
-            self.runs, self.is_last, self.gone, self.notice = tuple(runs), is_last, gone, notice
+            self.runs, self.is_last, self.gone, self.notice, self.done = tuple(runs), is_last, gone, notice, done
             # Here, because this is made on a thread: of 10 000 runs it takes 0.3 s, which the first letter would wait.
             self.haystacks = {run.number: haystack(run) for run in runs}
 
@@ -117,8 +121,6 @@ class HistoryScreen(Page, inherit_bindings=False):
         self._said: tuple[str, str] = ("", "muted")
         """What came of the last wish, and its role."""
         self._now_ns: Callable[[], int] | None = None
-        self._line_sign = ""
-        """What stands before the line for typing: `/` for the filter; empty while there is no such line."""
         self._tagged: RunSummary | None = None
         """The run whose tags are being typed."""
 
@@ -130,9 +132,7 @@ class HistoryScreen(Page, inherit_bindings=False):
         yield Lines(id="heads")
         yield Lines(id="runs")
         yield Lines(id="about")
-        field = Input(compact=True, id="line-field", select_on_focus=False)
-        field.cursor_blink = False  # a blink is a paint of its own
-        yield Horizontal(Lines(id="line-sign"), field, id="line")
+        yield TypingLine()
         yield Lines(id="page-keys")
 
     def on_mount(self) -> None:
@@ -140,8 +140,7 @@ class HistoryScreen(Page, inherit_bindings=False):
         self.run_worker(self._read_all, thread=True, exit_on_error=False, group="history")
         self.set_interval(LOOK_S, self._look_again)
         if self._place.wanted:
-            self._show_line("/")
-            self._field.value = self._place.wanted
+            self._line.show_sign("/", self._place.wanted)
 
     def _read_all(self) -> None:
         worker = get_current_worker()
@@ -181,7 +180,8 @@ class HistoryScreen(Page, inherit_bindings=False):
         self._haystacks |= message.haystacks
         if message.gone is not None:
             self._runs.pop(message.gone, None)
-            self._said = (f"Run {message.gone} is deleted.", "text")
+        if message.done:
+            self._said = (message.done, "text")
         if message.notice:
             self._said = (message.notice, "warn")
         self._whole = self._whole or message.is_last
@@ -247,9 +247,9 @@ class HistoryScreen(Page, inherit_bindings=False):
         return max(self.query_one("#runs").size.height, 1) if self.is_mounted else 1
 
     def _keys(self) -> Spans:
-        pairs = {" enter": "open", "r": "run again", "/": "filter", "l": "tags", "d": "delete", "esc": "back",
-                 "j k G": "move"}  # fmt: skip
-        if self._typing:
+        pairs = {" enter": "open", "r": "again", "/": "filter", "l": "tags", "b": "baseline", "d": "delete",
+                 "esc": "back", "j k": "move"}  # fmt: skip
+        if self._line.typing:
             pairs = {" enter": "keep", "esc": "as it was"}
         elif self._place.wanted:
             pairs["esc"] = "all runs"
@@ -282,6 +282,23 @@ class HistoryScreen(Page, inherit_bindings=False):
             self.post_message(self.Chosen(self.chosen, again=again))
             self.redraw()
 
+    def action_nothing(self) -> None:
+        """Do nothing."""
+
+    def action_baseline(self) -> None:
+        """Make the series of the run under the cursor the baseline."""
+        from cpugpu_tui.ui.comparing import BASELINE
+
+        run = self.chosen
+        if run is None:
+            return
+
+        def set_baseline(saved: SavedRuns) -> Message:
+            saved.store.set_baseline(BASELINE, run.series_id)
+            return self.Read((), done=f"The series of run {run.number} is baseline {BASELINE}.")
+
+        self._do(set_baseline)
+
     def action_delete(self) -> None:
         """Ask whether the run under the cursor may go for good."""
         run = self.chosen
@@ -290,7 +307,7 @@ class HistoryScreen(Page, inherit_bindings=False):
 
         def delete(saved: SavedRuns) -> Message:
             saved.delete(run)
-            return self.Read((), gone=run.number)
+            return self.Read((), gone=run.number, done=f"Run {run.number} is deleted.")
 
         def decide(yes: bool | None) -> None:
             if yes:
@@ -304,10 +321,10 @@ class HistoryScreen(Page, inherit_bindings=False):
 
     def on_key(self, event: events.Key) -> None:
         """Open the line for typing at once: an action would come after keys that are typed already, and lose them."""
-        if self._typing:
+        if self._line.typing:
             if event.is_printable and event.character is not None:
                 event.stop()
-                self._field.insert_text_at_cursor(event.character)
+                self._line.field.insert_text_at_cursor(event.character)
         elif event.character == "/":
             event.stop()
             hint = "a name, a status, a device, a date, #tag; enter keeps, esc shows all"
@@ -318,34 +335,17 @@ class HistoryScreen(Page, inherit_bindings=False):
             self._ask(f"tags of run {self.chosen.number}:", "words with spaces between", " ".join(self.chosen.tags))
 
     def _ask(self, sign: str, hint: str, value: str) -> None:
-        """Open the line for typing, with what there is already."""
-        self._show_line(sign)
-        self._field.placeholder = hint
-        self._field.value = value
-        self._field.cursor_position = len(value)
-        self.set_focus(self._field)
+        self._line.ask(sign, hint, value)
         self.call_after_refresh(self.redraw)
 
-    def _show_line(self, sign: str) -> None:
-        """Show the line, or take it away where there is no sign."""
-        self._line_sign = sign
-        self.query_one("#line").display = bool(sign)
-        label = self.query_one("#line-sign", Lines)
-        label.styles.width = len(sign) + 1
-        label.show([((sign, "key"),)])
-
     @property
-    def _field(self) -> Input:
-        return self.query_one("#line-field", Input)
-
-    @property
-    def _typing(self) -> bool:
-        return self.focused is self._field
+    def _line(self) -> TypingLine:
+        return self.query_one(TypingLine)
 
     @on(Input.Changed, "#line-field")
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
-        if self._line_sign == "/" and event.value != self._place.wanted:
+        if self._line.sign == "/" and event.value != self._place.wanted:
             self._place.wanted = event.value
             self._narrow()
 
@@ -353,31 +353,30 @@ class HistoryScreen(Page, inherit_bindings=False):
     def _kept(self, event: Input.Submitted) -> None:
         event.stop()
         run = self._tagged
-        if self._line_sign == "/" and event.value.strip():
+        if self._line.sign == "/" and event.value.strip():
             self.set_focus(None)
             self.redraw()
             return
-        if self._line_sign != "/" and run is not None:
+        if self._line.sign != "/" and run is not None:
             tags = list(dict.fromkeys(word.removeprefix("#") for word in event.value.replace(",", " ").split()))
             self._do(lambda saved: self.Read([saved.tag(run, tags)]))
         self._close_line()
 
     def action_close_one(self) -> None:
         """Close the line for typing, and with it the filter, or close the page."""
-        if self._line_sign:
+        if self._line.sign:
             self._close_line()
         else:
             self.app.pop_screen()
 
     def _close_line(self) -> None:
-        was_filter = self._line_sign == "/"
+        """Take the line away; the filter that stood there before tags were typed comes back."""
+        was_filter = self._line.sign == "/"
         self.set_focus(None)
-        self._show_line("/" if self._place.wanted and not was_filter else "")
         if was_filter:
             self._place.wanted = ""
             self._narrow()
-        elif self._place.wanted:
-            self._field.value = self._place.wanted
+        self._line.show_sign("/" if self._place.wanted else "", self._place.wanted)
         self.call_after_refresh(self.redraw)
 
     def _narrow(self) -> None:
