@@ -23,7 +23,7 @@ from tests.bench.ratios import cap_seconds, table
 PAIRS, RUNS = 20, 5
 MOST_ALARMS = 1
 LIMIT = 0.05
-COMMAND = [sys.executable, "-m", "cpugpu_tui", "run", "matmul", "--size", "64,256,1024", "--rounds", "5",
+COMMAND = [sys.executable, "-m", "cpugpu_tui", "run", "matmul", "--size", "64,256,1024", "--scale", "small",
            "--json", "--no-save"]  # fmt: skip
 
 

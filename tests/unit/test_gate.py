@@ -83,6 +83,13 @@ def test_another_database_is_named_by_its_file(based: CommandLine, tmp_path: Pat
     assert "SLOWER" in out
 
 
+def test_a_tag_names_the_series_of_its_newest_run(based: CommandLine) -> None:
+    make_series(based, SLOW)
+    with based.store() as store:
+        store.tag(store.find("2"), add=["release"])
+    assert "tag release (runs 1-5) against runs 6-10" in based.here("compare", "release", "latest").out
+
+
 def test_a_case_that_failed_on_one_side_is_not_comparable_and_says_why(based: CommandLine) -> None:
     failing = based.here(*RUN, "--simulate", f"{SIMULATED},mismatch_size=16", "--repeat", 3)
     assert failing.code == EXIT_CASES_FAILED

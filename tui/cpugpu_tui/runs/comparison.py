@@ -222,16 +222,27 @@ def _clock_differences(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) 
 
 
 def series_named(store: Store, text: str) -> Series:
-    """Return the series that a person names: a baseline, else what `Store.find` takes.
+    """Return the series that a person names: a baseline, what `Store.find` takes, or a tag of its newest run.
 
     Raises:
-        UsageError: there is no such baseline or run, or its series has not one finished run.
+        UsageError: there is no such baseline, run or tag, or its series has not one finished run.
         StoreError: the history cannot be read.
     """
     series_id = store.baseline(text)
     if series_id is not None:
         return _loaded(store, series_id, f"baseline {text}")
-    return _loaded(store, store.series_of(store.find(text)), "")
+    try:
+        return _loaded(store, store.series_of(store.find(text)), "")
+    except UsageError:
+        tagged = _newest_tagged(store, text)
+        if tagged is None:
+            raise
+    return _loaded(store, tagged, f"tag {text}")
+
+
+def _newest_tagged(store: Store, tag: str) -> str | None:
+    """Return the series of the newest run with a tag; looked for last, for it takes the whole list of runs."""
+    return next((run.series_id for run in store.runs() if tag in run.tags), None)
 
 
 def series_of_id(store: Store, series_id: str, name: str = "") -> Series:
@@ -248,7 +259,7 @@ def _loaded(store: Store, series_id: str, name: str) -> Series:
     known = tuple(run for run in runs if run is not None)
     if not known:
         raise UsageError(
-            f"{name or 'That series'} has no finished run.".capitalize(), "`cpugpu-tui history` lists the runs."
+            f"There is no finished run in {name or 'that series'}.", "`cpugpu-tui history` lists the runs."
         )
     return Series(name, known)
 
