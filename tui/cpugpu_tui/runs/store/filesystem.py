@@ -6,6 +6,7 @@ would each have their own, and homes on clusters are network file systems.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -33,7 +34,8 @@ def journal_mode(folder: Path, mountinfo: str) -> str:
 
 def is_on_network(path: Path) -> bool:
     """Return whether a file at `path`, which need not be there yet, lies on a network file system."""
-    folder = next(folder for folder in path.absolute().parents if folder.exists())
+    # os.path: what may not be looked into counts as missing, where Path raises.
+    folder = next(folder for folder in path.absolute().parents if os.path.exists(folder))
     return journal_mode(folder.resolve(), mounts()) == "DELETE"
 
 
