@@ -112,6 +112,22 @@ def test_another_gpu_is_refused_and_changes_nothing(cut_short: CommandLine) -> N
     assert (run["status"], run["cases_ok"], run["cases_skipped"]) == ("interrupted", 1, 0)
 
 
+def test_an_interpreter_that_nobody_named_is_not_started(cut_short: CommandLine) -> None:
+    """The run may come from a stranger's export."""
+    with closing(sqlite3.connect(cut_short.database)) as other, other:
+        other.execute("UPDATE run SET environment = json_set(environment, '$.python_option', '/tmp/evil')")
+    done = cut_short.here("run", "--resume")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert "was measured with --python /tmp/evil. Add that." in done.err
+
+
+def test_another_machines_run_is_not_chosen(cut_short: CommandLine) -> None:
+    with cut_short.store() as store:
+        begun(store, "r9", plan=PLAN)
+    assert cut_short.here("history", "--json").objects[0]["status"] == "interrupted"
+    assert "Saved as run 1" in cut_short("run", "--resume").out
+
+
 # ------------------------------------------------------------------ what counts as missing
 
 

@@ -12,6 +12,7 @@ from cpugpu_tui.errors import CpuGpuError, StoreError, UsageError
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.resume import ResumedSession, Unfinished, unfinished
 from cpugpu_tui.runs.store import Store, open_store
+from cpugpu_tui.telemetry.text import printable
 
 if TYPE_CHECKING:
     import typer
@@ -55,13 +56,14 @@ def resume_headless(
             outputs.check()
             own = words_for(run.started.plan, options.workloads)
             check_unchanged(run.started.plan)
+            _require_python(run, options.python)
         except CpuGpuError as error:
             if as_json:
                 print_event(failed(error))
             raise
-        plan, facts = run.started.plan, run.started.environment
-        python = options.python or facts.get("python_option")
-        agents = Agents(python, str(facts.get("worker") or "process"), simulated=plan.simulation is not None, own=own)
+        plan = run.started.plan
+        worker = str(run.started.environment.get("worker") or "process")
+        agents = Agents(options.python, worker, simulated=plan.simulation is not None, own=own)
         try:
             session = ResumedSession(run, agents, store, case_timeout_s)
             return run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
@@ -69,6 +71,13 @@ def resume_headless(
             agents.close()
     finally:
         store.close()
+
+
+def _require_python(run: Unfinished, python: str | None) -> None:
+    """Refuse to start an interpreter that nobody named: a run may come from a stranger's export."""
+    used = run.started.environment.get("python_option")
+    if used and python is None:
+        raise UsageError(f"Run {run.summary.number} was measured with --python {printable(str(used))}.", "Add that.")
 
 
 def _wanted(store: Store, names: list[str]) -> Unfinished:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ class Unfinished:
 
 
 def unfinished(store: Store, name: str | None) -> Unfinished:
-    """Return the run that a person names or, without a name, the newest in which something is missing.
+    """Return the run that a person names or, without a name, this machine's newest in which something is missing.
 
     Raises:
         UsageError: there is no such run, nothing is missing in it, or it is still running.
@@ -56,7 +57,10 @@ def unfinished(store: Store, name: str | None) -> Unfinished:
         if found is None:
             raise UsageError(f"Nothing is missing in run {run.number}.", f"`cpugpu-tui show {run.number}` shows it.")
         return found
+    here = socket.gethostname()
     for run in store.runs(LOOKED_AT):
+        if run.hostname != here:
+            continue  # imported, or merged from another machine
         if (run.status != "running" and run.status != "done") or run.cases_skipped:
             found = _what_is_missing(store, run)
             if found is not None:
