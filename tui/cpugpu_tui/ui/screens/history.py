@@ -252,7 +252,7 @@ class HistoryScreen(Page, inherit_bindings=False):
         if self._line.typing:
             pairs = {" enter": "keep", "esc": "as it was"}
         elif self._place.wanted:
-            pairs["esc"] = "all runs"
+            pairs["esc"] = "all"
         return tuple(part for key, label in pairs.items() for part in ((key, "key"), (f" {label}  ", "text")))
 
     # ---------------------------------------------------------------- moving and wishes
