@@ -442,7 +442,7 @@ async def test_a_newer_history_is_read_and_what_it_holds_beyond_us_is_said(store
     with closing(Store.open(store.path)) as newer:
         async with opened(app_with(newer), (80, 24)) as pilot:
             await list_runs(pilot)
-            assert "was written by a newer cpugpu-tui" in " ".join(text_of(pilot, "#about").split())
+            assert "so it can be read and nothing is saved" in " ".join(text_of(pilot, "#about").split())
             await pilot.press("enter")
             await settled(pilot, lambda: "Run 2 was saved by a newer" in " ".join(text_of(pilot, "#about").split()))
             await pilot.press("d", "y")

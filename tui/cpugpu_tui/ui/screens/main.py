@@ -72,8 +72,11 @@ class MainScreen(Screen[None]):
 
     def show_picture(self, picture: Picture) -> None:
         """Show a picture in all panes; each paints only what differs."""
-        past = picture.past
-        self.query_one("#telemetry").border_title = f"Telemetry of run {past.summary.number}" if past else "Telemetry"
+        title = f"Telemetry of run {picture.past.summary.number}" if picture.past is not None else "Telemetry"
+        telemetry = self.query_one("#telemetry")
+        # A title that is set is painted with the whole pane, though it says the same.
+        if telemetry.border_title != title:
+            telemetry.border_title = title
         for pane in self.query(PicturePane):
             if pane.id != "parameters":
                 pane.show_picture(picture)
