@@ -28,6 +28,7 @@ from cpugpu_tui.analysis.compare import (
 )
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, gated, verdict
 from cpugpu_tui.analysis.student import quantile, two_sided_p
+from cpugpu_tui.runs.comparison_words import times
 
 NOISE = 0.02
 TRIALS = 200
@@ -276,3 +277,13 @@ def test_changes_in_words() -> None:
     assert judged_text(judged) == "matmul 64"
     assert judged_text(judge([pair(BASE, BASE, size) for size in range(1, 51)])[0]) == "matmul 1 to 2 (2 sizes)"
     assert compare.MIN_RUNS == 3
+
+
+def test_the_times_beside_a_change_have_just_its_ratio() -> None:
+    """On an H200 five scattering runs read 46.0 and 45.6 µs as medians beside a change of -6.6 %."""
+    base = {"1": 40e3, "2": 46e3, "3": 46e3, "4": 60e3, "5": 61e3}
+    new = {"6": 38e3, "7": 40e3, "8": 45.6e3, "9": 46e3, "10": 50e3}
+    (judged,) = judge([Pair("matmul 256", "CPU", base, new)])
+    assert judged.change is not None
+    shown = [float(text.removesuffix(" µs").removesuffix(" us")) for text in times(judged)]
+    assert shown[1] / shown[0] == pytest.approx(judged.change.ratio, rel=0.005)

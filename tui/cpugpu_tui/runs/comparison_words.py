@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from statistics import geometric_mean
 
 from cpugpu_tui.analysis.change_words import interval_text, percent_text
 from cpugpu_tui.analysis.compare import MIN_RUNS, NOT_COMPARABLE, TOO_FEW, UNDECIDED, Change, Judged
 from cpugpu_tui.analysis.quantities import time_text
-from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.runs.comparison import Series, SeriesComparison
 from cpugpu_tui.telemetry.text import printable
 
@@ -20,10 +20,13 @@ def said(series: Series) -> str:
 
 
 def times(each: Judged) -> tuple[str, str]:
-    """Return the medians of both sides; dashes for a group, which has many."""
+    """Return the times of both sides, geometric means over their runs; dashes for a group, which has many.
+
+    The change is the ratio of just these: of medians, five runs that scatter read 46.0 and 45.6 µs beside -6.6 %.
+    """
     if each.is_group:
         return "–", "–"
-    base, new = (time_text(median(list(side.values()))) for side in (each.pairs[0].base_ns, each.pairs[0].new_ns))
+    base, new = (time_text(geometric_mean(side.values())) for side in (each.pairs[0].base_ns, each.pairs[0].new_ns))
     return base, new
 
 
