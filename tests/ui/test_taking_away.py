@@ -89,6 +89,10 @@ async def test_what_cannot_be_written_is_said_under_the_name(tmp_path: Path) -> 
         pilot.app.screen.query_one(Input).value = str(tmp_path / "missing" / "x.md")
         await pilot.press("enter")
         assert "There is no folder" in hint(pilot)
+        for name, said in (("~nobody-of-that-name/x.md", "There is no folder"), ("x" * 300 + ".md", "too long")):
+            pilot.app.screen.query_one(Input).value = name
+            await pilot.press("enter")
+            assert said in hint(pilot)
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, MainScreen)
 

@@ -72,6 +72,9 @@ def test_the_schema_is_printed_without_any_run(cpugpu: CommandLine) -> None:
         (["-f", "tensorboard"], EXIT_USAGE, "TensorBoard files need a folder."),
         (["--samples"], EXIT_USAGE, "--samples is for csv alone."),
         (["-o", "/missing/x.json"], EXIT_USAGE, "There is no folder /missing."),
+        (["-o", "x" * 300 + ".json"], EXIT_USAGE, "x"),
+        (["-f", "html", "-o", "x" * 300], EXIT_USAGE, "x"),
+        (["-o", "x.cvs"], EXIT_USAGE, "The name x.cvs does not say which format it is."),
         (["-o", "/proc/x.json"], EXIT_USAGE, "/proc/x.json cannot be written"),
     ],
 )

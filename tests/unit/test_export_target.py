@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,8 +105,28 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_too_long_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="too long"):
-        write(tmp_path / ("x" * 300), [b""])
+    path = tmp_path / ("x" * 300)
+    for attempt in (lambda: write(path, [b""]), lambda: check_file(path), lambda: check_folder(path)):
+        with pytest.raises(UsageError, match="too long"):
+            attempt()
+
+
+def test_a_place_where_nobody_may_look_is_said(tmp_path: Path) -> None:
+    """In a process of its own, which a person without rights could have started."""
+    (tmp_path / "closed").mkdir(mode=0o700)
+    attempts = (
+        "import os, sys; from pathlib import Path\n"
+        "from cpugpu_tui.errors import UnfitError\n"
+        "from cpugpu_tui.runs.export.target import check_file, check_folder\n"
+        "os.geteuid() or os.setresuid(65534, 65534, 65534)\n"
+        "for check in (check_file, check_folder):\n"
+        "    try: check(Path('closed/in/x.json'))\n"
+        "    except UnfitError as error: print(error.message)\n"
+    )
+    if os.geteuid() != 0:
+        (tmp_path / "closed").chmod(0)
+    done = subprocess.run([sys.executable, "-c", attempts], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "closed/in/x.json cannot be written: permission denied.\n" * 2, done.stderr
 
 
 def test_a_read_only_place_is_said(read_only: Path) -> None:

@@ -247,7 +247,9 @@ def test_a_package_is_loaded_for_a_name_that_nobody_else_has(cpugpu: CommandLine
 # ------------------------------------------------------------------ new-workload, the document
 
 
-@pytest.mark.parametrize(("name", "cls"), [("gelu", "Gelu"), ("my-gelu.2", "MyGelu2"), ("2-fast", "Own2Fast")])
+@pytest.mark.parametrize(
+    ("name", "cls"), [("gelu", "Gelu"), ("my-gelu.2", "MyGelu2"), ("2-fast", "Own2Fast"), ("none", "OwnNone")]
+)
 def test_any_name_makes_a_class(name: str, cls: str, tmp_path: Path) -> None:
     assert class_name(name) == cls
     assert load_file(str(written(tmp_path / "own.py", source(name))))[0][0].name == name
@@ -274,7 +276,9 @@ def test_new_workload_writes_a_file_that_passes_its_own_check(cpugpu: CommandLin
         (("quick",), "taken"),
         (("matmul",), "taken"),
         (("a b",), "no name"),
+        (("x" * 41,), "at most 40"),
         (("x", "--out", "/no/such/folder/x.py"), "cannot be written"),
+        (("x", "--out", "x" * 300), "cannot be written: File name too long."),
     ],
 )
 def test_new_workload_refuses(arguments: tuple[str, ...], said: str, cpugpu: CommandLine) -> None:

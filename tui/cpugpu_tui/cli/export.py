@@ -67,10 +67,21 @@ def _format(wanted: Wanted) -> str:
     if wanted.format_name is not None:
         name = formats.checked(wanted.format_name)
     else:
-        name = (formats.format_of(wanted.out) if wanted.out is not None else None) or "json"
+        name = _format_by_name(wanted.out)
     if wanted.samples and name != "csv":
         raise UsageError("--samples is for csv alone.", "json and ndjson have every sample as it is.")
     return name
+
+
+def _format_by_name(out: Path | None) -> str:
+    """Return the format that the name of the output asks for; without an ending it is json.
+
+    Raises:
+        UsageError: the ending is that of something else: `x.cvs` is a typo, and json in `x.xlsx` helps nobody.
+    """
+    if out is None or not out.suffix or target.is_folder(out):
+        return "json"
+    return formats.required_format_of(out)
 
 
 def _check(name: str, out: Path) -> None:
@@ -79,7 +90,7 @@ def _check(name: str, out: Path) -> None:
         if out == STDOUT:
             raise UsageError("TensorBoard files need a folder.", "Name one with --out.")
         target.check_folder(out)
-    elif out.is_dir():
+    elif target.is_folder(out):
         target.check_folder(out)
     elif out != STDOUT:
         target.check_file(out)

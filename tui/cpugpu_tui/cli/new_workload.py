@@ -19,13 +19,15 @@ def write_workload(name: str, out: Path | None) -> int:
         UsageError: the name cannot be one or is taken, the file exists or cannot be written.
     """
     if not NAME.fullmatch(name):
-        raise UsageError(f"{printable(name)!r} is no name for a workload.", "Use letters, digits, dots and dashes.")
+        raise UsageError(
+            f"{printable(name)!r} is no name for a workload.", "Use letters, digits, dots and dashes, at most 40."
+        )
     if name in PRESETS or name in {info.name for info in catalogue()}:
         raise UsageError(f"The name {name!r} is taken by a built-in one.", "Choose another.")
     path = out if out is not None else Path()
-    if path.is_dir():
-        path = path / f"{name}.py"
     try:
+        if path.is_dir():
+            path = path / f"{name}.py"
         with path.open("x", encoding="utf-8") as file:
             file.write(source(name))
     except FileExistsError:

@@ -61,10 +61,14 @@ class @CLASS@(Workload):
 '''
 
 
+_TAKEN = ("None", "True", "False", "Workload")
+"""Words with a capital that Python or the template's first lines have a meaning for."""
+
+
 def class_name(name: str) -> str:
-    """Return a Python class name for a workload's name: `my-gelu` → `MyGelu`."""
+    """Return a Python class name for a workload's name: `my-gelu` → `MyGelu`, `none` → `OwnNone`."""
     words = "".join(part[:1].upper() + part[1:] for part in re.split(r"[^0-9A-Za-z]+", name))
-    return words if words[:1].isalpha() else f"Own{words}"
+    return words if words[:1].isalpha() and words not in _TAKEN else f"Own{words}"
 
 
 def source(name: str) -> str:

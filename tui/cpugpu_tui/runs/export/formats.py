@@ -48,9 +48,8 @@ def required_format_of(path: Path) -> str:
     """
     found = format_of(path)
     if found is None:
-        raise UsageError(
-            f"The name {path} does not say which format it is.", f"End it in {', '.join(SUFFIXES.values())}."
-        )
+        *most, last = SUFFIXES.values()
+        raise UsageError(f"The name {path} does not say which format it is.", f"End it in {', '.join(most)} or {last}.")
     return found
 
 

@@ -44,6 +44,16 @@ def explained(path: Path) -> Iterator[None]:
         raise sentence_for(error, path) from error
 
 
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder at `path`.
+
+    Raises:
+        UsageError, UnfitError: nobody may look there, or the name is none that the file system takes.
+    """
+    with explained(path):
+        return path.is_dir()
+
+
 def check_file(path: Path) -> None:
     """Look whether a file can be written at `path`, by creating an empty one beside it and removing it again.
 
@@ -51,11 +61,11 @@ def check_file(path: Path) -> None:
         UsageError: it is a folder, or the folder that it would be in does not exist.
         UnfitError: it, its folder or its disk is read-only, or the disk is full.
     """
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder.", "Name a file in it.")
-    if not path.parent.is_dir():
-        raise UsageError(f"There is no folder {path.parent}.", "Make it first, or name another place.")
     with explained(path):
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder.", "Name a file in it.")
+        if not path.parent.is_dir():
+            raise UsageError(f"There is no folder {path.parent}.", "Make it first, or name another place.")
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, "Permission denied")
         if not _is_special(path):
@@ -71,7 +81,7 @@ def check_folder(path: Path) -> None:
         UsageError: it is a file, or it would be inside one or inside a folder that does not exist.
         UnfitError: it or its disk is read-only, or the disk is full.
     """
-    if path.exists() and not path.is_dir():
+    if not is_folder(path) and path.exists():
         raise UsageError(f"{path} is a file, not a folder.", "Name a folder.")
     make_folder(path)
     with explained(path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import ClassVar
 
@@ -60,7 +61,8 @@ class ExportForm(ModalScreen[Path | None]):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        path = Path(event.value.strip()).expanduser()
+        # Of the standard library, `Path.expanduser` alone raises for the home of nobody.
+        path = Path(os.path.expanduser(event.value.strip()))
         try:
             formats.need(formats.required_format_of(path))
             target.check_file(path)
