@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import http.server
+import os
 import re
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -92,6 +94,19 @@ def test_missing_packages_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
         report_module.need()
     assert "matplotlib" in caught.value.message
     assert "pip install 'cpugpu-tui[report]'" in caught.value.remedy
+
+
+def test_a_persons_own_style_and_backend_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process of its own: matplotlib reads both while it is imported."""
+    style = tmp_path / "matplotlibrc"
+    style.write_text("text.usetex: True\nlines.linewidth: 9\naxes.facecolor: red\n")
+    write = "import sys, export_runs; from cpugpu_tui.runs.export.formats import need, rendered; need('html'); "
+    write += "sys.stdout.buffer.write(b''.join(rendered('html', [export_runs.run()])))"
+    monkeypatch.setenv("MATPLOTLIBRC", str(style))
+    monkeypatch.setenv("MPLBACKEND", "nonsense")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    done = subprocess.run([sys.executable, "-c", write], capture_output=True, text=True, timeout=100)
+    assert (done.stdout, done.stderr) == (html(export_runs.run()), "")
 
 
 # ------------------------------------------------------------------ in a browser

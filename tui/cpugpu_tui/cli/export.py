@@ -64,10 +64,8 @@ def export_runs(wanted: Wanted, database: Path | None) -> None:
 
 
 def _format(wanted: Wanted) -> str:
-    if wanted.format_name is not None:
-        name = formats.checked(wanted.format_name)
-    else:
-        name = _format_by_name(wanted.out)
+    told = wanted.format_name
+    name = formats.checked(told) if told is not None else _format_by_name(wanted.out)
     if wanted.samples and name != "csv":
         raise UsageError("--samples is for csv alone.", "json and ndjson have every sample as it is.")
     return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator, Sequence
 from importlib import resources
 from typing import Any
@@ -36,12 +37,23 @@ def need() -> None:
     """
     try:
         import jinja2  # noqa: F401
-        import matplotlib  # noqa: F401
+
+        _load_matplotlib()
     except ImportError as error:
         raise UnfitError(
             f"The HTML report needs the package {error.name}, which is not installed.",
             "Install it with pip install 'cpugpu-tui[report]'.",
         ) from error
+
+
+def _load_matplotlib() -> None:
+    """Import matplotlib past the person's choice of a backend, which ends the import where it is misspelt."""
+    chosen = os.environ.pop("MPLBACKEND", None)
+    try:
+        import matplotlib  # noqa: F401
+    finally:
+        if chosen is not None:
+            os.environ["MPLBACKEND"] = chosen
 
 
 def report(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
@@ -119,8 +131,11 @@ def _svg(lines: dict[str, list[tuple[int, float]]]) -> str:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    # The salt and the missing date make the same run the same bytes; paths need no font where it is read.
-    with matplotlib.rc_context({"svg.hashsalt": "cpugpu-tui", "svg.fonttype": "path"}):
+    # The salt, the missing date and nobody's own style make the same run the same bytes; a style may even ask for
+    # programs that are not there (text.usetex). Paths need no font where it is read.
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update({"svg.hashsalt": "cpugpu-tui", "svg.fonttype": "path"})
         figure = Figure(figsize=CHART_INCHES, layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.add_subplot()
