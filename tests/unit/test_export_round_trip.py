@@ -16,9 +16,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from test_store import save, streams
 
+from cpugpu_tui.bench import environment
 from cpugpu_tui.cli.history import print_run
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import CaseStarted, Event, HalfRoundTimed, RunFinished, RunStarted
+from cpugpu_tui.runs.export.facts import FACTS, wrong_fact
 from cpugpu_tui.runs.export.formats import rendered
 from cpugpu_tui.runs.export.json_document import json_document
 from cpugpu_tui.runs.export.reading import read_runs
@@ -130,6 +132,14 @@ def with_start(**fields: object) -> bytes:
     return encode(replace(first, **fields))  # type: ignore[arg-type]
 
 
+def with_half_round(times_ns: tuple[float, ...]) -> bytes:
+    events = [
+        replace(event, samples={"latency": times_ns}) if isinstance(event, HalfRoundTimed) else event
+        for event in export_runs.stream()
+    ]
+    return b"".join(map(encode, events))
+
+
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
@@ -140,7 +150,19 @@ def with_start(**fields: object) -> bytes:
         (b'{"benchmarks": [], "machine_info": {}}', "x is not an export of cpugpu-tui."),
         (b"[1, 2]", "x is not an export of cpugpu-tui."),
         (changed(schema_version=2), "x was written by a newer cpugpu-tui (its schema is 2, known is 1)."),
-        (changed(schema_version="1"), "x was written by a newer cpugpu-tui (its schema is '1', known is 1)."),
+        (changed(schema_version="1"), "x is damaged: '1' is no version of its schema."),
+        (changed(schema_version=0), "x is damaged: 0 is no version of its schema."),
+        (changed()[:2_000], "x is damaged: it breaks off, or is no JSON."),
+        (
+            with_start(environment={"inherited": 7}),
+            "x is damaged: 'inherited' in its environment is of the wrong type.",
+        ),
+        (with_start(environment={"threads": [1]}), "x is damaged: 'threads' in its environment is of the wrong type."),
+        (
+            with_start(environment={"case_timeout_s": "x"}),
+            "x is damaged: 'case_timeout_s' in its environment is of the wrong type.",
+        ),
+        (with_half_round((5.0, -1.0)), "x is damaged: a time in it is negative."),
         (changed(runs=None), "x is damaged: it has no list of runs."),
         (changed(runs=[{"events": []}]), "x is damaged: a run in it has no events."),
         (encode(export_runs.stream()[1]), "x is damaged: it does not begin with the start of a run."),
@@ -156,6 +178,17 @@ def test_what_is_no_export_is_a_sentence(data: bytes, sentence: str) -> None:
         read_runs(data, "x")
     assert caught.value.message == sentence
     assert caught.value.remedy
+
+
+def test_every_fact_that_a_run_has_is_of_its_type() -> None:
+    """What we write ourselves must never be refused: a real agent's facts, and those that a controller adds."""
+    found = {**environment.facts(simulated=False), "worker": "process", "python_option": None, "case_timeout_s": 5.0}
+    assert wrong_fact({**found, "argv": ["run"], "face": "app"}) is None
+    assert set(found) - set(FACTS) == set()
+
+
+def test_a_mark_of_byte_order_is_no_damage() -> None:
+    assert read_runs(b"\xef\xbb\xbf" + changed(), "x") == [export_runs.run()]
 
 
 def test_a_damaged_event_is_named_by_its_place() -> None:

@@ -47,7 +47,7 @@ DEVICES = (Device("cpu", "Xeon"), Device("cuda:0", "H200", uuid="GPU-1", memory_
 
 
 def started(run_id: str = "20260101-aaaa", plan: Plan = PLAN, wall_ns: int = 1_000) -> RunStarted:
-    environment = {"torch": "2.11", "threads": {"physical": 16}, "limits": [7.65, None], "name": "Zoë\n"}
+    environment = {"torch": "2.11", "threads": 16, "nested": {"physical": 16}, "limits": [7.65, None], "name": "Zoë\n"}
     return RunStarted(seq=1, wall_ns=wall_ns, run_id=run_id, series_id="s1", plan=plan, environment=environment)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -10,6 +11,7 @@ import msgspec
 
 from cpugpu_tui.errors import ProtocolError, UsageError
 from cpugpu_tui.model import Case, CasesChosen, Event, HalfRoundTimed, RunStarted
+from cpugpu_tui.runs.export.facts import wrong_fact
 from cpugpu_tui.runs.export.json_document import FORMAT, SCHEMA_VERSION
 from cpugpu_tui.runs.export.stream import CASE_EVENTS, ExportedRun, exported
 from cpugpu_tui.runs.wire import Garbage, decode
@@ -22,6 +24,9 @@ _LEAST_ID = 6
 _MOST = 2**63 - 1
 """Largest integer that a database holds."""
 
+_BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"' + FORMAT.encode())
+"""How our own documents begin, whole or not."""
+
 _REMEDY = "Give a file that `cpugpu-tui export` wrote as json or ndjson."
 
 
@@ -31,13 +36,18 @@ def read_runs(data: bytes, name: str) -> list[ExportedRun]:
     Raises:
         UsageError: it is none, a newer version's, or damaged; the sentence says where.
     """
+    data = data.removeprefix(codecs.BOM_UTF8)  # editors and shells of other systems put it there
     document = _document(data)
+    if document is None and _BEGINNING.match(data):
+        raise UsageError(f"{name} is damaged: it breaks off, or is no JSON.", "Export the run again.")
     if document is None:
         return _runs(_events_of_lines(data.splitlines(), name), name)
     if document.get("format") != FORMAT:
         raise UsageError(f"{name} is not an export of cpugpu-tui.", _REMEDY)
     version = document.get("schema_version")
-    if not isinstance(version, int) or version > SCHEMA_VERSION:
+    if type(version) is not int or version < 1:
+        raise UsageError(f"{name} is damaged: {version!r} is no version of its schema.", _REMEDY)
+    if version > SCHEMA_VERSION:
         raise UsageError(
             f"{name} was written by a newer cpugpu-tui (its schema is {version!r}, known is {SCHEMA_VERSION}).",
             "Update cpugpu-tui.",
@@ -112,9 +122,16 @@ def _fault(run: ExportedRun) -> str | None:
         return "the id of a run is none of ours"
     if not all(_holds(event) for event in run.events):
         return "a clock in it is out of range"
-    if any(isinstance(event, HalfRoundTimed) and event.watched_ns < 0 for event in run.events):
+    if any(isinstance(event, HalfRoundTimed) and _is_negative(event) for event in run.events):
         return "a time in it is negative"
+    fact = wrong_fact(started.environment)
+    if fact is not None:
+        return f"{fact!r} in its environment is of the wrong type"
     return _stray_case(run, started.plan.cases)
+
+
+def _is_negative(event: HalfRoundTimed) -> bool:
+    return event.watched_ns < 0 or any(time_ns < 0 for times in event.samples.values() for time_ns in times)
 
 
 def _holds(event: Event) -> bool:
