@@ -88,6 +88,30 @@ def test_names_that_only_this_machine_knows_go_too() -> None:
     assert covered.state.rows["matmul/default/1024/float32/tall"].failure.message == "asked by person on host"  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    ("told", "left"),
+    [
+        ("File '/home/zoe/my secret/own.py', line 3", "File '<path>', line 3"),
+        ('File "/srv/it\'s secret/own.py", line 3', 'File "<path>", line 3'),
+        ("cannot open /mnt/my\\ secret/x.csv: gone", "cannot open <path>: gone"),
+        ("no such file: 'data/secret.csv'", "no such file: '<path>'"),
+        ("see data/secret.csv, line 3", "see <path>, line 3"),
+        ("see ~zoe/secret", "see <path>"),
+        ("file:///srv/secret/x", "file:<path>"),
+        ("FOO=/srv/a:/srv/secret", "FOO=<path>:<path>"),
+        # These are no paths.
+        ("3.2 GB/s and/or 1/2, matmul/default/16/float32/tall", "3.2 GB/s and/or 1/2, matmul/default/16/float32/tall"),
+        ("it's 4 'times' as long", "it's 4 'times' as long"),
+    ],
+)
+def test_a_path_goes_however_it_is_written(told: str, left: str) -> None:
+    stream = [
+        replace(event, message=told) if isinstance(event, CaseFailed) else event for event in export_runs.stream()
+    ]
+    (covered,) = anonymized([exported(stream)])
+    assert covered.state.rows["matmul/default/1024/float32/tall"].failure.message == left  # type: ignore[union-attr]
+
+
 def test_a_machine_called_like_a_workload_renames_no_case() -> None:
     (covered,) = anonymized([export_runs.run()], hosts=["matmul", "cpu", "float32"])
     assert list(covered.state.rows) == list(export_runs.run().state.rows)

@@ -27,7 +27,12 @@ _PATHS = frozenset({"interpreter", "python_option", "mnist", "path"})
 _WORDS = frozenset({"case", "workload", "variant", "dtype", "device", "kind", "status", "phase", "reason", "edge"})
 """Fields of our own words and of the names of workloads: a machine called `matmul` must not rename them."""
 
-_PATH = re.compile(r"(?:(?<![\w/.<])~?/|(?<![\w/.])\.{1,2}/|(?<!\w)[A-Za-z]:\\)[^\s\"'`:;,<>|()\[\]{}]+")
+_BEGINS = r"(?:(?<![\w/.<])(?:~[\w.-]*)?/|(?<![\w/.])\.{1,2}/|(?<!\w)[A-Za-z]:\\)"
+_PATH = re.compile(
+    rf"(?<=')(?:{_BEGINS})[^'\n]+(?=')|(?<=\")(?:{_BEGINS})[^\"\n]+(?=\")"  # quoted: to the end, with its spaces
+    rf"|{_BEGINS}(?:\\ |[^\s\"'`:;,<>|()\[\]{{}}])+"
+    r"|(?<![\w/.-])[\w.-]+(?:/[\w.-]+)*/[\w-]+\.[A-Za-z]\w{0,7}(?![\w/.-])"  # data/x.csv, not GB/s
+)
 _UUID = re.compile(
     r"(?:GPU|MIG)-[0-9a-fA-F][0-9a-fA-F-]{3,}(?:/\d+/\d+)?"  # a beginning is enough for CUDA_VISIBLE_DEVICES
     r"|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
