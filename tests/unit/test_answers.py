@@ -17,7 +17,6 @@ from cpugpu_tui.analysis.costs import LAUNCH
 from cpugpu_tui.analysis.crossover import ALWAYS, NEVER, RISES
 from cpugpu_tui.analysis.verdict import compare
 from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
-from cpugpu_tui.cli.signs import with_micro
 from cpugpu_tui.model import (
     AS_WRITTEN,
     DEVICE,
@@ -43,6 +42,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.model import PINNED as PINNED_NS
 from cpugpu_tui.runs.answers import answer_lines, answers, as_data, beside, crossover_data
 from cpugpu_tui.runs.columns import is_column
+from cpugpu_tui.runs.signs import with_micro
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.runs.wire import decode, encode
 

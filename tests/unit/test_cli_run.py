@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from command_line import FAST, CommandLine, agents_of, next_event
 
-from cpugpu_tui.cli.signs import micro
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.model import (
     CaseFailed,
@@ -25,6 +24,7 @@ from cpugpu_tui.model import (
     TelemetryRead,
 )
 from cpugpu_tui.runs.answers import answer_lines
+from cpugpu_tui.runs.signs import micro
 from cpugpu_tui.runs.state import RunState
 
 RUN = ("run", "--simulate", FAST)

@@ -14,12 +14,12 @@ from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated, verdic
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.cli.compare import differences_table
 from cpugpu_tui.cli.listing import print_json
-from cpugpu_tui.cli.signs import micro
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
 from cpugpu_tui.runs.comparison import SeriesComparison
 from cpugpu_tui.runs.comparison_data import comparison_data, judged_data
 from cpugpu_tui.runs.comparison_words import mean_text, said, times
 from cpugpu_tui.runs.export.markdown import escaped
+from cpugpu_tui.runs.signs import micro
 from cpugpu_tui.telemetry.text import printable
 
 COLUMNS = ("case", "on", "base", "new", "change", "at most", "runs", "outcome")

@@ -131,15 +131,12 @@ def print_run(name: str, database: Path | None, *, as_json: bool) -> None:
         StoreError: the history cannot be read.
         UsageError: there is no such run, or several.
     """
-    from cpugpu_tui.model import RunFinished, TelemetryRead
-    from cpugpu_tui.runs.state import RunState
+    from cpugpu_tui.model import RunFinished
+    from cpugpu_tui.runs.folding import folded
 
     with reading(database) as store:
         events = store.load(store.find(name))
-    state = RunState()
-    for event in events:
-        if not isinstance(event, TelemetryRead):
-            state = state.apply(event)
+    state = folded(events)
     if not as_json:
         from cpugpu_tui.cli.tables import print_state
 

@@ -14,7 +14,6 @@ from cpugpu_tui.cli.export import Outputs
 from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.own import with_own
 from cpugpu_tui.cli.progress import Progress
-from cpugpu_tui.cli.signs import with_micro
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, CpuGpuError, StoreError
 from cpugpu_tui.model import Event, Plan, RunFinished
 from cpugpu_tui.runs.answers import as_data
@@ -23,6 +22,7 @@ from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.runs.saving import new_id
 from cpugpu_tui.runs.session import Session
+from cpugpu_tui.runs.signs import with_micro
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.runs.store import Store, open_store
 from cpugpu_tui.runs.wire import encode

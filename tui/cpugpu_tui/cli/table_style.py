@@ -8,7 +8,7 @@ from rich import box
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
-from cpugpu_tui.cli.signs import micro
+from cpugpu_tui.runs.signs import micro
 
 
 def console() -> Console:

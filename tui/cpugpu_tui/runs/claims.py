@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Numbers, Point
 from cpugpu_tui.analysis.claims import CLAIMS, Claim
-from cpugpu_tui.model import KERNELS, Ceilings, TelemetryRead
+from cpugpu_tui.model import KERNELS, Ceilings
+from cpugpu_tui.runs.folding import folded
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 
@@ -196,11 +197,7 @@ def _wanted(numbers: Numbers) -> set[tuple[str, str]]:
 
 
 def _state(store: Store, run_id: str) -> RunState:
-    state = RunState()
-    for event in store.load(run_id):
-        if not isinstance(event, TelemetryRead):
-            state = state.apply(event)
-    return state
+    return folded(store.load(run_id))
 
 
 # ------------------------------------------------------------------ in words

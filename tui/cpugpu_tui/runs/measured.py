@@ -9,6 +9,7 @@ from typing import Any
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.model import Case, Event, GpuTelemetry, Plan, TelemetryRead
 from cpugpu_tui.runs.condition import condition
+from cpugpu_tui.runs.folding import folded
 from cpugpu_tui.runs.state import Row, RunState
 
 SHOWN_SHARE = 0.01
@@ -65,13 +66,11 @@ class MeasuredRun:
 
 def measured(events: Iterable[Event]) -> MeasuredRun | None:
     """Return a run as its events tell it; None for a stream that never began."""
-    run, power_limits = RunState(), dict[str, float]()
-    for event in events:
+    stream, power_limits = list(events), dict[str, float]()
+    for event in stream:
         if isinstance(event, TelemetryRead):
             power_limits.update(_power_limits(event.gpus))
-        else:
-            run = run.apply(event)
-    return measured_state(run, power_limits)
+    return measured_state(folded(stream), power_limits)
 
 
 def measured_state(run: RunState, power_limits_mw: Mapping[str, float] | None = None) -> MeasuredRun | None:

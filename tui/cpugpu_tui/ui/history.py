@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import Event, TelemetryRead
+from cpugpu_tui.runs.folding import folded as run_of
 from cpugpu_tui.runs.state import RunState, TelemetryState
 
 if TYPE_CHECKING:
@@ -122,13 +123,11 @@ class SavedRuns:
 
 def folded(events: Sequence[Event]) -> tuple[RunState, TelemetryState]:
     """Return what a saved stream shows."""
-    run, telemetry = RunState(), TelemetryState()
+    telemetry = TelemetryState()
     for event in events:
         if isinstance(event, TelemetryRead):
             telemetry = telemetry.apply(event)
-        else:
-            run = run.apply(event)
-    return run, telemetry
+    return run_of(events), telemetry
 
 
 def unreadable(number: int, notice: str, error: StoreError) -> StoreError:

@@ -9,8 +9,8 @@ from cpugpu_tui.analysis.quantities import percent, significant, time_text
 from cpugpu_tui.model import DEVICE, PAGEABLE
 from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.ending import cut_short
-from cpugpu_tui.runs.export.signs import micro
 from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit
+from cpugpu_tui.runs.signs import micro
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState, Sweep
 
 NONE = "–"

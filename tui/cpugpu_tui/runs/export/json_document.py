@@ -12,8 +12,8 @@ from cpugpu_tui.bench.emitter import clean, encode
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.answers import as_data
 from cpugpu_tui.runs.export.results import case_results
-from cpugpu_tui.runs.export.signs import with_micro
 from cpugpu_tui.runs.export.stream import ExportedRun
+from cpugpu_tui.runs.signs import with_micro
 
 FORMAT = "cpugpu-tui export"
 """What the document calls itself."""

@@ -19,6 +19,7 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
+from cpugpu_tui.runs.folding import folded
 from cpugpu_tui.runs.saving import BESIDE
 from cpugpu_tui.runs.state import RunState
 
@@ -38,11 +39,7 @@ class ExportedRun:
     @cached_property
     def state(self) -> RunState:
         """What the events tell; telemetry changes nothing in it."""
-        state = RunState()
-        for event in self.events:
-            if not isinstance(event, TelemetryRead):
-                state = state.apply(event)
-        return state
+        return folded(self.events)
 
     @property
     def started(self) -> RunStarted:
