@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -196,6 +198,26 @@ def test_show_names_the_origin_of_each_value(write: Write, cpugpu: CommandLine) 
     table = cpugpu.here("config").out
     assert "config.toml line 1" in table
     assert str(path) in "".join(table.split("\n"))
+
+
+def test_a_mark_of_byte_order_is_no_part_of_the_first_key(write: Write) -> None:
+    assert read(write('\ufefftheme = "paper"\n')).values == {"theme": "paper"}
+
+
+def test_a_folder_into_which_nobody_may_look_is_said(tmp_path: Path) -> None:
+    """In a process of its own, which a person without rights could have started."""
+    (tmp_path / "closed").mkdir(mode=0o700 if os.geteuid() == 0 else 0)
+    attempt = (
+        "import os; from pathlib import Path\n"
+        "from cpugpu_tui.errors import UsageError\n"
+        "from cpugpu_tui.runs import config, config_file\n"
+        "config.path = lambda: Path('closed/config.toml')\n"
+        "os.geteuid() or os.setresuid(65534, 65534, 65534)\n"
+        "try: config.load()\n"
+        "except UsageError as error: print(error.message)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", attempt], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "The config closed/config.toml cannot be read: Permission denied.\n", done.stderr
 
 
 def test_path_and_help_answer_beside_a_broken_file(write: Write, cpugpu: CommandLine) -> None:

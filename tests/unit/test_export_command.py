@@ -9,6 +9,7 @@ import pytest
 from command_line import FAST, CommandLine
 from export_runs import stream
 
+from cpugpu_tui.cli import import_
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
 from cpugpu_tui.runs.export.stream import kept
 
@@ -87,6 +88,13 @@ def test_what_cannot_be_done_is_one_sentence(
     assert done.err.count("\n") == 1
 
 
+def test_a_history_that_is_not_there_is_not_made_by_looking(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("export")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert done.err.startswith("cpugpu-tui: There are no saved runs yet")
+    assert not cpugpu.database.exists()
+
+
 # ------------------------------------------------------------------ import
 
 
@@ -112,10 +120,21 @@ def test_nothing_is_saved_when_one_file_is_none_of_ours(saved: CommandLine, tmp_
 
 
 def test_a_file_that_cannot_be_read_is_one_sentence(cpugpu: CommandLine, tmp_path: Path) -> None:
-    for path, why in ((tmp_path / "missing.json", "No such file"), (tmp_path, "Is a directory")):
+    for path, why in (
+        (tmp_path / "missing.json", "No such file"),
+        (tmp_path, "Is a directory"),
+        (tmp_path / ("x" * 300), "File name too long"),
+    ):
         done = cpugpu.here("import", path)
         assert (done.code, done.err.count("\n")) == (EXIT_USAGE, 1)
         assert f"{path} cannot be read: {why}" in done.err
+
+
+def test_a_file_without_end_is_given_up(cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_, "MOST_BYTES", 1_000_000)
+    done = cpugpu.here("import", "/dev/zero")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert done.err == "cpugpu-tui: /dev/zero is larger than 0.001 GB. Export fewer runs into one file.\n"
 
 
 def test_what_run_prints_can_be_imported(cpugpu: CommandLine, tmp_path: Path) -> None:

@@ -138,6 +138,18 @@ def test_what_does_not_fit_is_refused_with_need_and_free(
     assert caught.value.remedy == "Choose smaller sizes, or free memory."
 
 
+def test_a_workload_that_takes_more_than_it_says_is_told_so(
+    machine: TorchMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`Needs 0.0000 GB on the host, 24.7 GB free.` was no cause."""
+    monkeypatch.setattr(torch_machine.procfs, "available_memory_bytes", lambda: 24_700_000_000)
+    failure = machine.explain(MemoryError(), MATMUL)
+    assert failure.message == "Needs more than the 12,288 bytes reckoned with on the host, 24.7 GB free."
+    assert "memory_bytes" in failure.remedy
+    monkeypatch.setattr(torch_machine.procfs, "available_memory_bytes", lambda: None)
+    assert machine.explain(MemoryError(), Case("matmul", 10_000)).message.startswith("Needs 1.20 GB on the host, 0")
+
+
 def test_where_the_free_memory_is_unknown_it_is_tried(machine: TorchMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_machine.procfs, "available_memory_bytes", lambda: None)
     assert machine.make_inputs(MATMUL)[0].shape == (32, 32)

@@ -15,7 +15,7 @@ from cpugpu_tui.bench.host_watch import HostWatch
 from cpugpu_tui.bench.timers import CaseError, Singles, Timer, Watch
 from cpugpu_tui.bench.timers.clock import SettledClock
 from cpugpu_tui.bench.timers.cpu import CpuTimer
-from cpugpu_tui.bench.timers.cuda import CudaTimer, out_of_memory, require_memory
+from cpugpu_tui.bench.timers.cuda import CudaTimer, out_of_memory, ran_out_of_memory, require_memory
 from cpugpu_tui.bench.timers.operation import Operation, time_written
 from cpugpu_tui.bench.torch_devices import describe, first_line, resolve
 from cpugpu_tui.errors import CpuGpuError
@@ -189,8 +189,8 @@ class TorchMachine:
 
         need_bytes = self.costs(case).memory_bytes
         if on_gpu and torch.cuda.is_available():
-            return out_of_memory("the GPU", need_bytes, torch.cuda.mem_get_info()[0])
-        return out_of_memory("the host", need_bytes, procfs.available_memory_bytes() or 0)
+            return ran_out_of_memory("the GPU", need_bytes, torch.cuda.mem_get_info()[0])
+        return ran_out_of_memory("the host", need_bytes, procfs.available_memory_bytes() or 0)
 
     def release(self) -> None:
         """Return the blocks that torch caches to the driver, and put back what cases changed."""

@@ -14,8 +14,8 @@ from cpugpu_tui.runs.export import formats, target
 from cpugpu_tui.runs.export.anonymize import anonymized
 from cpugpu_tui.runs.export.stream import KEPT, ExportedRun, exported
 from cpugpu_tui.runs.export.tensorboard import LiveTensorboard, write_tensorboard
+from cpugpu_tui.runs.naming import reading
 from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store import open_to_read
 
 STDOUT = Path("-")
 """What `--out` calls standard output."""
@@ -116,12 +116,9 @@ def load_runs(names: Iterable[str], database: Path | None) -> list[ExportedRun]:
         UsageError: there is no such run, or several.
         StoreError: the history cannot be read.
     """
-    store = open_to_read(database)
-    try:
+    with reading(database) as store:
         run_ids = dict.fromkeys(store.find(name) for name in names)
         return [exported(store.load(run_id)) for run_id in run_ids]
-    finally:
-        store.close()
 
 
 def veiled(runs: Sequence[ExportedRun]) -> list[ExportedRun]:

@@ -14,6 +14,9 @@ from cpugpu_tui.runs.store import Store, open_store
 
 STDIN = Path("-")
 
+MOST_BYTES = 2_000_000_000
+"""Read of one file: /dev/zero would fill the memory, and a hundred runs of 2 000 cases are less."""
+
 
 def import_files(files: Sequence[Path], database: Path | None, *, as_json: bool) -> None:
     """Save the runs of all files and print the number of each; known ones stay as they are.
@@ -57,6 +60,13 @@ def _name(path: Path) -> str:
 
 def _content(path: Path) -> bytes:
     try:
-        return sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+        if path == STDIN:
+            data = sys.stdin.buffer.read(MOST_BYTES + 1)
+        else:
+            with path.open("rb") as file:
+                data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", "Name an export of cpugpu-tui.") from error
+    if len(data) > MOST_BYTES:
+        raise UsageError(f"{_name(path)} is larger than {MOST_BYTES / 1e9:g} GB.", "Export fewer runs into one file.")
+    return data

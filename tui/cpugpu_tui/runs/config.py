@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,8 +89,9 @@ def load() -> Config:
         UsageError: it cannot be read or is wrong; the sentence names the line.
     """
     file = path()
-    if not file.exists():
-        return EMPTY
+    with suppress(PermissionError):  # a folder into which nobody may look: `read` says so
+        if not file.exists():
+            return EMPTY
     from cpugpu_tui.runs.config_file import read
 
     return read(file)

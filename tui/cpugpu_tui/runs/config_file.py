@@ -79,7 +79,7 @@ def read(path: Path) -> Config:
     """
     try:
         data_bytes = path.read_bytes()
-        text = data_bytes.decode() if len(data_bytes) <= MOST_BYTES else ""
+        text = data_bytes.decode("utf-8-sig") if len(data_bytes) <= MOST_BYTES else ""
     except OSError as error:
         raise UsageError(f"The config {path} cannot be read: {error.strerror}.", "Mend its permissions.") from error
     except UnicodeDecodeError as error:

@@ -309,3 +309,15 @@ def out_of_memory(where: str, need_bytes: float, free_bytes: float) -> CaseError
         f"Needs {significant(need_bytes / 1e9)} GB on {where}, {significant(free_bytes / 1e9)} GB free.",
         "Choose smaller sizes, or free memory.",
     )
+
+
+def ran_out_of_memory(where: str, need_bytes: float, free_bytes: float) -> CaseError:
+    """Return the failure of a case that was let in and did not fit; `free_bytes` is 0 where it is not known."""
+    if need_bytes > free_bytes:
+        return out_of_memory(where, need_bytes, free_bytes)
+    reckoned = f"{significant(need_bytes / 1e9)} GB" if need_bytes >= 1e6 else f"{need_bytes:,.0f} bytes"
+    return CaseError(
+        "oom",
+        f"Needs more than the {reckoned} reckoned with on {where}, {significant(free_bytes / 1e9)} GB free.",
+        "Choose smaller sizes; let memory_bytes of your own workload count all that it allocates.",
+    )
