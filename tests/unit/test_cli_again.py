@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from cpugpu_tui import command_line
 from cpugpu_tui.cli import run as run_module
-from cpugpu_tui.cli.again import again
 from cpugpu_tui.model import RunStarted
+from cpugpu_tui.runs.again import again
 from cpugpu_tui.runs.planning import PlanRequest, build_plan, parse_simulation
 
 REQUESTS = [

@@ -12,13 +12,13 @@ from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy, joules_text
 from cpugpu_tui.analysis.quantities import percent, significant, time_text
 from cpugpu_tui.analysis.roofline import Limit
-from cpugpu_tui.cli.again import again
 from cpugpu_tui.cli.table_style import add_columns as add_columns
 from cpugpu_tui.cli.table_style import console as console
 from cpugpu_tui.cli.table_style import new_table as new_table
 from cpugpu_tui.cli.table_style import plain as plain
 from cpugpu_tui.cli.table_style import unicode as unicode
 from cpugpu_tui.model import DEVICE, ENERGY, PAGEABLE
+from cpugpu_tui.runs.again import again
 from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.runs.ending import cut_short
