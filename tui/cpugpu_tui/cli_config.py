@@ -27,8 +27,11 @@ def config(context: typer.Context) -> None:
 def show(json: Json = False) -> None:
     """Print each key with its value and who set it, and your own presets."""
     from cpugpu_tui.cli.config import print_config
+    from cpugpu_tui.runs.config import load
+    from cpugpu_tui.ui.keymap import keymap_of
 
-    raise typer.Exit(print_config(as_json=json))
+    found = load()
+    raise typer.Exit(print_config(found, keymap_of(found.keys).keys, as_json=json))
 
 
 @config_commands.command("path")
@@ -62,7 +65,12 @@ def defaults(app: typer.Typer, arguments: Sequence[str]) -> dict[str, Any]:
         return {}
     from cpugpu_tui.runs.config import load
 
-    values = {name: list(value) if isinstance(value, tuple) else value for name, value in load().values.items()}
+    config = load()
+    if config.keys:
+        from cpugpu_tui.ui.keymap import keymap_of
+
+        keymap_of(config.keys)
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in config.values.items()}
     found = _for_each(app, values) if values else {}
     # `run` takes several interpreters, and a variable of several words would be split where a path has a space.
     python = os.environ.get("CPUGPU_PYTHON") or values.get("python")

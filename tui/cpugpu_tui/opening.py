@@ -35,9 +35,11 @@ def open_app(
     from cpugpu_tui.cli.options import RunOptions, check_worker, simulation
     from cpugpu_tui.runs import config, paths
     from cpugpu_tui.runs.planning import PlanRequest
+    from cpugpu_tui.ui.keymap import keymap_of
 
     files = tuple(map(str, workloads or ()))
-    settings = config.resolved(config.load(), os.environ)
+    configured = config.load()
+    settings = config.resolved(configured, os.environ)
     mnist, asked = settings["mnist"].value, settings["device"].value
     request = PlanRequest(
         devices=asked if isinstance(asked, tuple) else ("auto",),
@@ -45,6 +47,7 @@ def open_app(
         simulation=simulation(simulate),
     )
     check_worker(worker)
+    keymap = keymap_of(configured.keys)
     trace = _trace(replay, request.simulation) if replay is not None else None
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         from cpugpu_tui.cli.run import run_headless
@@ -55,7 +58,9 @@ def open_app(
     from cpugpu_tui.ui.options import AppOptions
     from cpugpu_tui.ui.start import run_app
 
-    result = run_app(AppOptions(request, python, worker, database, save, theme, paths.config_dir(), replay=trace))
+    result = run_app(
+        AppOptions(request, python, worker, database, save, theme, paths.config_dir(), replay=trace, keymap=keymap)
+    )
     # After a hang-up there is no terminal to print to, and the signal's exit code must stand.
     if result.run.rows and result.exit_code == 0:
         from cpugpu_tui.cli.tables import print_state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
@@ -18,19 +19,20 @@ def print_path() -> int:
     return EXIT_OK
 
 
-def print_config(*, as_json: bool) -> int:
-    """Print each key with its value and its origin, then the presets.
+def print_config(found: config.Config, keymap: Mapping[str, Sequence[str]], *, as_json: bool) -> int:
+    """Print each key with its value and its origin, then the presets, then the app's keys (all of them as JSON).
 
-    Raises:
-        UsageError: the config is wrong.
+    `keymap` has the keys in force by id of the command: only the app knows its commands.
     """
-    found = config.load()
     settings = config.resolved(found, os.environ)
     if as_json:
         for name, setting in settings.items():
             print_json({"key": name, "value": setting.value, "origin": setting.origin})
         for preset in found.presets:
             print_json({"preset": preset.name, **preset_data(preset), "origin": preset_origin(found, preset)})
+        lines = {line.command: config.origin(line.line) for line in found.keys}
+        for command, keys in keymap.items():
+            print_json({"command": command, "keys": list(keys), "origin": lines.get(command, "default")})
         return EXIT_OK
     table = new_table()
     add_columns(table, "key", "value", "set by", "what")
@@ -42,8 +44,19 @@ def print_config(*, as_json: bool) -> int:
     out.print(table)
     if found.presets:
         out.print(presets_table(found))
+    if found.keys:
+        out.print(keys_table(found, keymap))
     out.print(f"A flag stands above the environment, the environment above {config.path()}.", soft_wrap=True)
     return EXIT_OK
+
+
+def keys_table(found: config.Config, keymap: Mapping[str, Sequence[str]]) -> object:
+    """Return a row for each command of the app whose keys the person chose."""
+    table = new_table()
+    add_columns(table, "command of the app", "keys", "set by")
+    for line in found.keys:
+        table.add_row(*map(plain, (line.command, ", ".join(keymap[line.command]), config.origin(line.line))))
+    return table
 
 
 def presets_table(found: config.Config) -> object:

@@ -64,6 +64,18 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class KeyLine:
+    """A line of the table `[keys]`: what a command of the app is to be called by. Only the app knows its commands."""
+
+    command: str
+    keys: tuple[str, ...]
+    where: str
+    """File and line, for complaints."""
+    line: int | None
+    """None where it was not found."""
+
+
+@dataclass(frozen=True)
 class Config:
     """What a config file says."""
 
@@ -72,6 +84,7 @@ class Config:
     lines: Mapping[str, int | None]
     """Where each key and, as `presets.NAME`, each preset stands."""
     presets: tuple[Preset, ...] = ()
+    keys: tuple[KeyLine, ...] = ()
 
 
 EMPTY = Config({}, {})
@@ -105,11 +118,15 @@ def resolved(config: Config, environ: Mapping[str, str]) -> dict[str, Setting]:
         if text:
             found[key.name] = Setting(from_text(key, text), f"environment {key.variable}")
         elif key.name in config.values:
-            line = config.lines.get(key.name)
-            found[key.name] = Setting(config.values[key.name], FILE_NAME + (f" line {line}" if line else ""))
+            found[key.name] = Setting(config.values[key.name], origin(config.lines.get(key.name)))
         else:
             found[key.name] = Setting(None, "default")
     return found
+
+
+def origin(line: int | None) -> str:
+    """Return who set what stands in this line of the file."""
+    return FILE_NAME + (f" line {line}" if line else "")
 
 
 def from_text(key: Key, text: str) -> Value:

@@ -15,7 +15,7 @@ import tomllib
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES
-from cpugpu_tui.runs.config import KEYS, Config, Key, Value
+from cpugpu_tui.runs.config import KEYS, Config, Key, KeyLine, Value
 from cpugpu_tui.runs.parsing import check_device, parse_sizes, parse_threads
 from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.workloads import PRESETS, Part, Preset, catalogue
@@ -51,11 +51,14 @@ class _File:
                 return number
         return self.line_of("", table) if key and table else None
 
+    def where(self, key: str, table: tuple[str, ...]) -> str:
+        """Return file and line."""
+        line = self.line_of(key, table)
+        return f"{self.path}, line {line}" if line else str(self.path)
+
     def wrong(self, message: str, remedy: str, key: str = "", table: tuple[str, ...] = ()) -> UsageError:
         """Return a complaint that names file and line."""
-        line = self.line_of(key, table)
-        where = f"{self.path}, line {line}" if line else str(self.path)
-        return UsageError(f"{where}: {message}", remedy)
+        return UsageError(f"{self.where(key, table)}: {message}", remedy)
 
 
 def _dotted(text: str) -> tuple[str, ...]:
@@ -91,15 +94,29 @@ def read(path: Path) -> Config:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _no_toml(path, error) from None
-    tables = data.pop("presets", {})
-    _refuse_unknown(file, data, [*(key.name for key in KEYS), "presets"], ())
+    tables, key_table = data.pop("presets", {}), data.pop("keys", {})
+    _refuse_unknown(file, data, [*(key.name for key in KEYS), "keys", "presets"], ())
     values = {key.name: _value(file, key, data[key.name]) for key in KEYS if key.name in data}
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise file.wrong("presets are tables.", "Write [presets.NAME] and below it workload and sizes.", "presets")
     presets = tuple(_preset(file, name, table) for name, table in tables.items())
     lines = {name: file.line_of(name) for name in values}
     lines |= {f"presets.{name}": file.line_of("", ("presets", name)) for name in tables}
-    return Config(values, lines, presets)
+    return Config(values, lines, presets, _key_lines(file, key_table))
+
+
+def _key_lines(file: _File, table: object) -> tuple[KeyLine, ...]:
+    """Return what the table `[keys]` says; whether there are such commands and keys is for the app to say."""
+    if not isinstance(table, dict):
+        raise file.wrong("keys is a table.", 'Write [keys] and below it lines like run = "f5".', "keys")
+    found, at = [], ("keys",)
+    for name, given in table.items():
+        listed = [given] if isinstance(given, str) else given
+        texts = _typed(file, printable(name), listed, list[str], "a key in quotes, or a list of such", at)
+        if not texts or not all(texts):
+            raise file.wrong(f"{printable(name)} has no key.", "Write a key, or take the line away.", name, at)
+        found.append(KeyLine(name, tuple(texts), file.where(name, at), file.line_of(name, at)))
+    return tuple(found)
 
 
 def _no_toml(path: Path, error: tomllib.TOMLDecodeError) -> UsageError:

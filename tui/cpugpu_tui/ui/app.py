@@ -19,12 +19,12 @@ from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.ui import commands, themes
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.commands import Situation
-from cpugpu_tui.ui.comparing import Comparing
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.options import AppOptions, AppResult
+from cpugpu_tui.ui.paging import Paging
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings import TimingsPane
-from cpugpu_tui.ui.panes.workload import WorkloadPane, entries
+from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
 
@@ -38,7 +38,7 @@ HEIGHTS: list[tuple[int, str]] | None = [(0, "-flat"), (16, "-short"), (34, "-ta
 """Columns and rows from which on `app.tcss` has another layout."""
 
 
-class CpuGpuApp(Comparing):
+class CpuGpuApp(Paging):
     """Times workloads on CPU and GPU and shows it."""
 
     CSS_PATH = "app.tcss"
@@ -66,6 +66,7 @@ class CpuGpuApp(Comparing):
         self.animation_level = "none"
         self._options, self._glyphs = options, glyphs
         self.set_class(glyphs is ASCII, "-ascii")  # on every screen a scrollbar would be a row of question marks
+        self.set_keymap(options.keymap.for_textual())
         self._choose_theme(options.theme or theme)
 
     def get_default_screen(self) -> Screen[None]:
@@ -116,12 +117,6 @@ class CpuGpuApp(Comparing):
         self.push_screen(ThemesScreen(sorted(self.available_themes), self.theme))
 
     # ---------------------------------------------------------------- commands
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse what is impossible now."""
-        del parameters
-        command = commands.command_of(action)
-        return True if command is None or command.possible(self.picture.situation) else None
 
     def action_run(self) -> None:
         """Run what is highlighted, or the plan of the saved run that is shown, or was run again last."""
@@ -187,38 +182,6 @@ class CpuGpuApp(Comparing):
             self.bridge.stop()
             self.situate(stopping=True, paused=False)
 
-    def action_close(self) -> None:
-        """Close the page, or the filter, or the zoom."""
-        if isinstance(self.screen, Page):
-            self.pop_screen()
-        elif isinstance(self.screen, MainScreen) and not self.screen.close_one():
-            self.return_to_present()
-
-    async def action_filter(self) -> None:
-        """Let the person type what rows they want."""
-        if isinstance(self.screen, MainScreen):
-            await self.screen.query_one(TimingsPane).open_filter()
-
-    def action_zoom(self) -> None:
-        """Zoom the pane with the focus, or back; what the telemetry pane has to say takes a page for each GPU."""
-        from cpugpu_tui.ui.screens.gpu import GpuScreen
-
-        if isinstance(self.screen, GpuScreen):
-            self.pop_screen()
-        elif isinstance(self.screen, MainScreen) and self.screen.wants_gpu_page:
-            self.push_screen(GpuScreen(self.picture, self._glyphs))
-        elif isinstance(self.screen, MainScreen):
-            self.screen.zoom()
-
-    def action_machine(self) -> None:
-        """Show the machine card; pressed again, go back."""
-        from cpugpu_tui.ui.screens.machine import MachineScreen
-
-        if isinstance(self.screen, MachineScreen):
-            self.pop_screen()
-        else:
-            self.push_screen(MachineScreen(self.picture, self._glyphs))
-
     def action_measure(self) -> None:
         """Measure the machine for its card."""
         if self._refused():
@@ -241,15 +204,6 @@ class CpuGpuApp(Comparing):
         if not isinstance(self.screen, MachineScreen):
             self.action_machine()
 
-    def action_claims(self) -> None:
-        """Show what publications claim; pressed again, go back."""
-        from cpugpu_tui.ui.screens.claims import ClaimsScreen
-
-        if isinstance(self.screen, ClaimsScreen):
-            self.pop_screen()
-        else:
-            self.push_screen(ClaimsScreen(self.picture, self._glyphs, self.bridge.claim_points))
-
     def on_claims_screen_wanted(self, message: ClaimsScreen.Wanted) -> None:
         """Close the page and measure what a claim needs, on the devices that were asked for."""
         while isinstance(self.screen, Page):
@@ -262,25 +216,18 @@ class CpuGpuApp(Comparing):
                 message.judged.request, devices=asked.devices, mnist=asked.mnist, simulation=asked.simulation
             )  # fmt: skip
             pane = self.screen.query_one(WorkloadPane)
-            pane.options.highlighted = list(entries(self._options.request)).index("+".join(request.names))
+            pane.choose("+".join(request.names))
             pane.change(request)
             self._start(request)
 
-    def action_help(self) -> None:
-        """Explain the pane with the focus; pressed again, go back."""
-        from cpugpu_tui.ui.screens.help import HelpScreen
-
-        if isinstance(self.screen, HelpScreen):
+    def run_named(self, name: str) -> None:
+        """Highlight a preset or a workload and run it, with the parameters that it has."""
+        while isinstance(self.screen, Page):
             self.pop_screen()
-        else:
-            pane = self.screen.focused_pane if isinstance(self.screen, MainScreen) else "timings"
-            self.push_screen(HelpScreen(self.picture, pane))
-
-    @on(TimingTable.RowChosen)
-    def _open_row(self, message: TimingTable.RowChosen) -> None:
-        from cpugpu_tui.ui.screens.detail import DetailScreen
-
-        self.push_screen(DetailScreen(self.picture, message.row_key, self._glyphs))
+        if isinstance(self.screen, MainScreen):
+            pane = self.screen.query_one(WorkloadPane)
+            pane.choose(name)
+            self._start(pane.entry.request)
 
     @on(WorkloadPane.Highlighted)
     def _choose(self, message: WorkloadPane.Highlighted) -> None:

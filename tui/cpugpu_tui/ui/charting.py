@@ -1,4 +1,4 @@
-"""The part of the app that answers what a person asks of the chart."""
+"""The part of the app that answers what a person asks of the rows and of their chart."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from textual.widgets import DataTable
 
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.leaving import Leaving
+from cpugpu_tui.ui.order import next_order, reverse_order
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.what_if import next_world
 
 
 class Charting(Leaving):
-    """Knows the highlighted row, the world asked for, and the chart's axes."""
+    """Knows the highlighted row, the order of the rows, the world asked for, and the chart's axes."""
 
     _glyphs: Glyphs = UNICODE
 
@@ -35,6 +36,14 @@ class Charting(Leaving):
     def action_what_if(self) -> None:
         """Show the next world."""
         self.change(what_if=next_world(self.picture.run, self.picture.what_if))
+
+    def action_sort(self) -> None:
+        """Sort the rows by the next measure."""
+        self.change(order=next_order(self.picture.order))
+
+    def action_reverse(self) -> None:
+        """Turn the order of the rows round."""
+        self.change(order=reverse_order(self.picture.order))
 
     def action_linear(self, axis: str) -> None:
         """Make an axis of the chart even or logarithmic: `linear_sizes` or `linear_times`."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from textual.binding import Binding
+if TYPE_CHECKING:
+    from textual.binding import Binding
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,13 @@ class Command:
     id: str
     """Name in a keymap; never changes."""
     keys: tuple[str, ...]
-    """Keys as Textual names them (`slash` may be written `/`); the first is shown."""
+    """Keys as people write them, unless a keymap has others (`keymap.Keymap`); the first is shown."""
     label: str
     """One or two words for the footer."""
     help: str
     """One sentence for the help screen and the README."""
     action: str | None
-    """Action of the app; None where the widget with the focus or Textual itself answers the key."""
+    """Action of the app; None where the widget with the focus answers the key."""
     possible: Callable[[Situation], bool] = _always
 
 
@@ -64,12 +66,17 @@ COMMANDS: tuple[Command, ...] = (
         "stop", ("x",), "Stop", "Stop after the block in flight; pressed twice, at once.", "stop",
         lambda s: s.live,
     ),
-    Command("open", ("enter",), "Open", "Open the detail of a row, or the parameters of a workload.", None),
+    Command("open", ("enter",), "Open", "Open the detail of a row, or the parameters of a workload.", "open"),
     Command("back", ("escape",), "Back", "Close what is open: a screen, the filter, the zoom.", "close"),
     Command(
         "filter", ("/",), "Filter", "Show only the rows whose name or verdict holds what you type.", "filter",
         lambda s: s.ran,
     ),
+    Command(
+        "sort", ("s",), "Sort", "Sort the rows by the next thing: size, speed-up, times, limit; at last as they ran.",
+        "sort", lambda s: s.ran,
+    ),
+    Command("reverse", ("S",), "Reverse", "Turn the order of the rows round.", "reverse", lambda s: s.ran),
     Command("chart", ("g",), "Chart", "Show both times over size, with the crossover; back again.", "chart"),
     Command(
         "what-if", ("w",), "What if", "Ask what if: no transfer, pinned memory, no launch cost, one CPU thread.",
@@ -91,7 +98,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "claims", ("k", "K"), "Claims",
-        "Show what publications claim, and whether it holds here; K in a list, where k moves.", "claims",
+        "Show what publications claim, and whether it holds here.", "claims",
     ),
     Command(
         "compare", ("c",), "Compare", "Compare the series on the screen with the previous one, or an older one.",
@@ -109,30 +116,51 @@ COMMANDS: tuple[Command, ...] = (
         "copy-row", ("y",), "Copy row", "Copy the highlighted row as Markdown, where the terminal has a clipboard.",
         "copy_row", lambda s: s.ran,
     ),
-    Command("next-pane", ("tab",), "Next pane", "Go to the next pane; shift+tab goes back.", None),
+    Command(
+        "copy-command", ("C",), "Copy command", "Copy the command that repeats this run, where the terminal allows it.",
+        "copy_command", lambda s: s.ran,
+    ),
+    Command("next-pane", ("tab",), "Next pane", "Go to the next pane; shift+tab goes back.", "focus_next"),
     Command(
         "zoom", ("z",), "Zoom", "Give the pane with the focus the whole screen, and take it back; telemetry: one GPU.",
         "zoom",
     ),
     Command("next-theme", ("t",), "Theme", "Change to the next theme.", "next_theme"),
     Command("choose-theme", ("T",), "Themes", "List the themes with a preview.", "choose_theme"),
+    Command(
+        "palette", (":",), "Commands", "Find a command, a preset or a theme by some of its letters.", "palette",
+    ),
     Command("help", ("?",), "Help", "Explain the pane with the focus, and list all keys.", "help"),
     Command("suspend", ("ctrl+z",), "Suspend", "Suspend app and run; fg brings both back.", "suspend_process"),
     Command("quit", ("q", "ctrl+c"), "Quit", "Quit; asks only during a run.", "leave"),
 )  # fmt: skip
 """Every command, in the order in which help lists them."""
 
-MOVES = "j k G and the arrows move in every list, home goes to its first line."
-"""What the lists answer by themselves."""
+COMMAND_BY_ID = {command.id: command for command in COMMANDS}
+
+MOVES = "In a list j k G and the arrows move, whatever else they do elsewhere; home goes to its first line."
+"""What the lists answer by themselves, on keys that no keymap changes."""
 
 
-def bindings() -> list[Binding]:
-    """Return Textual's bindings for the commands that the app answers."""
+OF_RUN = (
+    "compare", "export", "copy-row", "copy-command", "find", "chart", "what-if", "measure", "zoom", "pause", "stop",
+    "sort", "reverse",
+)  # fmt: skip
+"""Commands that act on the run in the panes: a list of other runs must not let them through."""
+
+
+def bindings(ids: Iterable[str] | None = None, action: str | None = None) -> list[Binding]:
+    """Return Textual's bindings of commands, of all or of these; `action` in place of their own.
+
+    Their ids are the commands', also on a screen that answers a key in its own way: a keymap then moves both.
+    """
+    from textual.binding import Binding  # here, because the keymap of a config is checked where no Textual is wanted
+
+    wanted = COMMANDS if ids is None else [COMMAND_BY_ID[name] for name in ids]
     return [
-        Binding(key, command.action, command.label, id=command.id if key == command.keys[0] else None, show=False)
-        for command in COMMANDS
+        Binding(",".join(command.keys), action or command.action, command.label, id=command.id, show=False)
+        for command in wanted
         if command.action is not None
-        for key in command.keys
     ]
 
 
@@ -154,17 +182,42 @@ def label(command: Command, situation: Situation) -> str:
     return command.label
 
 
+def impossible(command: Command, situation: Situation) -> str:
+    """Return why a command is not possible now and what to do about it; empty if it is possible.
+
+    The reason is what would have to be otherwise; `{stop}` and its like stand for the command's key.
+    """
+    if command.possible(situation):
+        return ""
+    if situation.replay:
+        return "a replay is shown, and nothing beside it; start cpugpu-tui without --replay."
+    for changes, reason in REASONS:
+        if command.possible(replace(situation, **changes)):
+            return reason
+    return "not now."
+
+
+REASONS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"live": False}, "a run is going on; {stop} stops it."),
+    ({"stopping": False}, "the run is being stopped; {stop} again stops it at once."),
+    ({"live": True}, "nothing is running; {run} starts a run."),
+    ({"ran": True}, "there is no run on the screen; {run} starts one, {history} opens a saved one."),
+    ({"ran": True, "live": False}, "a run is starting; wait for its end."),
+)
+"""What would have to be otherwise, and what is said while it is not."""
+
+
 def key_name(key: str) -> str:
     """Return a key as people write it."""
     return {"escape": "esc"}.get(key, key)
 
 
-def keys_text(command: Command) -> str:
-    """Return all keys of a command, `q, ctrl+c`."""
-    return ", ".join(key_name(key) for key in command.keys)
+def keys_text(keys: Iterable[str]) -> str:
+    """Return keys as people write them, `q, ctrl+c`."""
+    return ", ".join(map(key_name, keys))
 
 
 def markdown() -> str:
     """Return the README's table of keys."""
-    rows = [f"| `{keys_text(command)}` | {command.help} |" for command in COMMANDS]
+    rows = [f"| `{keys_text(command.keys)}` | {command.help} |" for command in COMMANDS]
     return "\n".join(["| key | does |", "|---|---|", *rows])

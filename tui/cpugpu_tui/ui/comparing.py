@@ -92,7 +92,7 @@ def compared(saved: SavedRuns, run: RunState, place: int) -> Compared:
 
     started = run.run
     if started is None:
-        return Compared(None, "No run is on the screen. Press r first, or h for the saved ones.", 0, 0)
+        return Compared(None, "No run is on the screen. Start one, or open a saved one.", 0, 0)
     count = 0
     try:
         others = other_series(saved.store, started.series_id, started.plan.name, simulated=run.simulated)

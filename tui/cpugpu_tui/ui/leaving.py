@@ -53,6 +53,10 @@ class Leaving(Running):
 
         self.push_screen(ConfirmScreen("A run is going on. Stop it and quit?", "stop and quit", "let it run"), decide)
 
+    async def action_quit(self) -> None:
+        """Quit as on any other key: Textual binds ctrl+q to an end that asks nothing and stops no run."""
+        self.action_leave()
+
     def leave(self, code: int = 0) -> None:
         """Stop the run, then exit; a run that does not end in time is left to the end of its agents."""
         if self._exit_code is not None and code == 0:

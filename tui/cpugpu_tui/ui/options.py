@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.runs.planning import PlanRequest
 from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
 
 if TYPE_CHECKING:
     from cpugpu_tui.telemetry.recording import Trace
@@ -34,6 +35,8 @@ class AppOptions:
     """File for what libraries print while the screen is ours; None for the default place."""
     replay: Trace | None = None
     """What the telemetry pane shows in place of this machine; then nothing can be run."""
+    keymap: Keymap = DEFAULT_KEYMAP
+    """Which key does what."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from cpugpu_tui.model import Ceilings, Plan
 from cpugpu_tui.runs.planning import PlanRequest
 from cpugpu_tui.runs.state import RunState, TelemetryState
 from cpugpu_tui.ui.commands import Situation
+from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
+from cpugpu_tui.ui.order import AS_RAN, Order
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.store import RunSummary
@@ -68,6 +70,10 @@ class Picture:
     """Why nothing can be run, or why the last wish was refused."""
     notice: str | None = None
     """What the person should know all the time, such as `not saved`."""
+    said: str = ""
+    """What came of the last key, for some seconds: what was copied, or why nothing was done."""
+    keymap: Keymap = DEFAULT_KEYMAP
+    """Which key does what: every sentence that names a key asks it."""
     worker: str = "process"
     """`process` or `thread`."""
     repeat_number: int = 1
@@ -84,6 +90,8 @@ class Picture:
     """Why the last calibration did not measure a device, cause and remedy; empty if it did."""
     cursor: str | None = None
     """Key of the highlighted row."""
+    order: Order = AS_RAN
+    """In which order the rows stand."""
     what_if: str = RESIDENT
     """World that chart and answer show beside the measured one (`WhatIf.key`)."""
     linear_sizes: bool = False

@@ -13,6 +13,7 @@ from textual import events, on
 from textual.app import App
 from textual.driver import Driver
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
 from cpugpu_tui.errors import CpuGpuError, UnfitError
@@ -38,6 +39,9 @@ from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.thrift import ThriftyDriver
 
+SAID_S = 6.0
+"""How long it stays said what came of a key."""
+
 BELL_S = 30.0
 """A run longer than this rings the bell when it ends: the person is looking elsewhere by then."""
 
@@ -56,7 +60,7 @@ def folded(run: RunState, telemetry: TelemetryState, new: Iterable[Event]) -> tu
 
 def first_picture(options: AppOptions) -> Picture:
     """Return what is shown before anything has been opened."""
-    picture = Picture(request=options.request, worker=options.worker)
+    picture = Picture(request=options.request, worker=options.worker, keymap=options.keymap)
     if options.replay is None:
         return picture
     trace = options.replay
@@ -81,6 +85,7 @@ class Running(App[AppResult]):
         self.bridge = Bridge(backend or Backend(options), self.post_message)
         self.picture = first_picture(options)
         """All that is shown, and all the state there is."""
+        self._silence: Timer | None = None
         self._opened = False
         self._current: Progressed | None = None
         self._current_since_s = self._gap_s = self._started_s = time.monotonic()
@@ -110,6 +115,13 @@ class Running(App[AppResult]):
     def situate(self, **changes: Any) -> None:
         """Change what can be done now."""
         self.change(situation=replace(self.picture.situation, **changes))
+
+    def say(self, text: str) -> None:
+        """Say for a while what came of a key, where a person looks for that: the status line, a page's last line."""
+        self.change(said=text)
+        if self._silence is not None:
+            self._silence.stop()
+        self._silence = self.set_timer(SAID_S, lambda: self.change(said=""))
 
     def begin_series(self, **changes: Any) -> None:
         """Note that a run is about to start."""

@@ -9,10 +9,8 @@ from textual import on
 from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.ui.clipboard import sequences, way
 from cpugpu_tui.ui.looking_back import LookingBack
-
-SAID_S = 5.0
-"""How long the status line says what was done."""
 
 
 class RunWritten(Message):
@@ -27,8 +25,6 @@ class RunWritten(Message):
 class TakingAway(LookingBack):
     """Exports what is shown; only between runs, for writing costs what is being timed."""
 
-    _said: str | None = None
-
     def action_copy_row(self) -> None:
         """Put the highlighted row as a Markdown table into the clipboard of the person's own terminal (OSC 52)."""
         from cpugpu_tui.runs.export.markdown import table
@@ -36,10 +32,26 @@ class TakingAway(LookingBack):
         run = self.picture.run
         row = run.rows.get(self.picture.cursor or "")
         if row is None:
-            self._say("No row is highlighted.")
+            self.say("No row is highlighted.")
             return
         self.copy_to_clipboard("\n".join([*table(run, [row]), ""]))
-        self._say("The row was sent to the clipboard; not every terminal takes it.")
+        self.say(f"The row was sent to the clipboard, if {way(os.environ)} allows it (OSC 52).")
+
+    def action_copy_command(self) -> None:
+        """Put the command that repeats the run on the screen into the clipboard of the person's own terminal."""
+        from cpugpu_tui.runs.again import again
+
+        started = self.picture.run.run
+        if started is not None:
+            command = again(started)
+            self.copy_to_clipboard(command)
+            self.say(f"Copied, if {way(os.environ)} allows it (OSC 52): {command}")
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Ask the terminal to take a text, also from inside tmux and screen."""
+        self._clipboard = text
+        if self._driver is not None:
+            self._driver.write(sequences(text, os.environ))
 
     def action_export(self) -> None:
         """Ask for a file and write the run that is shown."""
@@ -74,20 +86,4 @@ class TakingAway(LookingBack):
         if message.error is not None:
             self.change(problem=message.error)
         else:
-            self._say(f"Wrote {message.path}")
-
-    def _say(self, text: str) -> None:
-        """Say something in the status line for a while, in place of what stands there."""
-        if self._said is None:
-            self._before = self.picture.notice
-        self._said = text
-        self.change(notice=text)
-        self.set_timer(SAID_S, lambda: self._unsay(text))
-
-    _before: str | None = None
-
-    def _unsay(self, text: str) -> None:
-        if self._said == text:
-            self._said = None
-            if self.picture.notice == text:
-                self.change(notice=self._before)
+            self.say(f"Wrote {message.path}")

@@ -35,7 +35,7 @@ def pane_lines(picture: Picture, width: int, height: int, glyphs: Glyphs) -> lis
 
 
 def _sentences(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
-    run, situation = picture.run, picture.situation
+    run, situation, keymap = picture.run, picture.situation, picture.keymap
     sentences: list[tuple[str, str]] = []
     if picture.problem is not None:
         sentences.append((f"{glyphs.no} {picture.problem.title}: {picture.problem}", "bad"))
@@ -56,8 +56,11 @@ def _sentences(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
         sentences.append(("Start cpugpu-tui without --replay to run something.", "muted"))
     elif not situation.ran:
         name = "+".join(picture.request.names)
-        sentences.append((f"Press r to run {name}: from which size on is the GPU faster here?", "strong"))
-        sentences.append(("Up and down choose another workload, enter changes its parameters, ? explains.", "muted"))
+        sentences.append(
+            (f"Press {keymap.of('run')} to run {name}: from which size on is the GPU faster here?", "strong")
+        )
+        choose = "Up and down choose another workload, {open} changes its parameters, {help} explains."
+        sentences.append((keymap.said(choose), "muted"))
     return sentences
 
 

@@ -28,7 +28,12 @@ class StatusPane(PicturePane):
 
 def status_line(picture: Picture, width: int, glyphs: Glyphs) -> Spans:
     """Return the status line, exactly `width` cells wide unless the left side alone is wider."""
-    left = _joined([tags(picture), _doing(picture, glyphs), _step(picture, glyphs), _notice(picture, glyphs)])
+    said = (((spelled(picture.said, glyphs), "strong"),),) if picture.said and not picture.quitting else ()
+    left = (
+        _joined([tags(picture), *said])
+        if said
+        else _joined([tags(picture), _doing(picture, glyphs), _step(picture, glyphs), _notice(picture, glyphs)])
+    )
     for right in (*_places(picture, glyphs), ""):
         room = width - width_of(left) - len(right)
         if room >= 2 or not right:

@@ -12,6 +12,7 @@ from cpugpu_tui.runs.columns import is_beside, thread_columns
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.order import AS_RAN, Order, in_order, order_text
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
 from cpugpu_tui.ui.picture import Picture
@@ -80,9 +81,9 @@ class TimingsPane(Vertical):
         super().__init__(id=id)
         self._glyphs = glyphs
         self._run = RunState()
-        self._wanted = ""
-        self._shown: tuple[RunState, str, rows.Look] | None = None
-        """What the table shows now: run, filter, look."""
+        self._wanted, self._order = "", AS_RAN
+        self._shown: tuple[RunState, str, Order, rows.Look] | None = None
+        """What the table shows now: run, filter, order, look."""
 
     def compose(self) -> ComposeResult:
         """Yield the table; the filter comes when it is asked for."""
@@ -97,11 +98,12 @@ class TimingsPane(Vertical):
 
     def show_picture(self, picture: Picture) -> None:
         """Show the rows of the picture's run; cells that say the same as before are not painted."""
-        before, self._run = self._run, picture.run
+        before, self._run, self._order = self._run, picture.run, picture.order
         if _run_id(before) != _run_id(picture.run):
             self.table.clear()
             self._shown = None
         self._show_rows()
+        self._show_title()
         current = picture.run.current
         if current is not None and current.case:
             self.table.follow(current.case)
@@ -122,26 +124,33 @@ class TimingsPane(Vertical):
         unit = rows.unit_of(run.rows.values())
         laid_out = columns(width, unit, self._glyphs, thread_columns(run))
         look = rows.look_of(run, unit, self._glyphs, laid_out[-1].width, laid_out[0].width)
-        if self._shown is not None and self._shown[0] is run and self._shown[1:] == (self._wanted, look):
+        if self._shown is not None and self._shown[0] is run and self._shown[1:] == (self._wanted, self._order, look):
             return
         self.table.set_columns(laid_out)
         self._fill(run, look)
-        self._shown = (run, self._wanted, look)
+        self._shown = (run, self._wanted, self._order, look)
 
     def _fill(self, run: RunState, look: rows.Look) -> None:
         """Bring the table's rows up to date with the run's."""
         table = self.table
-        shown = rows.shown_keys(run, self._wanted, look.varying)
+        shown = in_order(run, rows.shown_keys(run, self._wanted, look.varying), self._order)
         known = set(table.row_keys)
         for key in known.difference(shown):
             table.remove_row(key)
-        before = self._shown[0].rows if self._shown is not None and self._shown[2] == look else {}
+        before = self._shown[0].rows if self._shown is not None and self._shown[3] == look else {}
         for key in shown:
             # Rows are immutable: the very same object has the very same cells.
             if key not in known or before.get(key) is not run.rows[key]:
                 texts = {name: rich_text(self, spans) for name, spans in rows.cells(run.rows[key], look, run).items()}
                 table.upsert(key, texts)
         table.order(shown)
+
+    def _show_title(self) -> None:
+        """Say in the title, which every size has, what the rows are sorted by."""
+        title = " ".join(["Timings", order_text(self._order)]).rstrip()
+        # A title that is set is painted with the whole pane, though it says the same.
+        if self.border_title != title:
+            self.border_title = title
 
     # ---------------------------------------------------------------- filter
 

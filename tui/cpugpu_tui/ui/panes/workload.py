@@ -126,6 +126,15 @@ class WorkloadPane(Vertical):
         """What is highlighted."""
         return list(self._entries.values())[self.options.highlighted or 0]
 
+    @property
+    def summaries(self) -> list[tuple[str, str]]:
+        """Name and summary of every entry."""
+        return [(name, entry.summary) for name, entry in self._entries.items()]
+
+    def choose(self, name: str) -> None:
+        """Highlight the entry of this name."""
+        self.options.highlighted = list(self._entries).index(name)
+
     def change(self, request: PlanRequest) -> None:
         """Give the highlighted entry other parameters."""
         name = self.entry.name

@@ -27,6 +27,7 @@ class ChartScreen(Page, inherit_bindings=False):
         Binding("k,up,left", "app.move_highlight(-1)", show=False),
     ]
     AUTO_FOCUS = ""
+    TOPIC = "chart"
 
     def __init__(self, picture: Picture, glyphs: Glyphs) -> None:
         """Draw with these glyphs."""
@@ -54,6 +55,7 @@ class ChartScreen(Page, inherit_bindings=False):
         self.query_one("#page-title", Lines).show([self.page_title()])
         self.query_one(ChartPane).show_picture(picture)
         sizes, times = (("log" if on else "linear") for on in (picture.linear_sizes, picture.linear_times))
-        pairs = {"g": "back", "w": "what if", "j k": "other row", "X": f"{sizes} sizes", "Y": f"{times} times"}
-        keys = tuple(part for key, label in pairs.items() for part in ((f" {key}", "key"), (f" {label} ", "text")))
-        self.query_one("#page-keys", Lines).show([keys])
+        self.show_keys(
+            (("{chart}", "back"), ("{what-if}", "what if"), ("j k", "other row"), ("X", f"{sizes} sizes"),
+             ("Y", f"{times} times"))
+        )  # fmt: skip

@@ -18,6 +18,7 @@ from cpugpu_tui.model import Ceilings
 from cpugpu_tui.runs.claims import JudgedClaim, command, judge_all, numbers_of, points_of, tally
 from cpugpu_tui.runs.planning import build_plan
 from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.ui import commands
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
@@ -48,9 +49,10 @@ class ClaimsScreen(Page, inherit_bindings=False):
         Binding("pageup", "move(-10)", show=False),
         Binding("home", "move(-999)", show=False),
         Binding("G,end", "move(999)", show=False),
-        Binding("enter", "measure_claim", show=False),
+        *commands.bindings(["open"], "measure_claim"),
     ]
     AUTO_FOCUS = ""
+    TOPIC = "claims"
     DEFAULT_CSS = """
     ClaimsScreen #page { height: 1fr; }
     ClaimsScreen #claim { height: 9; padding: 0 1; background: $surface; }
@@ -164,9 +166,10 @@ class ClaimsScreen(Page, inherit_bindings=False):
         announced = self._announced == self.chosen.claim.id
         lines = about_lines(self.chosen, width, self._glyphs, live=live, announced=announced)
         self.query_one("#claim", Lines).show(lines)
-        pairs = {" j k": "move", "enter": "measure what it needs", "esc": "back"}
-        keys = tuple(part for key, label in pairs.items() for part in ((key, "key"), (f" {label}  ", "text")))
-        self.query_one("#page-keys", Lines).show([keys])
+
+    def page_keys(self) -> Sequence[tuple[str, str]]:
+        """Return what can be done here."""
+        return (("j k", "move"), ("enter", "measure what it needs"), ("{back}", "back"))
 
     # ---------------------------------------------------------------- keys
 

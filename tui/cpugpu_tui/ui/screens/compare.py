@@ -16,7 +16,7 @@ from cpugpu_tui.runs.comparison import SeriesComparison
 from cpugpu_tui.runs.comparison_words import NOTHING_DIFFERS, said, summary, times, verdict_text
 from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
@@ -53,6 +53,8 @@ class CompareScreen(Page):
         Binding("o,right", "choose(1)", show=False),
         Binding("n,left", "choose(-1)", show=False),
     ]
+
+    TOPIC = "compare"
 
     class Known(Message):
         """The series have been read."""
@@ -112,12 +114,12 @@ class CompareScreen(Page):
             return wrapped(spelled(self._compared.problem, self._glyphs), width, "warn")
         return comparison_lines(self._compared.found, width, self._glyphs)
 
-    def redraw(self) -> None:
-        """Write the page and its keys."""
-        super().redraw()
-        pairs = {" esc": "back", "j k": "scroll", "o n": "an older or newer series", "b": "this is the baseline"}
-        keys = tuple(part for key, label in pairs.items() for part in ((key, "key"), (f" {label}  ", "text")))
-        self.query_one("#page-keys", Lines).show([keys])
+    def page_keys(self) -> Sequence[tuple[str, str]]:
+        """Return what can be done here."""
+        return (
+            ("{back}", "back"), ("j k", "scroll"), ("o n", "an older or newer series"),
+            ("{baseline}", "this is the baseline"),
+        )  # fmt: skip
 
 
 def comparison_lines(found: SeriesComparison, width: int, glyphs: Glyphs) -> list[Spans]:

@@ -8,6 +8,7 @@ from cpugpu_tui.analysis.quantities import US, half_width, significant
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import past_tag
 from cpugpu_tui.ui.picture import Picture
@@ -43,10 +44,10 @@ class DetailScreen(Page):
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the row in words and numbers."""
         row = self.picture.run.rows.get(self._key)
-        return detail_lines(row, self.picture.run, width, self._glyphs) if row is not None else ()
+        return detail_lines(row, self.picture.run, width, self._glyphs, self.picture.keymap) if row is not None else ()
 
 
-def detail_lines(row: Row, run: RunState, width: int, glyphs: Glyphs) -> list[Spans]:
+def detail_lines(row: Row, run: RunState, width: int, glyphs: Glyphs, keymap: Keymap = DEFAULT_KEYMAP) -> list[Spans]:
     """Return the detail of a row, the answer first: who wins, where the time goes, what if; then each device."""
     parts = [_failed(row, width), _compared(row, width, glyphs), breakdown_lines(run, row, width, glyphs),
              world_lines(run, row, width, glyphs), *_devices(run, row, width, glyphs), _checked(row, width),
@@ -54,7 +55,7 @@ def detail_lines(row: Row, run: RunState, width: int, glyphs: Glyphs) -> list[Sp
     lines: list[Spans] = []
     for part in parts:
         lines += [(), *part] if lines and part else part
-    return [tuple((spelled(text, glyphs), role) for text, role in line) for line in lines]
+    return [tuple((spelled(keymap.said(text), glyphs), role) for text, role in line) for line in lines]
 
 
 def _failed(row: Row, width: int) -> list[Spans]:

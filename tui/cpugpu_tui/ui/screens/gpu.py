@@ -9,7 +9,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.telemetry.identity import torch_names
@@ -21,7 +20,7 @@ from cpugpu_tui.ui.screens.page import Page
 
 ALL, HOST = "all", "host"
 """Pages beside those of the GPUs, which are called by their number."""
-KEYS = (("z", "back"), ("tab", "next"), ("shift+tab", "previous"), ("j k g G", "scroll"))
+KEYS = (("{zoom}", "back"), ("tab", "next"), ("shift+tab", "previous"), ("j k g G", "scroll"))
 
 
 class GpuScreen(Page):
@@ -31,6 +30,8 @@ class GpuScreen(Page):
         Binding("tab,right", "turn(1)", show=False),
         Binding("shift+tab,left", "turn(-1)", show=False),
     ]
+
+    TOPIC = "telemetry"
 
     def __init__(self, picture: Picture, glyphs: Glyphs) -> None:
         """Open on the first GPU that the run uses, else on the first."""
@@ -57,12 +58,9 @@ class GpuScreen(Page):
         name: Spans = ((f"GPU {gpu.index} ", "strong"), (stranger(gpu.name, max(width - 8, 0), glyphs), "title"))
         return [name, *gpu_lines(gpu, state, devices, width, glyphs)]
 
-    def redraw(self) -> None:
-        """Write all lines; those that are the same are not painted."""
-        self.query_one("#page-title", Lines).show([self.page_title()])
-        self.query_one("#page-text", Lines).show(self.page_lines(max(20, self.size.width - 4)))
-        keys = tuple(part for key, label in KEYS for part in ((f" {key}", "key"), (f" {label} ", "text")))
-        self.query_one("#page-keys", Lines).show([keys])
+    def page_keys(self) -> Sequence[tuple[str, str]]:
+        """Return how to turn the pages."""
+        return KEYS
 
     def action_turn(self, step: int) -> None:
         """Go to the next page, or the one before; after the last comes the first."""

@@ -14,6 +14,7 @@ from textual.widgets import Input
 from textual.worker import get_current_worker
 
 from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.ui import commands
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.history import RUNNING, SavedRuns, ago
 from cpugpu_tui.ui.history_lines import about, haystack, heads, matching, named, run_line
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 LOOK_S = 1.0
 """How often the first page is read again while a run of it is live in another terminal."""
 
-EMPTY = "No run has been saved yet. Press esc, then r: every run is kept here with all its samples."
+EMPTY = "No run has been saved yet. Press {back}, then {run}: every run is kept here with all its samples."
 
 
 @dataclass
@@ -62,15 +63,16 @@ class HistoryScreen(Page, inherit_bindings=False):
         Binding("pageup", "move_page(-1)", show=False),
         Binding("home", "move(-1_000_000_000)", show=False),
         Binding("G,end", "move(1_000_000_000)", show=False),
-        Binding("enter", "open", show=False),
-        Binding("r", "again", show=False),
-        Binding("b", "baseline", show=False),
+        *commands.bindings(["open"], "open"),
+        *commands.bindings(["run"], "again"),
+        *commands.bindings(["baseline"], "baseline"),
         Binding("d", "delete", show=False),
-        Binding("escape", "close_one", show=False),
+        *commands.bindings(["back"], "close_one"),
         # What these do elsewhere they would do here to the run behind the list, not to the one under the cursor.
-        Binding("c,e,y,f,g,w,M,z,space,x", "nothing", show=False),
+        *commands.bindings(commands.OF_RUN, "nothing"),
     ]
     AUTO_FOCUS = ""
+    TOPIC = "history"
     DEFAULT_CSS = """
     HistoryScreen #heads { height: 1; padding: 0 1; }
     HistoryScreen #runs { height: 1fr; padding: 0 1; }
@@ -216,7 +218,7 @@ class HistoryScreen(Page, inherit_bindings=False):
         if not self._shown:
             if self._runs:
                 return wrapped("No run holds what was typed; esc shows all.", width, "muted")
-            return wrapped(EMPTY, width) if self._whole and self._said[1] != "bad" else []
+            return wrapped(self.picture.keymap.said(EMPTY), width) if self._whole and self._said[1] != "bad" else []
         now_ns = self._now_ns() if self._now_ns is not None else 0
         in_sight = self._shown[self._top : self._top + self._height]
         return [
@@ -240,20 +242,20 @@ class HistoryScreen(Page, inherit_bindings=False):
         if len(about_lines.lines) != len(facts + said):
             self.call_after_refresh(self.redraw)  # the list has another height then
         about_lines.show(facts + said)
-        self.query_one("#page-keys", Lines).show([self._keys()])
+        self.show_keys(self.page_keys())
 
     @property
     def _height(self) -> int:
         return max(self.query_one("#runs").size.height, 1) if self.is_mounted else 1
 
-    def _keys(self) -> Spans:
-        pairs = {" enter": "open", "r": "again", "/": "filter", "l": "tags", "b": "baseline", "d": "delete",
-                 "esc": "back", "j k": "move"}  # fmt: skip
+    def page_keys(self) -> Sequence[tuple[str, str]]:
+        """Return what can be done with the run under the cursor, or with what is typed."""
         if self._line.typing:
-            pairs = {" enter": "keep", "esc": "as it was"}
-        elif self._place.wanted:
-            pairs["esc"] = "all"
-        return tuple(part for key, label in pairs.items() for part in ((key, "key"), (f" {label}  ", "text")))
+            return (("enter", "keep"), ("esc", "as it was"))
+        return (
+            ("enter", "open"), ("{run}", "again"), ("{filter}", "filter"), ("l", "tags"), ("{baseline}", "baseline"),
+            ("d", "delete"), ("esc", "all" if self._place.wanted else "back"), ("j k", "move"),
+        )  # fmt: skip
 
     # ---------------------------------------------------------------- moving and wishes
 
@@ -283,7 +285,10 @@ class HistoryScreen(Page, inherit_bindings=False):
             self.redraw()
 
     def action_nothing(self) -> None:
-        """Do nothing."""
+        """Say why this key does nothing here."""
+        keymap = self.picture.keymap
+        self._said = (keymap.said("That is for the run in the panes; enter opens this one there."), "warn")
+        self.redraw()
 
     def action_baseline(self) -> None:
         """Make the series of the run under the cursor the baseline."""
@@ -325,14 +330,18 @@ class HistoryScreen(Page, inherit_bindings=False):
             if event.is_printable and event.character is not None:
                 event.stop()
                 self._line.field.insert_text_at_cursor(event.character)
-        elif event.character == "/":
+        elif {event.key, event.character} & {*self.picture.keymap.keys["filter"]}:
             event.stop()
-            hint = "a name, a status, a device, a date, #tag; enter keeps, esc shows all"
-            self._ask("/", hint, self._place.wanted)
+            self.open_filter()
         elif event.character == "l" and self.chosen is not None:
             event.stop()
             self._tagged = self.chosen
             self._ask(f"tags of run {self.chosen.number}:", "words with spaces between", " ".join(self.chosen.tags))
+
+    def open_filter(self) -> None:
+        """Let the person type which runs they want."""
+        hint = "a name, a status, a device, a date, #tag; enter keeps, esc shows all"
+        self._ask("/", hint, self._place.wanted)
 
     def _ask(self, sign: str, hint: str, value: str) -> None:
         self._line.ask(sign, hint, value)

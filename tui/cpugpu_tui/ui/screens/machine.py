@@ -22,6 +22,8 @@ EMPTY = (
 class MachineScreen(Page):
     """Shows what is kept; measuring is asked for by a key of its own, because it takes CPU and GPU for 20 seconds."""
 
+    TOPIC = "machine"
+
     def __init__(self, picture: Picture, glyphs: Glyphs) -> None:
         """Draw with these glyphs."""
         super().__init__(picture)
@@ -32,15 +34,15 @@ class MachineScreen(Page):
         return (*tags(self.picture), ("Machine card  ", "title"), *self._state())
 
     def _state(self) -> Spans:
-        picture = self.picture
+        picture, measure = self.picture, self.picture.keymap.of("measure")
         if picture.calibrating:
             return (("measuring: ", "strong"), calibration_step(picture))
         if picture.situation.live:
             return (("a run is going on: measuring has to wait for it", "warn"),)
         if not picture.ceilings:
-            return (("M", "key"), (" measures this machine, CPU and GPU (about 20 s)", "text"))
+            return ((measure, "key"), (" measures this machine, CPU and GPU (about 20 s)", "text"))
         measured = age(min(found.measured_wall_ns for found in picture.ceilings), time.time_ns())
-        return ((f"measured {measured}  ", "text"), ("M", "key"), (" measures again (20 s)", "text"))
+        return ((f"measured {measured}  ", "text"), (measure, "key"), (" measures again (20 s)", "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return why a device is missing, and the card, or what it would show."""

@@ -58,7 +58,7 @@ def _rate(row: Row, times: DeviceTimes) -> str:
 
 def _limited(run: RunState, row: Row, times: DeviceTimes) -> str:
     if ceilings_of(run, times.device) is None:
-        return "limit unknown: this device has no machine card yet (press m)" if times.latency_ns else ""
+        return "limit unknown: this device has no machine card yet (press {machine})" if times.latency_ns else ""
     found = device_limit(run, row, times)
     if found is None:
         return ""

@@ -26,6 +26,8 @@ class Page(Screen[None]):
         Binding("G", "scroll('end')", show=False),
     ]
     AUTO_FOCUS = "VerticalScroll"
+    TOPIC: ClassVar[str] = "timings"
+    """What help explains first while this page is open."""
 
     def __init__(self, picture: Picture) -> None:
         """Show this picture until a newer one comes."""
@@ -60,8 +62,19 @@ class Page(Screen[None]):
         """Write all lines; those that are the same are not painted."""
         self.query_one("#page-title", Lines).show([self.page_title()])
         self.query_one("#page-text", Lines).show(self.page_lines(max(20, self.size.width - 4)))
-        keys: Spans = ((" esc", "key"), (" back  ", "text"), ("j k g G", "key"), (" scroll", "text"))
-        self.query_one("#page-keys", Lines).show([keys])
+        self.show_keys(self.page_keys())
+
+    def page_keys(self) -> Sequence[tuple[str, str]]:
+        """Return the keys of the last line, each with what it does; ids in braces stand for the key in force."""
+        return (("{back}", "back"), ("j k g G", "scroll"))
+
+    def show_keys(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Write the last line: keys, or for a while what came of one."""
+        keymap, said = self.picture.keymap, self.picture.said
+        line: Spans = tuple(
+            part for key, does in pairs for part in ((f" {keymap.said(key)}", "key"), (f" {does} ", "text"))
+        )
+        self.query_one("#page-keys", Lines).show([((f" {said}", "strong"),) if said else line])
 
     def action_scroll(self, where: str) -> None:
         """Scroll the text."""

@@ -1,0 +1,95 @@
+"""What help says of each pane and page."""
+
+from __future__ import annotations
+
+WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
+    "workload": (
+        "Workload: what {run} runs",
+        (
+            ("list", "Presets and workloads. A preset of a publication shows what the publication claimed."),
+            ("{open}", "Opens the parameters: sizes, dtype, CPU threads, devices, repeats."),
+            ("{run}", "Runs what is highlighted, in a process of its own, so that this screen is not in the numbers."),
+        ),
+    ),
+    "timings": (
+        "Timings: one row per case, CPU and GPU alternating",
+        (
+            ("CPU, GPU", "What a caller waits for one call; on the GPU the call and the synchronisation. Median of"
+             " all blocks. A ~ in front: something was odd, {open} says what."),
+            ("speed-up", "Time on the CPU divided by time on the GPU. Above 1 the GPU is faster."),
+            ("+-%", "Half of the 95 % interval of the speed-up, from the rounds. No interval below five rounds."),
+            ("faster", "GPU or CPU: the interval leaves no doubt. tie: it lies within 2 %. undecided: it does not"
+             " say. A row in progress shows its rounds, a failed one what went wrong."),
+            ("kernel", "What the GPU itself needs, caches cold, without launch and synchronisation."),
+            ("moved", "The speed-up when data starts and ends in the host's ordinary memory."),
+            ("limit", "What the row would need more of: compute or memory, with the share of what this machine"
+             " reached on its card ({machine}); transfer: the cable; launch, call: starting the work costs more than"
+             " the work."),
+            ("clock off", "How far the publication's own clock is off: x53 shows 53 times too little. A ! before it:"
+             " what it shows is more than this machine can do."),
+            ("{sort} {reverse}", "Sort by the next thing, turn the order round; the title says which. Rows without a"
+             " value stand last, and the highlighted row stays so."),
+            ("rounds", "The latencies of the rounds, CPU left, GPU right; full height is 10 % above the median."),
+        ),
+    ),
+    "telemetry": (
+        "Telemetry: what the machine is doing",
+        (
+            ("kernel-active", "Share of the last sample time in which some kernel ran. It says nothing about how"
+             " much of the GPU that kernel used."),
+            ("power, clock", "Against the limit in force, and the most the clock can do; histories end there, too."),
+            ("throttle", "Why the clock is lower than it could be, and in what share of the time since the last"
+             " reading. An arrow down: power-capped, normal under load. !: too hot. !!: the hardware brakes, numbers"
+             " taken now are worth nothing."),
+            ("PCIe", "Generation and lanes. Less than the slot can do is a warning only under load: idle links sleep."),
+            ("processes", "Others on the same GPU make a measurement slower. outside namespace: somebody whom this"
+             " container may not see."),
+            ("cuda:0 ... NVML 3", "One GPU's names: torch's number, NVML's (nvidia-smi), its UUID, its PCI address."),
+            ("dimmed", "The value is older than two readings. A dash: there is no value; the reason is beside it."),
+            ("{zoom}", "Every reading of one GPU with its age and history, and all processes; tab goes to the next"
+             " GPU."),
+        ),
+    ),
+    "chart": (
+        "Chart: both times over size",
+        (
+            ("curves", "What a caller waits on CPU and GPU, one point per size. Where they cross, the lead changes."),
+            ("bracket", "The crossover lies between its ends: the CPU clearly wins below, the GPU clearly above."),
+            ("{what-if}", "Moves the crossover to another world: no transfer, no launch cost, pinned memory, one"
+             " thread."),
+            ("X Y", "Make the axis of sizes, or of times, even or logarithmic."),
+        ),
+    ),
+    "history": (
+        "History: the saved runs, newest first",
+        (
+            ("enter", "Opens a run in the panes of a live one; {history} or {back} there brings the present back."),
+            ("{run}", "Runs the plan of the run under the cursor again, with its seed."),
+            ("{filter}", "Narrows the list: a name, a status, a device, a date, #tag."),
+            ("l, {baseline}, d", "Tags of a run; its series as the baseline; delete it, which asks first."),
+        ),
+    ),
+    "compare": (
+        "Compare: two series, row by row",
+        (
+            ("change", "The new median against the old one, with the interval that holds it 19 times in 20."),
+            ("verdict", "slower or faster only where the interval says so; undecided where more runs are needed."),
+            ("o n", "An older series, a newer one."),
+        ),
+    ),
+    "claims": (
+        "Claims: what publications say, and whether it holds here",
+        (
+            ("holds", "The number measured here agrees. depends on size: it does at some sizes only."),
+            ("enter", "Says what a claim needs and how long that takes; pressed again, measures it."),
+        ),
+    ),
+    "machine": (
+        "Machine card: what CPU, GPU and the cable between them reach",
+        (
+            ("bars", "The most that was reached here, not what a data sheet promises; every row's limit refers to it."),
+            ("{measure}", "Measures again, with all cores and the GPU, in about 20 s; nothing else should run then."),
+        ),
+    ),
+}  # fmt: skip
+"""Name of a pane or page → title and (word, explanation); ids in braces stand for the key in force."""

@@ -1,0 +1,151 @@
+"""Which key does what: the registry's keys, and in their place those of the config's table `[keys]`.
+
+Textual takes unknown ids and keys in silence, and a clash steals the key: so all of it is checked here, at load.
+Nothing here imports Textual, for every command checks the config.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.runs.config import KeyLine
+from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.ui.commands import COMMAND_BY_ID, COMMANDS, Command, keys_text
+
+KEPT = {"open": "enter", "back": "escape", "next-pane": "tab", "quit": "ctrl+c"}
+"""Keys that a command keeps beside those of a keymap: boxes and lists answer them, and a way out must stay."""
+
+TAKEN: dict[str, str] = {
+    **dict.fromkeys(("j", "k", "G", "up", "down", "left", "right"), "moves in lists"),
+    **dict.fromkeys(("home", "end", "pageup", "pagedown"), "moves in lists"),
+    **dict.fromkeys("123456789", "counts repeats"),
+    "shift+tab": "goes to the pane before", "ctrl+q": "leaves the app", "l": "writes tags in the history",
+    "d": "deletes in the history", "o": "chooses an older series", "n": "chooses a newer series",
+    "X": "changes the chart's sizes", "Y": "changes the chart's times",
+}  # fmt: skip
+"""What a list or a page answers before any command: a command there would be out of reach."""
+
+NAMED = frozenset({
+    "space", "enter", "escape", "tab", "backspace", "delete", "insert", "home", "end", "pageup", "pagedown", "up",
+    "down", "left", "right", *(f"f{number}" for number in range(1, 25)),
+})  # fmt: skip
+"""Keys without a character, as Textual names them."""
+
+ALIASES = {"esc": "escape", "return": "enter", "del": "delete", "pgup": "pageup", "pgdn": "pagedown", "ctrl+i": "tab",
+           "ctrl+m": "enter", " ": "space"}  # fmt: skip
+"""Other names of a key; a terminal cannot tell ctrl+i from tab."""
+
+_MODIFIERS = ("ctrl", "alt", "shift")
+
+
+@dataclass(frozen=True)
+class Keymap:
+    """The keys in force."""
+
+    keys: Mapping[str, tuple[str, ...]]
+    """By id of the command, as people write them; the first is shown."""
+
+    def of(self, command_id: str) -> str:
+        """Return the key that sentences name."""
+        return keys_text(self.keys[command_id][:1])
+
+    def text(self, command_id: str) -> str:
+        """Return all keys of a command, `q, ctrl+c`."""
+        return keys_text(self.keys[command_id])
+
+    def said(self, sentence: str) -> str:
+        """Return a sentence with the key in force for each id in braces: `Press {run}.` → `Press r.`."""
+        return re.sub(
+            r"\{([a-z-]+)\}", lambda found: self.of(found[1]) if found[1] in self.keys else found[0], sentence
+        )
+
+    def for_textual(self) -> dict[str, str]:
+        """Return what Textual's `set_keymap` takes: the commands that have other keys than in the registry."""
+        return {
+            command.id: ",".join(map(_textual_name, self.keys[command.id]))
+            for command in COMMANDS
+            if self.keys[command.id] != command.keys
+        }
+
+
+DEFAULT_KEYMAP = Keymap({command.id: command.keys for command in COMMANDS})
+"""The registry's keys."""
+
+
+def keymap_of(lines: Iterable[KeyLine]) -> Keymap:
+    """Return the keymap that a config asks for.
+
+    Raises:
+        UsageError: there is no such command or key, or two commands have the same; the sentence names the line.
+    """
+    asked = {line.command: line for line in lines}
+    keys = dict(DEFAULT_KEYMAP.keys)
+    for line in asked.values():
+        if line.command not in keys:
+            import difflib
+
+            near = difflib.get_close_matches(line.command, keys, 1, cutoff=0.5)
+            remedy = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(keys)}."
+            raise _wrong(line, f"There is no command {printable(line.command)!r}.", remedy)
+        named = tuple(dict.fromkeys(_checked(line, key) for key in line.keys))
+        kept = KEPT.get(line.command)
+        keys[line.command] = (*named, kept) if kept is not None and kept not in named else named
+    for line in asked.values():
+        _refuse_clash(line, keys, asked)
+    return Keymap(keys)
+
+
+def _refuse_clash(line: KeyLine, keys: Mapping[str, tuple[str, ...]], asked: Mapping[str, KeyLine]) -> None:
+    own = COMMAND_BY_ID[line.command]
+    for key in keys[line.command]:
+        if key in TAKEN and key not in own.keys:
+            raise _wrong(line, f"The key {key} {TAKEN[key]} already.", "Choose another one.")
+        other = next((each for each in COMMANDS if each is not own and key in keys[each.id]), None)
+        if other is not None:
+            also = asked.get(other.id)
+            where = f" (line {also.line})" if also is not None and also.line else ""
+            raise _wrong(line, f"The key {key} is that of {other.id}{where}, too.", _way_out(other))
+
+
+def _way_out(other: Command) -> str:
+    if other.id in KEPT:
+        return "Choose another one."
+    return f"Choose another one, or give {other.id} one of its own."
+
+
+def _checked(line: KeyLine, text: str) -> str:
+    """Return a key by the name that we give it."""
+    wrong = _wrong(
+        line, f"There is no key {printable(text)!r}.",
+        "Write one character, space, tab, f5, up or the like, with ctrl+, alt+ or shift+ before it if need be.",
+    )  # fmt: skip
+    if text == "+":
+        return text
+    *modifiers, key = text.split("+") if not text.endswith("++") else [*text[:-2].split("+"), "+"]
+    modifiers = [each.lower() for each in modifiers]
+    if len(key) > 1:
+        key = key.lower()
+    key = ALIASES.get(key, key)
+    is_character = len(key) == 1 and key.isprintable() and not key.isspace()
+    if not (key in NAMED or is_character) or any(each not in _MODIFIERS for each in modifiers):
+        raise wrong
+    if is_character and modifiers:
+        if "shift" in modifiers:
+            raise _wrong(line, f"No terminal sends {printable(text)}.", f"Write the character itself, {key.upper()}.")
+        if not (key.isascii() and key.isalnum()):
+            raise wrong  # what terminals send for these differs
+        key = key.lower()
+    whole = "+".join([*(each for each in _MODIFIERS if each in modifiers), key])
+    return ALIASES.get(whole, whole)
+
+
+def _textual_name(key: str) -> str:
+    """Return a key as Textual names it, `,` → `comma`: a comma stands between two keys there."""
+    return "comma" if key == "," else key
+
+
+def _wrong(line: KeyLine, message: str, remedy: str) -> UsageError:
+    return UsageError(f"{line.where}: {message}", remedy)
