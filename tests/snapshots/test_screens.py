@@ -60,7 +60,7 @@ def test_no_gpu(picture: Callable[..., bool]) -> None:
     assert picture(idle, telemetry=readings(gpus=0, problem=problem))
 
 
-@pytest.mark.parametrize("key", ["enter", "?", "T"], ids=["detail", "help", "themes"])
+@pytest.mark.parametrize("key", ["enter", "?", "T", ":"], ids=["detail", "help", "themes", "palette"])
 def test_page(picture: Callable[..., bool], key: str) -> None:
     assert picture(then_press(key))
 
