@@ -6,10 +6,11 @@ import base64
 import re
 
 import pytest
-from fake_run import opened
+from fake_run import new_app, opened
 from looking import done_run, text_of
 
 from cpugpu_tui.runs.again import again
+from cpugpu_tui.runs.planning import PlanRequest
 from cpugpu_tui.ui.clipboard import sequences, way
 
 
@@ -46,9 +47,9 @@ def test_each_way_carries_the_whole_text(text: str) -> None:
 
 
 def test_who_has_to_allow_it_is_named() -> None:
-    assert way({"TMUX": "x"}) == "tmux and the terminal"
-    assert way({"STY": "x"}) == "screen and the terminal"
-    assert way({"TERM": "xterm"}) == "the terminal"
+    assert way({"TMUX": "x"}) == "tmux and the terminal allow it"
+    assert way({"STY": "x"}) == "screen and the terminal allow it"
+    assert way({"TERM": "xterm"}) == "the terminal allows it"
 
 
 async def test_capital_c_copies_the_command_that_repeats_the_run_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,5 +61,15 @@ async def test_capital_c_copies_the_command_that_repeats_the_run_and_says_so(mon
         await pilot.press("C")
         run = pilot.app.picture.run.run
         assert pilot.app.clipboard == again(run) == "cpugpu-tui run quick"
-        said = "Copied, if the terminal allows it (OSC 52): cpugpu-tui run quick"
+        said = "Copied, if the terminal allows it: cpugpu-tui run quick"
         assert text_of(pilot, "#status").startswith(said)
+
+
+async def test_a_command_too_long_for_the_line_says_that_there_is_more() -> None:
+    async with opened(new_app(PlanRequest(("matmul",), sizes="16,64,256", rounds=8)), size=(60, 16)) as pilot:
+        await done_run(pilot)
+        await pilot.press("C")
+        line = text_of(pilot, "#status")
+        assert len(line) <= 60
+        assert "allow" in line
+        assert line.rstrip().endswith("…")

@@ -27,10 +27,10 @@ def sequences(text: str, environ: Mapping[str, str]) -> str:
 
 
 def way(environ: Mapping[str, str]) -> str:
-    """Return who has to allow it."""
+    """Return what has to be so for it to arrive."""
     if environ.get("TMUX") or environ.get("TERM", "").startswith("tmux"):
-        return "tmux and the terminal"
-    return "screen and the terminal" if environ.get("STY") else "the terminal"
+        return "tmux and the terminal allow it"
+    return "screen and the terminal allow it" if environ.get("STY") else "the terminal allows it"
 
 
 def _for_tmux(sequence: str) -> str:

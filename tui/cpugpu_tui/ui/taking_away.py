@@ -35,7 +35,7 @@ class TakingAway(LookingBack):
             self.say("No row is highlighted.")
             return
         self.copy_to_clipboard("\n".join([*table(run, [row]), ""]))
-        self.say(f"The row was sent to the clipboard, if {way(os.environ)} allows it (OSC 52).")
+        self.say(f"The row was sent to the clipboard, if {way(os.environ)}.")
 
     def action_copy_command(self) -> None:
         """Put the command that repeats the run on the screen into the clipboard of the person's own terminal."""
@@ -45,7 +45,7 @@ class TakingAway(LookingBack):
         if started is not None:
             command = again(started)
             self.copy_to_clipboard(command)
-            self.say(f"Copied, if {way(os.environ)} allows it (OSC 52): {command}")
+            self.say(f"Copied, if {way(os.environ)}: {command}")
 
     def copy_to_clipboard(self, text: str) -> None:
         """Ask the terminal to take a text, also from inside tmux and screen."""

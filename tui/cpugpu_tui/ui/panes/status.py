@@ -28,17 +28,23 @@ class StatusPane(PicturePane):
 
 def status_line(picture: Picture, width: int, glyphs: Glyphs) -> Spans:
     """Return the status line, exactly `width` cells wide unless the left side alone is wider."""
-    said = (((spelled(picture.said, glyphs), "strong"),),) if picture.said and not picture.quitting else ()
-    left = (
-        _joined([tags(picture), *said])
-        if said
-        else _joined([tags(picture), _doing(picture, glyphs), _step(picture, glyphs), _notice(picture, glyphs)])
+    now = [_doing(picture, glyphs), _step(picture, glyphs), _notice(picture, glyphs)]
+    left = _joined(
+        [tags(picture), *([_said(picture, width, glyphs)] if picture.said and not picture.quitting else now)]
     )
     for right in (*_places(picture, glyphs), ""):
         room = width - width_of(left) - len(right)
         if room >= 2 or not right:
             return (*left, (" " * max(room, 0), "text"), (right, "muted"))
     return left
+
+
+def _said(picture: Picture, width: int, glyphs: Glyphs) -> Spans:
+    """Return what came of the last key; it takes the place of everything but the tags, and an ellipsis says more."""
+    text, room = spelled(picture.said, glyphs), width - width_of(tags(picture)) - 1
+    if len(text) > room > len(glyphs.ellipsis):
+        text = text[: room - len(glyphs.ellipsis)] + glyphs.ellipsis
+    return ((text, "strong"),)
 
 
 def tags(picture: Picture) -> Spans:
