@@ -73,6 +73,7 @@ def test_two_commands_may_change_their_keys(write: Write) -> None:
         ('[keys]\nrun = "ctrl+m"\n', "line 2: The key enter is that of open, too. Choose another one."),
         ('[keys]\nrun = "esc"\n', "line 2: The key escape is that of back, too."),
         ('[keys]\nrun = "j"\n', "line 2: The key j moves in lists already."),
+        ('[keys]\nchart = "f2"\nrun = "g"\n', "line 3: The key g goes to the first line of a page already."),
         ('[keys]\nrun = "3"\n', "line 2: The key 3 counts repeats already."),
         ('[keys]\nrun = "d"\n', "line 2: The key d deletes in the history already."),
         ('[keys]\nrun = "\\u001b[31m"\n', "line 2: There is no key ''."),
@@ -97,7 +98,7 @@ def test_no_default_needs_what_a_terminal_or_its_multiplexer_keeps_for_itself() 
         for key in command.keys:
             assert key not in ("ctrl+a", "ctrl+b"), command.id
             assert not key.startswith(("alt+", "f1", "f2")) or len(key) == 1, command.id
-            assert key not in TAKEN or key == "k", f"{command.id} could not be reached everywhere"
+            assert key not in TAKEN or key in ("k", "g"), f"{command.id} could not be reached everywhere"
     assert all(kept in COMMAND_BY_ID[name].keys for name, kept in KEPT.items())
     assert COMMAND_BY_ID["claims"].keys == ("k", "K"), "in a list k moves, so it needs the other"
 

@@ -22,6 +22,7 @@ TAKEN: dict[str, str] = {
     **dict.fromkeys(("j", "k", "G", "up", "down", "left", "right"), "moves in lists"),
     **dict.fromkeys(("home", "end", "pageup", "pagedown"), "moves in lists"),
     **dict.fromkeys("123456789", "counts repeats"),
+    "g": "goes to the first line of a page",
     "shift+tab": "goes to the pane before", "ctrl+q": "leaves the app", "l": "writes tags in the history",
     "d": "deletes in the history", "o": "chooses an older series", "n": "chooses a newer series",
     "X": "changes the chart's sizes", "Y": "changes the chart's times",

@@ -14,7 +14,7 @@ from cpugpu_tui.ui.roles import Spans
 
 IMPORTANCE = (
     "run", "pause", "stop", "help", "filter", "chart", "quit", "find", "open", "history", "zoom", "claims", "machine",
-    "next-theme", "next-pane",
+    "next-theme", "next-pane", "palette", "sort",
 )  # fmt: skip
 """Commands that the footer names, from those that a narrow terminal keeps; seven fit into 80 columns at any time."""
 
