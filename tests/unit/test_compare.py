@@ -132,9 +132,20 @@ def test_a_case_that_one_side_lacks_is_not_comparable() -> None:
     assert (judged.verdict, judged.change, judged.trouble) == (NOT_COMPARABLE, None, "mismatch in the new series")
 
 
-def test_series_without_any_noise_differ_where_they_differ() -> None:
-    flat = (100.0,) * 5
-    assert words(judge([pair(flat, (110.0,) * 5), pair(flat, flat, 128)])) == [SLOWER, SAME]
+@pytest.mark.parametrize("new", [100.0, 110.0])
+def test_runs_that_agree_to_the_last_digit_count_once_and_make_nothing_certain(new: float) -> None:
+    pairs = [pair((100.0,) * 5, (new,) * 5)]
+    (judged,) = judge(pairs)
+    assert judged.verdict == TOO_FEW
+    assert judged.change is not None
+    assert (judged.change.base_runs, judged.change.new_runs, judged.change.low) == (1, 1, None)
+    assert judged.change.ratio == pytest.approx(new / 100)
+    (found,) = gated(pairs, 0.05)
+    assert (found.outcome, found.why, verdict([found])) == (TOO_FEW, "its runs are copies of one", UNDECIDED)
+
+
+def test_a_series_of_copies_against_one_that_varies_is_too_little_too() -> None:
+    assert words(judge([pair(BASE, (110.0,) * 5), pair((100.0,) * 5, BASE, 128)])) == [TOO_FEW, TOO_FEW]
 
 
 def test_many_cases_make_each_verdict_harder() -> None:

@@ -75,6 +75,27 @@ def test_one_run_against_one_says_too_few_and_never_no_change(cpugpu: CommandLin
     assert "SAME" not in out
 
 
+def test_the_runs_of_a_made_up_series_are_no_copies_and_two_such_series_are_the_same(cpugpu: CommandLine) -> None:
+    make_series(cpugpu)
+    make_series(cpugpu, f"{SIMULATED},seed=50")
+    (told,) = cpugpu.here("compare", "1", "6", "--json").objects
+    assert {each["verdict"] for each in told["verdicts"]} == {"SAME"}
+    for case in (case for each in told["verdicts"] for case in each["cases"]):
+        assert len({*case["base_ns"], *case["new_ns"]}) == 10
+        assert case["low"] < case["ratio"] < case["high"]
+
+
+def test_a_series_of_copies_gets_no_verdict_and_is_told_why(cpugpu: CommandLine) -> None:
+    for _ in range(2):
+        make_series(cpugpu, f"{FAST},noise=0")
+    out = cpugpu.here("compare", "1", "6").out
+    assert out.count("TOO FEW RUNS") == 4
+    assert "Runs that agree to the last digit are copies of one and count once" in out
+    gate = cpugpu.here("gate", "--baseline", "1", "--new", "6")
+    assert gate.code == EXIT_UNFIT
+    assert gate.out.count("TOO FEW RUNS: its runs are copies of one") == 4
+
+
 def test_another_database_is_named_by_its_file(based: CommandLine, tmp_path: Path) -> None:
     other = CommandLine(tmp_path / "other.db")
     make_series(other, SLOW)

@@ -69,7 +69,10 @@ class Change:
     p: float | None
     """How often equal series would seem to differ as much; not corrected for the number of cases."""
     base_runs: int
+    """Runs that were counted; copies count once."""
     new_runs: int
+    is_copied: bool = False
+    """Whether the runs of a side are copies of one."""
 
 
 @dataclass(frozen=True)
@@ -114,18 +117,28 @@ def change(base: Sequence[float], new: Sequence[float]) -> Change | None:
 
 
 def _change(base: Sequence[float], new: Sequence[float]) -> Change:
-    difference, degrees = fmean(new) - fmean(base), len(base) + len(new) - 2
+    difference, told = fmean(new) - fmean(base), (*base, *new)
+    base, new = _without_copies(base), _without_copies(new)
+    is_copied, degrees = len(base) + len(new) < len(told), len(base) + len(new) - 2
     if min(len(base), len(new)) < 2:
-        return Change(math.exp(difference), None, None, None, None, len(base), len(new))
+        return Change(math.exp(difference), None, None, None, None, len(base), len(new), is_copied)
     squares = sum(math.fsum((value - fmean(side)) ** 2 for value in side) for side in (base, new))
     error = math.sqrt(squares / degrees * (1 / len(base) + 1 / len(new)))
     half = quantile(0.05, degrees) * error
-    # Made-up series without noise do not vary at all: any difference of theirs is one. 1e-12 is what logarithms lose.
-    p = two_sided_p(difference / error, degrees) if error > 1e-12 else float(abs(difference) <= 1e-12)
     return Change(
         math.exp(difference), math.exp(difference - half), math.exp(difference + half),
-        math.exp(difference + quantile(0.1, degrees) * error), p, len(base), len(new),
+        math.exp(difference + quantile(0.1, degrees) * error), two_sided_p(difference / error, degrees),
+        len(base), len(new),
     )  # fmt: skip
+
+
+def _without_copies(side: Sequence[float]) -> Sequence[float]:
+    """Return the logarithms of one side's runs; one of them where all are the same.
+
+    Measured runs differ in some digit. Those of a made-up machine with one seed, or no noise, do not: they would give
+    an interval without width, and with it certainty of any difference and of none. 1e-12 is what logarithms lose.
+    """
+    return side if max(side) - min(side) > 1e-12 else side[:1]
 
 
 def together(pairs: Sequence[Pair]) -> Change | None:

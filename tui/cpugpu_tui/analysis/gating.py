@@ -53,7 +53,8 @@ def _gated(each: Judged, limit: float) -> Gated:
     if each.verdict == TOO_FEW:
         if each.pairs[0].is_chosen:
             return Gated(each, NOT_JUDGED, "a search chose it in some runs only")
-        return Gated(each, TOO_FEW, f"a verdict takes {GATE_RUNS} runs on each side")
+        why = "its runs are copies of one" if found.is_copied else f"a verdict takes {GATE_RUNS} runs on each side"
+        return Gated(each, TOO_FEW, why)
     if each.verdict == SLOWER:
         return Gated(each, SLOWER)
     if found.at_most is None or found.at_most > 1 + limit:

@@ -30,7 +30,7 @@ from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.measured import MeasuredRun
 from cpugpu_tui.runs.naming import series_in
 from cpugpu_tui.runs.own import Own
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
+from cpugpu_tui.runs.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.runs.saving import new_id
 
 EXIT_CODES = {PASSED: EXIT_OK, SLOWER: EXIT_CHECK_SAID_NO, FAILED: EXIT_CASES_FAILED}
@@ -127,8 +127,9 @@ def _run_series(request: GateRequest, options: RunOptions, base: Series) -> Seri
     series_id, runs = new_id(), list[MeasuredRun]()
     try:
         for number in range(1, request.repeat + 1):
-            session = new_session(plan, agents, store, series_id, request.case_timeout_s)
-            ran = run_quietly(session, agents, plan, f"{plan.name}: run {number} of {request.repeat}")
+            each = nth_plan(plan, number)
+            session = new_session(each, agents, store, series_id, request.case_timeout_s)
+            ran = run_quietly(session, agents, each, f"{plan.name}: run {number} of {request.repeat}")
             notice = ran.notice or notice
             if ran.is_over:
                 return _given_up(ran)
@@ -161,7 +162,8 @@ def gate_plan(request: GateRequest, base: Series, own: Own) -> Plan:
         UsageError: a name is wrong, or the baseline's search has no case in all of its runs.
     """
     told = base.runs[-1].plan
-    simulation = request.simulation or told.simulation
+    # The noise goes on where the baseline's ended: with the same the new series would be its copy.
+    simulation = request.simulation or nth_plan(told, 2).simulation
     if request.names:
         made = build_plan(
             PlanRequest(request.names, devices=told.devices, simulation=simulation, scale=told.scale, own=own)

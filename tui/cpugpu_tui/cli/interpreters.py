@@ -19,7 +19,7 @@ from cpugpu_tui.runs.comparison import Series, compare_series
 from cpugpu_tui.runs.comparison_data import comparison_data
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.measured import MeasuredRun
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
+from cpugpu_tui.runs.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.runs.saving import new_id
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.runs.store import Store
@@ -83,9 +83,10 @@ def _take_turns(
     series_ids, code = [new_id() for _ in agents], EXIT_OK
     runs: list[list[MeasuredRun]] = [[] for _ in agents]
     for number, turn in enumerate(turns(len(agents), repeat)):
-        session = new_session(plan, agents[turn], store, series_ids[turn], case_timeout_s)
+        each = nth_plan(plan, number + 1)
+        session = new_session(each, agents[turn], store, series_ids[turn], case_timeout_s)
         label = f"{plan.name}: run {number // len(agents) + 1} of {repeat} in {agents[turn].python}"
-        ran = run_quietly(session, agents[turn], plan, label, also)
+        ran = run_quietly(session, agents[turn], each, label, also)
         code = max(code, ran.exit_code)
         _say(ran)
         if ran.run is not None and ran.run.has_times:

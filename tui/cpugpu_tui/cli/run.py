@@ -19,7 +19,7 @@ from cpugpu_tui.model import Event, Plan, RunFinished
 from cpugpu_tui.runs.answers import as_data
 from cpugpu_tui.runs.condition import conditions_data
 from cpugpu_tui.runs.launch import Agents
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
+from cpugpu_tui.runs.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.runs.saving import new_id
 from cpugpu_tui.runs.session import Session
 from cpugpu_tui.runs.signs import with_micro
@@ -55,9 +55,10 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
     series_id = new_id()
     code = 0
     try:
-        for _ in range(request.repeat):
-            session = Session(plan, agents, store, series_id, request.case_timeout_s, facts())
-            code = max(code, run_once(session, agents, plan, notice, as_json=as_json, outputs=outputs))
+        for number in range(1, request.repeat + 1):
+            each = nth_plan(plan, number)
+            session = Session(each, agents, store, series_id, request.case_timeout_s, facts())
+            code = max(code, run_once(session, agents, each, notice, as_json=as_json, outputs=outputs))
             if session.stopping or code in (EXIT_USAGE, EXIT_UNFIT):
                 break  # what could not be run once cannot be run again
     finally:

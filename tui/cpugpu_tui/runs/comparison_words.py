@@ -13,6 +13,8 @@ from cpugpu_tui.telemetry.text import printable
 
 NOTHING_DIFFERS = "Nothing that is known of machine and settings differs."
 
+COPIED = "Runs that agree to the last digit are copies of one and count once: they tell nothing of chance."
+
 
 def said(series: Series) -> str:
     """Return a series as it was named, fit for a terminal."""
@@ -50,6 +52,8 @@ def summary(found: SeriesComparison) -> list[str]:
             f"Too few runs for {counts[TOO_FEW]} of {len(found.judged)} verdicts: {MIN_RUNS} on each side are needed, "
             "five are better. That is not `no change`."
         )
+    if any(each.change is not None and each.change.is_copied for each in found.judged):
+        lines.append(COPIED)
     if counts[UNDECIDED]:
         lines.append(f"{counts[UNDECIDED]} undecided: more runs in each series would narrow the intervals.")
     if any(each.is_group for each in found.judged):

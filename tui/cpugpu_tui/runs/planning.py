@@ -42,6 +42,7 @@ __all__ = [
     "check_device",
     "check_dtype",
     "find_preset",
+    "nth_plan",
     "parse_simulation",
     "parse_sizes",
     "parse_threads",
@@ -232,6 +233,17 @@ def _cases(
         raise _nothing_to_search(preset, cases[0].size)
     # One sweep after the other: sorting keeps the order of sizes within each.
     return sorted(cases, key=lambda case: [c.sweep for c in cases].index(case.sweep)) if searched else cases
+
+
+def nth_plan(plan: Plan, number: int) -> Plan:
+    """Return the plan of the `number`-th run of a series, from 1: a made-up machine draws other noise in each.
+
+    A real one does so by itself. With the same noise all runs of a series were copies of the first, and comparisons
+    took them for certainty.
+    """
+    if plan.simulation is None:
+        return plan
+    return replace(plan, simulation=replace(plan.simulation, seed=plan.simulation.seed + number - 1))
 
 
 def _nothing_to_search(preset: Preset, size: int) -> FieldError:

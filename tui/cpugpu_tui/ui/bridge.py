@@ -22,6 +22,7 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
+from cpugpu_tui.runs.planning import nth_plan
 from cpugpu_tui.ui.backend import Backend, RunningSession
 from cpugpu_tui.ui.messages import (
     AgentReported,
@@ -110,7 +111,7 @@ class Bridge:
         series_id: str | None = None
         try:
             for number in range(1, repeats + 1):
-                session = self._backend.session(plan, series_id, case_timeout_s)
+                session = self._backend.session(nth_plan(plan, number), series_id, case_timeout_s)
                 series_id = session.series_id
                 with self._lock:
                     self._session, self.repeat_number = session, number
