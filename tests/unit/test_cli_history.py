@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, Outcome
+from command_line import FAST, CommandLine, Outcome
 
-from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import Case, CaseFinished, CaseStarted, Device, DevicesFound, Plan, RunFinished, RunStarted
 from cpugpu_tui.runs.store import Store, schema
 
@@ -43,6 +44,30 @@ def save(store: Store, index: int, name: str, wall_ns: int = 1) -> None:
 
 def numbers(done: Outcome) -> list[int]:
     return [item["number"] for item in done.objects]
+
+
+@pytest.mark.parametrize("how", ["database", "run"])
+def test_a_run_that_is_deleted_while_it_is_live_is_not_said_to_be_saved(cpugpu: CommandLine, how: str) -> None:
+    made_up = f"{FAST},pace=0.5"
+    with cpugpu.start("run", "matmul", "--size", "16:80", "--rounds", "5", "--simulate", made_up) as process:
+        while not cpugpu.database.exists():
+            assert process.poll() is None
+        while True:
+            with cpugpu.store() as store:
+                if any(run.cases_ok for run in store.runs()):
+                    break
+        if how == "run":
+            assert cpugpu.here("rm", "latest", "--force").code == EXIT_OK
+        else:
+            for ending in ("", "-wal", "-shm"):
+                cpugpu.database.with_name(cpugpu.database.name + ending).unlink(missing_ok=True)
+        process.send_signal(signal.SIGINT)
+        out = process.communicate(timeout=60)[0].decode()
+    assert process.returncode == EXIT_INTERRUPTED
+    (said,) = [line for line in out.splitlines() if line.startswith("Not saved:")]
+    assert ("was deleted, moved or replaced" if how == "database" else "is no longer in the database") in said
+    assert "Saved" not in out
+    assert "Again:" in out
 
 
 def test_a_filter_finds_words_anywhere(four: CommandLine) -> None:

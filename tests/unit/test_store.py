@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from cpugpu_tui.errors import StoreError, UsageError
+from cpugpu_tui.errors import LostRunError, StoreError, UsageError
 from cpugpu_tui.model import (
     Calibrated,
     Case,
@@ -369,6 +369,18 @@ def test_what_json_cannot_hold_is_a_store_error_and_leaves_nothing(store: Store)
 def test_a_run_that_someone_deleted_is_a_store_error(store: Store) -> None:
     with pytest.raises(StoreError, match="no longer in the database"):
         store.finish_run("gone", RunFinished(status="done"))
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.rename(path.with_name("moved.db"))])
+def test_what_has_no_file_by_that_name_any_more_is_not_said_to_be_saved(
+    store: Store, lose: Callable[[Path], object]
+) -> None:
+    store.begin_run(started())
+    store.commit_case("20260101-aaaa", [CaseFinished(case=CASES[0].key)])
+    lose(store.path)
+    with pytest.raises(LostRunError, match="was deleted, moved or replaced while it was in use"):
+        store.commit_case("20260101-aaaa", [CaseFinished(case=CASES[1].key)])
+    assert not store.path.exists()
 
 
 def test_a_closed_store_is_a_store_error(store: Store) -> None:

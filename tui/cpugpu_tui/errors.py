@@ -59,3 +59,7 @@ class StoreError(CpuGpuError):
 
     exit_code = EXIT_UNFIT
     title = "History not available"
+
+
+class LostRunError(StoreError):
+    """What was saved of a run is there no more: somebody deleted the run, or the database under it."""

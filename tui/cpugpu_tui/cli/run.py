@@ -20,7 +20,7 @@ from cpugpu_tui.runs.answers import as_data
 from cpugpu_tui.runs.condition import conditions_data
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.planning import PlanRequest, build_plan, nth_plan
-from cpugpu_tui.runs.saving import new_id
+from cpugpu_tui.runs.saving import NOT_SAVED, new_id
 from cpugpu_tui.runs.session import Session
 from cpugpu_tui.runs.signs import with_micro
 from cpugpu_tui.runs.state import RunState
@@ -85,8 +85,8 @@ def writable_store(options: RunOptions) -> tuple[Store | None, str | None]:
     try:
         store = open_store(options.database)
     except StoreError as error:
-        return None, f"Not saved: {error}"
-    return (None, f"Not saved: {store.notice}") if store.notice else (store, store.remark)
+        return None, f"{NOT_SAVED} {error}"
+    return (None, f"{NOT_SAVED} {store.notice}") if store.notice else (store, store.remark)
 
 
 def run_once(

@@ -24,6 +24,7 @@ from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_
 from cpugpu_tui.runs.ending import cut_short
 from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit, written
 from cpugpu_tui.runs.planning import scale_text
+from cpugpu_tui.runs.saving import NOT_SAVED, SAVED_IN_PART
 from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
 
@@ -237,8 +238,9 @@ def summary(state: RunState, notice: str | None) -> list[str]:
         lines.append(f"Warning: inherited {names}; such variables can make the CPU side slow.")
     if notice:
         lines.append(notice)
-    if state.run is not None and state.run.number is not None:
-        lines.append(f"Saved as run {state.run.number}: cpugpu-tui show {state.run.number}")
+    if state.run is not None and state.run.number is not None and not (notice or "").startswith(NOT_SAVED):
+        part = "Saved in part" if (notice or "").startswith(SAVED_IN_PART) else "Saved"
+        lines.append(f"{part} as run {state.run.number}: cpugpu-tui show {state.run.number}")
     if state.run is not None:
         lines.append(f"Again: {again(state.run)}")
     return [plain(line) for line in lines]

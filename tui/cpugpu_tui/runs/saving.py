@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.errors import StoreError
+from cpugpu_tui.errors import LostRunError, StoreError
 from cpugpu_tui.model import (
     Calibrated,
     CaseFailed,
@@ -29,6 +29,9 @@ from cpugpu_tui.model import (
 
 BESIDE = (EpochFinished, KernelsProfiled, CasesChosen, TensorsPlaced, MachineRead, EnergyMeasured)
 """An agent's events that are kept as they are, with no tables of their own."""
+
+NOT_SAVED, SAVED_IN_PART = "Not saved:", "Not saved from here on:"
+"""How a notice begins of a run that is not in the history, or only its beginning."""
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.store import Store
@@ -131,5 +134,5 @@ class Saver:
         try:
             write(self._store)
         except StoreError as error:
-            self.notice = f"Not saved from here on: {error}"
+            self.notice = f"{NOT_SAVED if isinstance(error, LostRunError) else SAVED_IN_PART} {error}"
             self._store = None

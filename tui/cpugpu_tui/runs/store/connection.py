@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cpugpu_tui.errors import StoreError
+from cpugpu_tui.errors import LostRunError, StoreError
 from cpugpu_tui.runs.store.damage import suspect
 from cpugpu_tui.runs.store.faults import explained
 
@@ -25,6 +26,8 @@ class Connected:
         self._connection = connection
         self._lock = threading.Lock()
         self._refusal = refusal
+        self._file: tuple[int, int] | None = None
+        """What file this is, whatever its name is by now; None until it is known to exist."""
 
     @property
     def notice(self) -> str | None:
@@ -36,6 +39,10 @@ class Connected:
         """Bytes on the disk, with what is in the journal and not yet in the file."""
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
+
+    def remember_file(self) -> None:
+        """Take the file that has the name now for the one that was opened: nothing is written once it has another."""
+        self._file = _identity(self.path)
 
     def close(self) -> None:
         """Close the file. Harmless when called twice."""
@@ -62,8 +69,23 @@ class Connected:
         """Give the connection inside a transaction that may write: committed at the end, or undone as a whole."""
         if self._refusal:
             raise self._refusal
+        if self._file is not None and _identity(self.path) != self._file:
+            # SQLite writes on into a file without a name, and all of that is lost when it is closed.
+            raise LostRunError(
+                f"The database {self.path} was deleted, moved or replaced while it was in use.",
+                "Start cpugpu-tui again: the next run begins a new one.",
+            )
         with self._lock, explained(self.path), _watched(self.path), _transaction(self._connection, "BEGIN IMMEDIATE"):
             yield self._connection
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of a file, None if there is none by this name."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextmanager

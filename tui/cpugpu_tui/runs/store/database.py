@@ -95,6 +95,7 @@ class Store(Memory):
         connection.execute("PRAGMA synchronous = FULL")
         self.remark = schema.upgrade(connection, self.path)
         confirm(connection, self.path)
+        self.remember_file()
         # Changes nothing, but SQLite opens read-only files and even begins to write to them without a word.
         connection.execute("UPDATE run SET status = status WHERE 0")
         self.mark_interrupted()

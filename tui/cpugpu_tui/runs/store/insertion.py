@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cpugpu_tui.errors import StoreError
+from cpugpu_tui.errors import LostRunError
 from cpugpu_tui.model import Case, DevicesFound, Event, RunStarted
 from cpugpu_tui.runs.store import rows
 from cpugpu_tui.runs.store.owner import Owner
@@ -114,9 +114,9 @@ def number_of(connection: sqlite3.Connection, run_id: str) -> int:
     """Return a run's number.
 
     Raises:
-        StoreError: it is not there (any more).
+        LostRunError: it is not there (any more).
     """
     row = connection.execute("SELECT number FROM run WHERE run_id = ?", (run_id,)).fetchone()
     if row is None:
-        raise StoreError(f"The run {run_id} is no longer in the database.", "Start it again.")
+        raise LostRunError(f"The run {run_id} is no longer in the database.", "Start it again.")
     return int(row[0])
