@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sqlite3
 from contextlib import closing
@@ -76,6 +77,61 @@ def test_a_filter_finds_words_anywhere(four: CommandLine) -> None:
     done = four.here("history", "--filter", "matmul node0")
     assert done.out.splitlines()[-1].startswith("1 of 4 runs matches; ")
     assert "0 of 4 runs match" in four.here("history", "--filter", "nothing").out
+
+
+def test_a_filter_knows_the_capitals_of_other_languages(four: CommandLine) -> None:
+    assert four.here("tag", "2", "+ÖFEN").code == EXIT_OK
+    assert numbers(four.here("history", "--filter", "öfen", "--json")) == [2]
+
+
+def test_numbers_of_any_length_are_numbers(four: CommandLine) -> None:
+    assert numbers(four.here("history", "--limit", "9" * 30, "--json")) == [4, 3, 2, 1]
+    assert four.here("history", "prune", "--older-than", f"{'9' * 400}w").out == "Nothing to delete.\n"
+    assert numbers(four.here("history", "prune", "--older-than", "3000000min", "--json")) == [3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("tag", "1", "+x"), ("rm", "1"), ("history", "prune", "--keep", "0", "--yes"), ("baseline", "main", "1"),
+     ("run", "--resume")],
+)  # fmt: skip
+def test_a_damaged_history_is_left_for_the_next_run_by_commands_that_want_a_run_of_it(
+    four: CommandLine, arguments: tuple[str, ...]
+) -> None:
+    damage(four.database)
+    before = four.database.read_bytes()
+    done = four.here(*arguments)
+    assert done.code == EXIT_UNFIT
+    assert "is damaged. The next run keeps it aside and begins a new one" in done.err
+    assert four.database.read_bytes() == before
+    assert not list(four.database.parent.glob("*.damaged*"))
+
+
+def test_an_import_into_a_damaged_history_says_that_it_was_kept_aside(four: CommandLine, tmp_path: Path) -> None:
+    made_up = ("--size", "16", "--rounds", "5", "--simulate", FAST)
+    assert four.here("run", "matmul", *made_up, "--export", tmp_path / "one.json").code == EXIT_OK
+    damage(four.database)
+    done = four.here("import", tmp_path / "one.json")
+    assert (done.code, done.out) == (EXIT_OK, "Imported as run 1: cpugpu-tui show 1\n")
+    assert "was damaged: it is kept as" in done.err
+
+
+def damage(database: Path) -> None:
+    """Overwrite the tables, not the header that makes it ours."""
+    content = bytearray(database.read_bytes())
+    content[100:] = b"\xff" * (len(content) - 100)
+    database.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("baseline", "main", "1"), ("baseline",), ("compare", "1", "2"), ("gate", "--baseline", "1", "--new", "2")],
+)
+def test_commands_that_upgrade_the_history_say_where_the_copy_lies(
+    cpugpu: CommandLine, arguments: tuple[str, ...]
+) -> None:
+    shutil.copyfile(Path(__file__).parents[1] / "golden" / "v2.db", cpugpu.database)
+    assert "was brought from version 2 to 4; as it was, it is kept as" in cpugpu.here(*arguments).err
 
 
 def test_history_says_how_much_there_is(four: CommandLine) -> None:

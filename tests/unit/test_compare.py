@@ -234,6 +234,13 @@ def test_a_case_that_fails_now_is_no_pass_and_one_that_was_not_asked_for_is_not_
     assert verdict([]) == UNDECIDED
 
 
+def test_a_case_that_the_new_series_did_not_reach_is_undecided_and_no_pass() -> None:
+    skipped = pair(BASE, (), 128, trouble="skipped in the new series", is_unreached=True)
+    found = gated([skipped, pair(BASE, BASE)], 0.05)
+    assert [(each.outcome, each.why) for each in found] == [(UNDECIDED, "skipped in the new series"), (PASSED, "")]
+    assert verdict(found) == UNDECIDED
+
+
 def test_slower_is_said_before_anything_else() -> None:
     slow = pair(BASE, [1.5 * ns for ns in BASE])
     failed = pair(BASE, (), 128, trouble="error", is_lost=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -100,7 +102,7 @@ def test_another_database_is_named_by_its_file(based: CommandLine, tmp_path: Pat
     other = CommandLine(tmp_path / "other.db")
     make_series(other, SLOW)
     out = based.here("compare", "main", f"{other.database}:latest").out
-    assert "against other.db: runs 1-5" in out
+    assert "against other.db: runs 1-5\n" in out
     assert "SLOWER" in out
 
 
@@ -126,7 +128,12 @@ def test_a_case_that_failed_on_one_side_is_not_comparable_and_says_why(based: Co
         (("compare", "nothing.db:1"), "There is no database nothing.db"),
         (("baseline", "12", "1"), "cannot name a baseline"),
         (("baseline", "other"), "There is no baseline 'other'"),
-        (("gate", "--baseline", "none"), "There is no run 'none'"),
+        (
+            ("gate", "--baseline", "none"),
+            "There is no baseline, run or tag 'none'; baselines are main.",
+        ),
+        (("gate", "--new", "1", "matmul"), "--new judges 1, so matmul is not run."),
+        (("gate", "--new", "1", "--junit", "x.xml", "--summary", "./x.xml"), "x.xml would be both reports"),
         (("gate", "--max-slowdown", "0.05"), "is no percentage"),
         (("gate", "--max-slowdown", "-5%"), "is no percentage"),
         (("gate", "--junit", "/nowhere/at/all.xml"), "There is no folder /nowhere/at"),
@@ -194,6 +201,26 @@ def test_too_few_runs_are_4_and_never_0(based: CommandLine, tmp_path: Path) -> N
     assert done.code == EXIT_UNFIT
     assert "4 with too few runs" in done.out
     assert ElementTree.parse(junit).getroot().get("errors") == "4"
+
+
+def test_cases_that_time_ran_out_for_are_4_and_those_that_were_not_asked_for_are_counted(
+    cpugpu: CommandLine,
+) -> None:
+    make_series(cpugpu)
+    make_series(cpugpu, f"{SIMULATED},seed=50")
+    with closing(sqlite3.connect(cpugpu.database)) as other, other:
+        # As --max-seconds leaves a run that took too long.
+        other.execute("UPDATE case_result SET status = 'skipped' WHERE run_number > 5 AND case_key LIKE '%/256/%'")
+    late = cpugpu.here("gate", "--baseline", "1", "--new", "latest", "--json")
+    assert late.code == EXIT_UNFIT
+    (told,) = late.objects
+    assert {each["why"] for each in told["verdicts"] if each["verdict"] == "UNDECIDED"} == {"skipped in the new series"}
+    assert told["says"] == "Undecided: 2 of 4 may be slower by more than 5 %; 2 not reached."
+    assert cpugpu.here("run", "matmul", "--size", "16", "--rounds", "5", "--simulate", f"{SIMULATED},seed=70",
+                       "--repeat", 5).code == EXIT_OK  # fmt: skip
+    fewer = cpugpu.here("gate", "--baseline", "1", "--new", "latest")
+    assert fewer.code == EXIT_OK
+    assert fewer.out.rstrip().endswith("Passed: none of 2 is slower by more than 5 %; 2 were not judged.")
 
 
 def test_a_case_that_fails_where_the_baseline_has_times_is_3(based: CommandLine) -> None:

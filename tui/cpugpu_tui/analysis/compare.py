@@ -51,6 +51,8 @@ class Pair:
     """Why it cannot be compared, one clause; empty where it can."""
     is_lost: bool = False
     """Whether the base has times and the new series failed to give any: that is worse than slow."""
+    is_unreached: bool = False
+    """Whether the base has times and the new series was to give some, and was stopped before."""
     is_chosen: bool = False
     """Whether a search chose the case as it went: runs of one series need not have it."""
 

@@ -49,7 +49,8 @@ def gated(pairs: Sequence[Pair], limit: float) -> tuple[Gated, ...]:
 def _gated(each: Judged, limit: float) -> Gated:
     found = each.change
     if each.verdict == NOT_COMPARABLE or found is None:
-        return Gated(each, FAILED if each.pairs[0].is_lost else NOT_JUDGED, each.trouble)
+        first = each.pairs[0]
+        return Gated(each, FAILED if first.is_lost else UNDECIDED if first.is_unreached else NOT_JUDGED, each.trouble)
     if each.verdict == TOO_FEW:
         if each.pairs[0].is_chosen:
             return Gated(each, NOT_JUDGED, "a search chose it in some runs only")

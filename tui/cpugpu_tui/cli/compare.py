@@ -8,6 +8,7 @@ from rich.table import Table
 
 from cpugpu_tui.analysis.change_words import interval_text, judged_text, percent_text, runs_text
 from cpugpu_tui.analysis.compare import Judged
+from cpugpu_tui.cli.history import say_remark, writing
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
 from cpugpu_tui.errors import EXIT_OK, UsageError
@@ -15,7 +16,7 @@ from cpugpu_tui.runs.comparison import Difference, SeriesComparison, compare_ser
 from cpugpu_tui.runs.comparison_data import comparison_data
 from cpugpu_tui.runs.comparison_words import NOTHING_DIFFERS, said, summary, times, verdict_text
 from cpugpu_tui.runs.naming import reading, series_in
-from cpugpu_tui.runs.store import Store, open_store
+from cpugpu_tui.runs.store import Store
 from cpugpu_tui.telemetry.text import printable
 
 
@@ -26,7 +27,7 @@ def print_comparison(base: str, new: str, database: Path | None, *, as_json: boo
         UsageError: a series cannot be found, or the two cannot be compared.
         StoreError: a database cannot be read.
     """
-    found = compare_series(series_in(base, database), series_in(new, database))
+    found = compare_series(series_in(base, database, say_remark), series_in(new, database, say_remark))
     if as_json:
         print_json(comparison_data(found))
     else:
@@ -86,7 +87,7 @@ def print_baselines(name: str | None, run_name: str | None, database: Path | Non
     """
     if name is not None and run_name is not None:
         return _set_baseline(name, run_name, database)
-    with reading(database) as store:
+    with reading(database, say_remark) as store:
         known = store.baselines()
         if name is not None and name not in known:
             raise UsageError(f"There is no baseline {name!r}.", f"`cpugpu-tui baseline {name} latest` makes one.")
@@ -100,13 +101,10 @@ def print_baselines(name: str | None, run_name: str | None, database: Path | Non
 
 def _set_baseline(name: str, run_name: str, database: Path | None) -> int:
     check_name(name)
-    store = open_store(database)
-    try:
+    with writing(database) as store:
         series_id = store.series_of(store.find(run_name))
         store.set_baseline(name, series_id)
         series = series_of_id(store, series_id)
-    finally:
-        store.close()
     print(plain(f"Baseline {name} is {said(series)}."))
     return EXIT_OK
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from cpugpu_tui.analysis.compare import GATE_RUNS, SLOWER
 from cpugpu_tui.analysis.gating import FAILED, PASSED, gated, verdict
 from cpugpu_tui.cli.gate_report import GateReport, junit, markdown, print_report
+from cpugpu_tui.cli.history import say_remark
 from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.own import with_own, words_for
 from cpugpu_tui.cli.run import writable_store
@@ -65,12 +66,10 @@ def run_gate(request: GateRequest, options: RunOptions, *, as_json: bool) -> int
         StoreError: the history cannot be read.
     """
     limit = parse_percent(request.max_slowdown)
-    for path in (request.junit, request.summary):
-        if path is not None:
-            target.check_file(path)  # before minutes of running
-    base = series_in(request.baseline, options.database)
+    _check_request(request)  # before minutes of running
+    base = series_in(request.baseline, options.database, say_remark)
     if request.new is not None:
-        new = series_in(request.new, options.database)
+        new = series_in(request.new, options.database, say_remark)
     else:
         ran = _run_series(request, options, base)
         if isinstance(ran, int):
@@ -86,6 +85,21 @@ def run_gate(request: GateRequest, options: RunOptions, *, as_json: bool) -> int
     if request.summary is not None:
         target.write(request.summary, [markdown(report)])
     return EXIT_CODES.get(verdict(report.gated), EXIT_UNFIT)
+
+
+def _check_request(request: GateRequest) -> None:
+    """Refuse what cannot be done.
+
+    Raises:
+        UsageError: a report cannot be written where it is wanted, or what was asked for excludes itself.
+    """
+    if request.new is not None and request.names:
+        raise UsageError(f"--new judges {request.new}, so {request.names[0]} is not run.", "Leave one of them out.")
+    reports = [path for path in (request.junit, request.summary) if path is not None]
+    for path in reports:
+        target.check_file(path)
+    if len(reports) > len({path.resolve() for path in reports}):
+        raise UsageError(f"{reports[0]} would be both reports.", "Name a file for --junit and another for --summary.")
 
 
 def parse_percent(text: str) -> float:

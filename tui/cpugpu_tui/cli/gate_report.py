@@ -46,10 +46,23 @@ class GateReport:
             case word if word == FAILED:
                 return f"Not passed: {counts[FAILED]} of {total} failed that the baseline has."
             case word if word == PASSED:
-                return f"Passed: none of {total} is slower by more than {limit}."
-        open_ones = counts[UNDECIDED] + counts[TOO_FEW]
-        why = f"{counts[TOO_FEW]} with too few runs" if counts[TOO_FEW] else "more runs (--repeat 10) would tell"
-        return f"Undecided: {open_ones} of {total} may be slower by more than {limit}; {why}."
+                return f"Passed: none of {total} is slower by more than {limit}{self._left_out}."
+        if not total:
+            return "Undecided: nothing here can be judged."
+        open_ones, unreached = counts[UNDECIDED] + counts[TOO_FEW], sum(not each.change for each in self._undecided)
+        why = [f"{counts[TOO_FEW]} with too few runs"] if counts[TOO_FEW] else []
+        why += [f"{unreached} not reached"] if unreached else []
+        told = ", ".join(why) or "more runs (--repeat 10) would tell"
+        return f"Undecided: {open_ones} of {total} may be slower by more than {limit}; {told}."
+
+    @property
+    def _undecided(self) -> list[Gated]:
+        return [each for each in self.gated if each.outcome == UNDECIDED]
+
+    @property
+    def _left_out(self) -> str:
+        count = sum(each.outcome == NOT_JUDGED for each in self.gated)
+        return f"; {count} {'was' if count == 1 else 'were'} not judged" if count else ""
 
 
 def cells(each: Gated) -> tuple[str, ...]:

@@ -37,13 +37,13 @@ def reading(database: Path | None) -> Iterator[Store]:
 
 
 @contextmanager
-def writing(database: Path | None) -> Iterator[Store]:
-    """Open the history for a command that changes it.
+def writing(database: Path | None, *, keep_aside: bool = False) -> Iterator[Store]:
+    """Open the history for a command that changes runs in it; `keep_aside` for one that brings runs.
 
     Raises:
         StoreError: it cannot be opened, or nothing can be written to it.
     """
-    with _closing(open_store(database)) as store:
+    with _closing(open_store(database, keep_aside=keep_aside)) as store:
         yield store
 
 
@@ -221,7 +221,7 @@ def merge_from(path: Path, database: Path | None, *, as_json: bool) -> None:
     """
     from cpugpu_tui.runs.store.merging import merge
 
-    with writing(database) as store:
+    with writing(database, keep_aside=True) as store:
         merged = merge(store, path)
     if as_json:
         print_json(msgspec.to_builtins(merged))

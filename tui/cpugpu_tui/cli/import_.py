@@ -6,11 +6,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cpugpu_tui.cli.history import writing
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.runs.export.reading import read_runs
 from cpugpu_tui.runs.export.stream import ExportedRun
-from cpugpu_tui.runs.store import Store, open_store
+from cpugpu_tui.runs.store import Store
 
 STDIN = Path("-")
 
@@ -26,12 +27,9 @@ def import_files(files: Sequence[Path], database: Path | None, *, as_json: bool)
         StoreError: the history cannot be written.
     """
     runs = {run.started.run_id: run for path in files for run in read_runs(_content(path), _name(path))}
-    store = open_store(database)
-    try:
+    with writing(database, keep_aside=True) as store:
         for run in runs.values():
             _save(store, run, as_json=as_json)
-    finally:
-        store.close()
 
 
 def _save(store: Store, run: ExportedRun, *, as_json: bool) -> None:

@@ -49,7 +49,7 @@ def resume_headless(
     Raises:
         CpuGpuError: there is nothing to go on with (with `--json` it is a `RunFinished` line as well).
     """
-    store = open_store(options.database)
+    store = open_store(options.database, keep_aside=False)
     try:
         try:
             run = _wanted(store, names)

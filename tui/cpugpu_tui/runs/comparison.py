@@ -14,6 +14,7 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.measured import HARDWARE, MeasuredCase, MeasuredRun, measured
+from cpugpu_tui.telemetry.text import printable
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.store import Store
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 CLOCK_MARGIN = 0.02
 """SM clocks that differ by less are the same: a boost clock moves in steps of 15 MHz of 1980."""
 
-UNREACHED = ("ok", "skipped", "pending", "active")
-"""Statuses of cases that have not failed; `ok` without times was not timed on that device."""
+UNREACHED = ("skipped", "pending", "active")
+"""Statuses of cases that have no result, good or bad."""
 
 MOST_LOOKED_THROUGH = 200
 """Runs among which the previous series is looked for."""
@@ -41,7 +42,7 @@ class Series:
     def text(self) -> str:
         """`baseline main (runs 3-7)`, `run 12`."""
         numbers = numbers_text([run.number for run in self.runs if run.number is not None])
-        if not numbers or numbers == self.name:
+        if numbers in self.name:  # that of another database says its numbers itself
             return self.name
         return f"{self.name} ({numbers})" if self.name else numbers
 
@@ -94,12 +95,13 @@ def compare_series(base: Series, new: Series, *, margin: float = EQUIVALENCE) ->
         )
     if base.runs[0].simulated != new.runs[0].simulated:
         made_up = base if base.runs[0].simulated else new
-        raise UsageError(f"{made_up.text} is simulated, the other is not.", "Made-up times are not compared with real.")
+        raise UsageError(f"The times of {made_up.text} are made up, the others are not.",
+                         "Made-up times are not compared with real.")  # fmt: skip
     pairs = pairs_of(base.runs, new.runs)
     if not any(pair.base_ns and pair.new_ns for pair in pairs):
         names = " and ".join(dict.fromkeys(side.runs[0].name for side in (base, new)))
         raise UsageError(f"{base.text} and {new.text} have timed no case in common ({names}).",
-                         "Compare runs of the same preset or workload.")  # fmt: skip
+                         "Compare runs that share workload, sizes, dtype and threads.")  # fmt: skip
     sound = [pair for pair in pairs if not pair.trouble]
     means = {device: together([pair for pair in sound if pair.device == device]) for device in _devices(sound)}
     return SeriesComparison(
@@ -146,11 +148,13 @@ def _pair(key: str, device: str, base: Mapping[str, MeasuredCase], new: Mapping[
     )
     untimed = [_why_untimed(side, name) for side, ns, name in ((base, base_ns, "base"), (new, new_ns, "new")) if not ns]
     cases = [*base.values(), *new.values()]
-    failed = any(case.status not in UNREACHED for case in new.values())
+    # `ok` without times was not timed on that device.
+    lost, statuses = bool(base_ns) and not new_ns, {case.status for case in new.values()}
     return Pair(
         key, device, base_ns, new_ns, cases[0].case.sweep, cases[0].case.size,
         " and ".join(untimed) or _other_work(base, new),
-        is_lost=bool(base_ns) and not new_ns and failed, is_chosen=any(case.is_chosen for case in cases),
+        is_lost=lost and bool(statuses - {"ok", *UNREACHED}), is_unreached=lost and bool(statuses & {*UNREACHED}),
+        is_chosen=any(case.is_chosen for case in cases),
     )  # fmt: skip
 
 
@@ -233,11 +237,23 @@ def series_named(store: Store, text: str) -> Series:
         return _loaded(store, series_id, f"baseline {text}")
     try:
         return _loaded(store, store.series_of(store.find(text)), "")
-    except UsageError:
+    except UsageError as error:
         tagged = _newest_tagged(store, text)
         if tagged is None:
-            raise
+            raise _unknown(store, text, error) from error
     return _loaded(store, tagged, f"tag {text}")
+
+
+def _unknown(store: Store, text: str, error: UsageError) -> UsageError:
+    """Return what is said where nothing has this name; of numbers and of several runs `Store.find` says it."""
+    if text.isdigit() or not store.count() or not error.message.startswith("There is no run"):
+        return error
+    baselines = ", ".join(printable(name) for name in store.baselines())
+    return UsageError(
+        f"There is no baseline, run or tag {printable(text)!r}{f'; baselines are {baselines}' if baselines else ''}.",
+        f"`cpugpu-tui baseline {printable(text)} latest` makes the newest series this baseline; "
+        "`cpugpu-tui history` lists the runs.",
+    )
 
 
 def _newest_tagged(store: Store, tag: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,16 +11,22 @@ from cpugpu_tui.runs import paths
 from cpugpu_tui.runs.comparison import Series, series_named
 from cpugpu_tui.runs.store import Store, open_to_read
 
+Say = Callable[[Store], None]
 
-def series_in(text: str, database: Path | None) -> Series:
-    """Return the series that `text` names, `FILE:RUN` for one in another database.
+
+def _silently(_store: Store) -> None:
+    """Say nothing of an opened history."""
+
+
+def series_in(text: str, database: Path | None, say: Say = _silently) -> Series:
+    """Return the series that `text` names, `FILE:RUN` for one in another database; `say` as for `reading`.
 
     Raises:
         UsageError: there is no such database, baseline or run, or its series has no finished run.
         StoreError: a database cannot be read.
     """
     file, name = file_and_name(text)
-    with reading(file or database) as store:
+    with reading(file or database, say) as store:
         series = series_named(store, name)
     return Series(f"{file.name}: {series.text}", series.runs) if file is not None else series
 
@@ -43,8 +49,10 @@ def file_and_name(text: str) -> tuple[Path | None, str]:
 
 
 @contextmanager
-def reading(database: Path | None) -> Iterator[Store]:
+def reading(database: Path | None, say: Say = _silently) -> Iterator[Store]:
     """Open the history to read, and close it; one that does not exist is not created.
+
+    `say` is called with the open store, for what a person should know of it: an older one was upgraded.
 
     Raises:
         UsageError: there is none.
@@ -55,6 +63,7 @@ def reading(database: Path | None) -> Iterator[Store]:
         raise UsageError(f"There are no saved runs yet in {path}.", "`cpugpu-tui run quick` makes one.")
     store = open_to_read(database)
     try:
+        say(store)
         yield store
     finally:
         store.close()

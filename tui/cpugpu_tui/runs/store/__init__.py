@@ -12,9 +12,10 @@ from cpugpu_tui.runs.store.summary import RunSummary
 __all__ = ["RunSummary", "Store", "open_store", "open_to_read"]
 
 
-def open_store(override: Path | None = None) -> Store:
+def open_store(override: Path | None = None, *, keep_aside: bool = True) -> Store:
     """Open the database that `--db`, `$CPUGPU_DB` or the default place names.
 
+    `keep_aside` off leaves a damaged one where it is: who wants a run of it is not helped by a new one without runs.
     Only the default place has its folder created: a folder that the person named and that is not there is a typo.
 
     Raises:
@@ -23,7 +24,7 @@ def open_store(override: Path | None = None) -> Store:
     path = paths.database_path(override)
     is_default, earlier = path == paths.default_database_path(), paths.local_database_path()
     is_first = is_default and path != earlier and earlier.exists() and not path.exists()
-    store = Store.open(path, create_parents=is_default)
+    store = Store.open(path, create_parents=is_default, keep_aside=keep_aside)
     if is_first:
         store.remark = (
             f"This home lies on a network file system, where every machine has a history of its own: {path}. "

@@ -24,6 +24,8 @@ class Connected:
         self.remark: str | None = None
         """What opening did that a person should know: an upgrade and where the copy lies, a damaged file kept aside."""
         self._connection = connection
+        # SQLite's own lower() knows the letters of English alone.
+        connection.create_function("lowered", 1, str.lower)
         self._lock = threading.Lock()
         self._refusal = refusal
         self._file: tuple[int, int] | None = None

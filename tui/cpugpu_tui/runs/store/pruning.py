@@ -30,7 +30,8 @@ def age_ns(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(min|h|d|w)", text.strip())
     if found is None:
         raise UsageError(f"{text!r} is no age.", "Write 30d, 12h, 90min or 2w.")
-    return int(float(found[1]) * _UNITS_NS[found[2]])
+    # Who wrote four hundred digits means for ever, which is more than a float holds.
+    return int(min(float(found[1]) * _UNITS_NS[found[2]], 1e30))
 
 
 def pruning(runs: Sequence[RunSummary], keep: int | None, before_wall_ns: int | None) -> Pruning:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _TEXT = """
-    lower(run.name || char(10) || run.status || char(10) || run.hostname || char(10) || run.run_id
+    lowered(run.name || char(10) || run.status || char(10) || run.hostname || char(10) || run.run_id
         || char(10) || ifnull((SELECT group_concat(tag, char(10)) FROM tag WHERE run_number = run.number), '')
         || char(10) || ifnull((SELECT group_concat(device.label, char(10)) FROM run_device JOIN device USING (device_id)
             WHERE run_device.run_number = run.number), ''))
@@ -46,7 +46,7 @@ def query(
     words = text.lower().split()
     conditions = "".join(f"AND instr({_TEXT}, ?)" for _ in words)
     conditions += "AND EXISTS (SELECT 1 FROM tag WHERE run_number = run.number AND tag = ?)" * len(tags)
-    values = (LAST if before is None else before, *words, *tags, -1 if limit is None else limit)
+    values = (LAST if before is None else before, *words, *tags, -1 if limit is None else min(limit, LAST))
     return _SELECT.format(conditions=conditions), values
 
 
