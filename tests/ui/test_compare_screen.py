@@ -14,17 +14,18 @@ from fake_run import finished as case_finished
 from saved_runs import HOUR_NS, NOW_NS, HistoryBackend, open_newest
 from textual.pilot import Pilot
 
+from cpugpu_tui.analysis.compare import Pair, judge
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import DevicesFound, Event, Plan, RunFinished, RunStarted
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.runs.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.glyphs import ASCII
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.roles import plain
-from cpugpu_tui.ui.screens.compare import CompareScreen
+from cpugpu_tui.ui.screens.compare import CompareScreen, table_lines
 from cpugpu_tui.ui.screens.main import MainScreen
 
 SWEEP = build_plan(PlanRequest(("matmul",), sizes="64,256"))
@@ -95,11 +96,22 @@ async def test_o_chooses_an_older_series_and_n_comes_back(store: Store) -> None:
     async with opened(new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await compare(pilot)
-        assert "runs 7-9 against runs 4-6  1 of 2" in text_of(pilot, "#page-title")
+        assert "1 of 2  runs 7-9 against runs 4-6" in text_of(pilot, "#page-title")
         await pilot.press("o")
-        await settled(pilot, lambda: "runs 7-9 against runs 1-3  2 of 2" in text_of(pilot, "#page-title"))
+        await settled(pilot, lambda: "2 of 2  runs 7-9 against runs 1-3" in text_of(pilot, "#page-title"))
         await pilot.press("o", "n")
         await settled(pilot, lambda: "against runs 4-6" in text_of(pilot, "#page-title"))
+
+
+def test_names_stay_whole_at_80_columns_and_what_cannot_be_compared_says_why() -> None:
+    sides = ({"a": 100.0, "b": 101.0, "c": 99.0}, {"d": 100.0, "e": 101.0, "f": 99.5})
+    sweep = ("vector-dot", "default", "float64", 0)
+    why = "not timed on this device in the base series and mismatch in the new series"
+    pairs = [Pair("one", "CPU", *sides, sweep, 1024), Pair("two", "GPU", {}, {}, sweep, 100_000, why)]
+    lines = ["".join(text for text, _ in line) for line in table_lines(judge(pairs), 80, UNICODE)]
+    assert lines[1].startswith("vector-dot float64 1,024    CPU ")
+    assert len(lines[1]) <= 80
+    assert lines[2] == f"vector-dot float64 100,000  GPU  NOT COMPARABLE: {why}"
 
 
 async def test_two_runs_are_too_few_and_that_is_said(store: Store) -> None:
@@ -127,7 +139,7 @@ async def test_b_makes_the_series_the_baseline_and_the_status_line_names_it(stor
     async with opened(new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await pilot.press("b")
-        await settled(pilot, lambda: "this series is baseline main" in status_of(pilot))
+        await settled(pilot, lambda: "is baseline main" in status_of(pilot))
         assert store.baselines() == {"main": "slow"}
 
 
@@ -143,6 +155,7 @@ async def test_after_a_run_the_status_line_compares_with_the_baseline(store: Sto
         await finish(pilot, session)
         await settled(pilot, lambda: "to baseline main" in status_of(pilot))
         assert "GPU +1" in status_of(pilot)
+        assert ", too few runs" in status_of(pilot)
 
 
 async def test_a_baseline_that_cannot_be_kept_is_a_sentence(store: Store) -> None:

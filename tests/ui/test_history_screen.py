@@ -385,6 +385,13 @@ async def test_keys_for_the_run_on_the_screen_do_nothing_to_the_one_behind_the_l
         await pilot.press("j", "b")
         await settled(pilot, lambda: "The series of run 1 is baseline main" in text_of(pilot, "#about"))
         assert store.baselines() == {"main": "of-a"}
+        await settled(pilot, lambda: [("baseline main" in line) for line in rows_of(pilot)] == [False, True])
+        await pilot.press("k", "b")
+        await settled(pilot, lambda: [("baseline main" in line) for line in rows_of(pilot)] == [True, False])
+
+
+def rows_of(pilot: Pilot[Any]) -> list[str]:
+    return [line for line in text_of(pilot, "#runs").splitlines() if line.strip()]
 
 
 async def test_what_is_said_of_a_saved_run_is_seen_and_what_was_said_before_is_not(store: Store) -> None:

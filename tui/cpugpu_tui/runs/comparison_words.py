@@ -64,5 +64,10 @@ def summary(found: SeriesComparison) -> list[str]:
 
 
 def in_short(found: SeriesComparison) -> str:
-    """Return the geometric means alone: `CPU -0.2 %, GPU +3.1 %`; nothing where there is none."""
-    return ", ".join(f"{device} {percent_text(mean.ratio)}" for device, mean in found.means.items())
+    """Return the geometric means alone: `CPU -0.2 %, GPU +3.1 %`; nothing where there is none.
+
+    Where no case has enough runs for a verdict that is said, lest small numbers be read as no change.
+    """
+    means = ", ".join(f"{device} {percent_text(mean.ratio)}" for device, mean in found.means.items())
+    verdicts = {each.verdict for each in found.judged} - {NOT_COMPARABLE}
+    return f"{means}, too few runs" if means and verdicts == {TOO_FEW} else means

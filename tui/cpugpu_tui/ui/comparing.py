@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BASELINE = "main"
 """Name of the baseline that `b` sets: the one that `gate` goes by unless told otherwise."""
 
-IS_BASELINE = f"this series is baseline {BASELINE}"
+IS_BASELINE = f"is baseline {BASELINE}"
 
 NONE_BEFORE = "There is no other series of {name} to compare with yet; run it again."
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -104,7 +104,8 @@ def haystack(run: RunSummary) -> str:
     started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
     words = [
         str(run.number), run.run_id, run.name, run.status, run.hostname, f"{started:%Y-%m-%d}", *run.devices,
-        *(f"#{tag}" for tag in run.tags), "simulated" if run.simulated else "",
+        *(f"#{tag}" for tag in run.tags), *(f"baseline {name}" for name in run.baselines),
+        "simulated" if run.simulated else "",
     ]  # fmt: skip
     return " ".join(words).lower()
 
@@ -113,6 +114,17 @@ def matching(runs: Sequence[RunSummary], haystacks: Mapping[int, str], wanted: s
     """Return the runs that hold every word, in any case; `haystacks`: what each number is looked for in."""
     words = wanted.lower().split()
     return [run for run in runs if all(word in haystacks[run.number] for word in words)]
+
+
+def with_baseline(runs: Sequence[RunSummary], name: str, series_id: str) -> list[RunSummary]:
+    """Return the runs whose line changes when this series gets the name, as they are then."""
+    changed = []
+    for run in runs:
+        others = {each for each in run.baselines if each != name}
+        baselines = tuple(sorted(others | {name} if run.series_id == series_id else others))
+        if baselines != run.baselines:
+            changed.append(replace(run, baselines=baselines))
+    return changed
 
 
 def named(text: str, glyphs: Glyphs) -> str:
@@ -127,7 +139,9 @@ def _when(run: RunSummary, width: int, now_ns: int) -> str:
 
 
 def _tags_text(run: RunSummary, glyphs: Glyphs) -> str:
-    return " ".join(f"#{named(tag, glyphs)}" for tag in run.tags)
+    """Return what people call a run: its baselines, then its tags."""
+    baselines = (f"baseline {named(name, glyphs)}" for name in run.baselines)
+    return " ".join((*baselines, *(f"#{named(tag, glyphs)}" for tag in run.tags)))
 
 
 def _short_devices(run: RunSummary, glyphs: Glyphs) -> str:

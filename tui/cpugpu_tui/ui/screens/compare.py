@@ -103,8 +103,8 @@ class CompareScreen(Page):
         text = "reading the saved runs" if compared is None else ""
         if compared is not None and compared.found is not None:
             text = f"{said(compared.found.new)} against {said(compared.found.base)}"
-        which = f"  {compared.place + 1} of {compared.count}" if compared is not None and compared.count > 1 else ""
-        return (*tags(self.picture), ("Compare  ", "title"), (spelled(text, self._glyphs), "text"), (which, "muted"))
+        which = f"{compared.place + 1} of {compared.count}  " if compared is not None and compared.count > 1 else ""
+        return (*tags(self.picture), ("Compare  ", "title"), (which, "muted"), (spelled(text, self._glyphs), "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return differences, verdicts and what is said below them."""
@@ -143,13 +143,22 @@ def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Sp
     is_wide = width >= WIDE
     head = ("case", "on", *(("base", "new") if is_wide else ()), "change", "95 % interval", "runs", "verdict")
     rows = [tuple(spelled(printable(cell), glyphs) for cell in _cells(each, is_wide=is_wide)) for each in judged]
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    # What is left for the name: the verdict is never cut.
+    widths = _widths((head, *rows))
+    is_tight = sum(widths) + 2 * (len(widths) - 1) > width
+    if is_tight:
+        # Why a case has no numbers is longer than any verdict: it stands in their place, and names stay whole.
+        timed = [row for each, row in zip(judged, rows, strict=True) if each.change is not None]
+        widths = [widths[0], *_widths((head, *timed))[1:]]
     widths[0] = max(8, min(widths[0], width - sum(widths[1:]) - 2 * (len(widths) - 1)))
     lines: list[Spans] = [((_line(head, widths, glyphs), "muted"),)]
     for each, row in zip(judged, rows, strict=True):
-        lines.append(((_line((*row[:-1], ""), [*widths[:-1], 0], glyphs), "text"), (row[-1], _role(each))))
+        cells = (*row[:2], "") if is_tight and each.change is None else (*row[:-1], "")
+        lines.append(((_line(cells, [*widths[: len(cells) - 1], 0], glyphs), "text"), (row[-1], _role(each))))
     return lines
+
+
+def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
 def _role(each: Judged) -> str:

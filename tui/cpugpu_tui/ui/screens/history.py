@@ -17,7 +17,7 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.ui import commands
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.history import RUNNING, SavedRuns, ago
-from cpugpu_tui.ui.history_lines import about, haystack, heads, matching, named, run_line
+from cpugpu_tui.ui.history_lines import about, haystack, heads, matching, named, run_line, with_baseline
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.panes.typing_line import TypingLine
 from cpugpu_tui.ui.picture import Picture
@@ -294,13 +294,16 @@ class HistoryScreen(Page, inherit_bindings=False):
         """Make the series of the run under the cursor the baseline."""
         from cpugpu_tui.ui.comparing import BASELINE
 
-        run = self.chosen
+        run, shown = self.chosen, tuple(self._runs.values())
         if run is None:
             return
 
         def set_baseline(saved: SavedRuns) -> Message:
             saved.store.set_baseline(BASELINE, run.series_id)
-            return self.Read((), done=f"The series of run {run.number} is baseline {BASELINE}.")
+            return self.Read(
+                with_baseline(shown, BASELINE, run.series_id),
+                done=f"The series of run {run.number} is baseline {BASELINE}.",
+            )
 
         self._do(set_baseline)
 
