@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
@@ -14,7 +16,23 @@ from store_writer import case_events, run_started
 
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import CaseFinished
+from cpugpu_tui.runs.store import Store, open_to_read
+
+FILLING = """
+import os, signal, sys
+from pathlib import Path
+from itertools import count
+from store_writer import case_events, run_started
+from cpugpu_tui.errors import StoreError
 from cpugpu_tui.runs.store import Store
+store = Store.open(Path(sys.argv[1]))
+store.begin_run(run_started("r"))
+try:
+    for index in count(1):
+        store.commit_case("r", case_events(index), [])
+except StoreError:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 @pytest.fixture
@@ -74,3 +92,18 @@ def test_a_disk_that_is_full_from_the_start_is_said(small_disk: Path) -> None:
         write_for_ever(small_disk / "ballast")
     with pytest.raises(StoreError, match="is full"):
         Store.open(small_disk / "results.db")
+
+
+def test_the_history_of_a_full_disk_can_be_looked_at(small_disk: Path) -> None:
+    """As a kill leaves it: what was saved last lies in the journal, and there is no room for another word."""
+    path = small_disk / "results.db"
+    killed = subprocess.run(
+        [sys.executable, "-c", FILLING, str(path)], capture_output=True, text=True, cwd=Path(__file__).parent
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with pytest.raises(OSError, match="No space left"):
+        write_for_ever(small_disk / "ballast")
+    with pytest.raises(StoreError, match="is full"):
+        Store.open(path)
+    with closing(open_to_read(path)) as seen:
+        assert cases_in(seen) > 5

@@ -134,6 +134,14 @@ def test_commands_that_upgrade_the_history_say_where_the_copy_lies(
     assert "was brought from version 2 to 4; as it was, it is kept as" in cpugpu.here(*arguments).err
 
 
+def test_names_between_colons_stay_what_they_are(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("run", "matmul", "--size", "80:100", "--rounds", "1", "--simulate", FAST)
+    assert "Again: cpugpu-tui run matmul --size 80:100:1 " in done.out
+    with cpugpu.store() as store:
+        save(store, 1, "my:100:preset")
+    assert "my:100:preset" in cpugpu.here("history").out
+
+
 def test_history_says_how_much_there_is(four: CommandLine) -> None:
     last = four.here("history").out.splitlines()[-1]
     assert last.startswith("4 runs; ")

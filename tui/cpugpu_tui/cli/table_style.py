@@ -13,7 +13,7 @@ from cpugpu_tui.runs.signs import micro
 
 def console() -> Console:
     """Return a console on stdout that never cuts a table that goes into a pipe."""
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
+    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 
 
 def new_table() -> Table:

@@ -35,7 +35,7 @@ def run_app(options: AppOptions) -> AppResult:
     with private_terminal(log_path, utf8=found.utf8) as terminal:
         app = CpuGpuApp(options, glyphs_for(found), theme=theme, driver_class=ThriftyDriver)
         # Tracebacks of a crash would otherwise go where fd 2 goes: to the log.
-        app.error_console = Console(file=terminal.stream, markup=False, highlight=False)
+        app.error_console = Console(file=terminal.stream, markup=False, highlight=False, emoji=False)
         try:
             result = app.run(mouse=False)
         finally:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
+from cpugpu_tui.errors import StoreError
 from cpugpu_tui.runs import paths
 from cpugpu_tui.runs.store.database import Store
+from cpugpu_tui.runs.store.faults import is_full
 from cpugpu_tui.runs.store.read_only import is_read_only, open_read_only
 from cpugpu_tui.runs.store.summary import RunSummary
 
@@ -42,5 +45,13 @@ def open_to_read(override: Path | None = None) -> Store:
     path = paths.database_path(override)
     if is_read_only(path):
         return open_read_only(path)
-    # A listing moves no file: a damaged database is the next run's to keep aside.
-    return Store.open(path, create_parents=path == paths.default_database_path(), keep_aside=False)
+    try:
+        # A listing moves no file: a damaged database is the next run's to keep aside.
+        return Store.open(path, create_parents=path == paths.default_database_path(), keep_aside=False)
+    except StoreError as error:
+        # Opening writes a little, which a full disk refuses; who looks for what to delete must see it.
+        if not is_full(error):
+            raise
+        with suppress(StoreError):
+            return open_read_only(path)
+        raise

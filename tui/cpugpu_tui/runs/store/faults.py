@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,6 +48,18 @@ def sentence_for(error: Exception, path: Path) -> StoreError:
         if known is not None:
             return StoreError(known[0].format(path=path), known[1])
     return StoreError(f"The database {path} cannot be used: {error}.", _ELSEWHERE)
+
+
+def is_full(error: StoreError) -> bool:
+    """Whether the database failed for want of space."""
+    return (
+        getattr(error.__cause__, "sqlite_errorcode", None)
+        in (
+            sqlite3.SQLITE_FULL,
+            sqlite3.SQLITE_IOERR_SHMSIZE,
+        )
+        or getattr(error.__cause__, "errno", None) == errno.ENOSPC
+    )
 
 
 @contextmanager
