@@ -48,9 +48,11 @@ class Recorder:
 
     def __init__(self) -> None:
         self.log: list[Event | Flush | Call] = []
+        self._told = 0
 
     def __call__(self, event: Event) -> None:
-        self.log.append(stamped(event, len(self.events) + 1))
+        self._told += 1  # counting the log for each event took a third of a search
+        self.log.append(stamped(event, self._told))
 
     def flush(self) -> None:
         self.log.append(Flush())

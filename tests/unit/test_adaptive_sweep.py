@@ -23,8 +23,15 @@ from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.answers import answers
 from cpugpu_tui.runs.planning import FieldError, PlanRequest, build_plan
 from cpugpu_tui.runs.remaining import Remaining
+from cpugpu_tui.runs.state import RunState
 
 CALM = Simulation(noise=0.002)
+
+
+@pytest.fixture(scope="module")
+def calm() -> tuple[RunState, Recorder]:
+    """What a person sees of a search on the calm machine, and what happened; only read."""
+    return searched(search_plan(CALM))
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.8])
@@ -41,8 +48,8 @@ def test_the_planted_machine_has_a_staircase_whose_crossing_is_known() -> None:
     assert true_crossings(search_plan(machine(1, 0.0))) == [167.5]
 
 
-def test_a_search_narrows_the_end_to_end_crossover_too() -> None:
-    state, _ = searched(search_plan(CALM))
+def test_a_search_narrows_the_end_to_end_crossover_too(calm: tuple[RunState, Recorder]) -> None:
+    state, _ = calm
     (answer,) = answers(state)
     moved = answer.evidence.worlds["end to end"]
     assert answer.evidence.measured.kind == moved.kind == RISES
@@ -53,9 +60,9 @@ def test_a_search_narrows_the_end_to_end_crossover_too() -> None:
     assert "end to end from about" in answer.sentences[0]
 
 
-def test_further_sizes_are_announced_before_they_start_and_stand_in_order() -> None:
+def test_further_sizes_are_announced_before_they_start_and_stand_in_order(calm: tuple[RunState, Recorder]) -> None:
     plan = search_plan(CALM)
-    state, recorder = searched(plan)
+    state, recorder = calm
     chosen = [case.key for event in recorder.of(CasesChosen) for case in event.cases]
     started = [event.case for event in recorder.of(CaseStarted)]
     assert chosen
@@ -66,8 +73,10 @@ def test_further_sizes_are_announced_before_they_start_and_stand_in_order() -> N
     assert {row.status for row in state.rows.values()} == {"ok"}
 
 
-def test_the_ends_of_the_bracket_get_more_rounds_than_what_lies_far_from_it() -> None:
-    state, _ = searched(search_plan(CALM))
+def test_the_ends_of_the_bracket_get_more_rounds_than_what_lies_far_from_it(
+    calm: tuple[RunState, Recorder],
+) -> None:
+    state, _ = calm
     found = answers(state)[0].evidence.measured
     rounds = {row.case.size: len(row.cpu.round_ns) for row in state.rows.values() if row.cpu is not None}
     assert rounds[found.low or 0] >= END_ROUNDS
@@ -75,8 +84,10 @@ def test_the_ends_of_the_bracket_get_more_rounds_than_what_lies_far_from_it() ->
     assert rounds[16] < END_ROUNDS
 
 
-def test_the_cpu_is_left_out_where_it_is_hopelessly_behind_unless_everything_is_asked_for() -> None:
-    state, _ = searched(search_plan(CALM))
+def test_the_cpu_is_left_out_where_it_is_hopelessly_behind_unless_everything_is_asked_for(
+    calm: tuple[RunState, Recorder],
+) -> None:
+    state, _ = calm
     left_out = [row.case.size for row in state.rows.values() if row.cpu is None]
     assert left_out == [5_000, 10_000]
     assert all(state.rows[Case("matmul", size).key].gpu is not None for size in left_out)
@@ -125,10 +136,10 @@ def test_what_does_not_fit_beside_others_is_tried_again_when_they_are_through(mo
 # ------------------------------------------------------------------ a dead agent
 
 
-def test_the_next_agent_is_told_what_was_found_out() -> None:
+def test_the_next_agent_is_told_what_was_found_out(calm: tuple[RunState, Recorder]) -> None:
     plan = search_plan(CALM)
     remaining = Remaining(plan)
-    state, recorder = searched(plan)
+    state, recorder = calm
     assert state.run is not None
     chosen = recorder.of(CasesChosen)[0].cases[0]
     remaining.note(state.run)
