@@ -7,6 +7,7 @@ import io
 import json
 import os
 import select
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -96,6 +97,11 @@ class CommandLine:
         return subprocess.Popen(
             [*COMMAND, *map(str, arguments)], stdin=subprocess.DEVNULL, env=self.environment(), bufsize=0, **pipes
         )
+
+    def take_over(self, other: CommandLine) -> None:
+        """Begin with a copy of another history, which several tests share because its runs take seconds to make."""
+        with closing(sqlite3.connect(other.database)) as theirs, closing(sqlite3.connect(self.database)) as ours:
+            theirs.backup(ours)
 
     def store(self) -> closing[Store]:
         """Open the history; use in `with`."""

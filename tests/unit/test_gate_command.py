@@ -31,20 +31,43 @@ def make_series(cpugpu: CommandLine, simulated: str = SIMULATED, runs: int = 5) 
     assert done.code == EXIT_OK, done.err
 
 
+@pytest.fixture(scope="module")
+def five_runs(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """A history with five runs that are the baseline main; only copied."""
+    made = CommandLine(tmp_path_factory.mktemp("five-runs") / "history.db")
+    make_series(made)
+    assert made.here("baseline", "main", "latest").out == "Baseline main is runs 1-5.\n"
+    return made
+
+
+@pytest.fixture(scope="module")
+def ten_runs(five_runs: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """The same and five runs of a slower GPU after them; only copied."""
+    made = CommandLine(tmp_path_factory.mktemp("ten-runs") / "history.db")
+    made.take_over(five_runs)
+    make_series(made, SLOW)
+    return made
+
+
 @pytest.fixture
-def based(cpugpu: CommandLine) -> CommandLine:
-    """A history with five runs that are the baseline main."""
-    make_series(cpugpu)
-    assert cpugpu.here("baseline", "main", "latest").out == "Baseline main is runs 1-5.\n"
+def based(cpugpu: CommandLine, five_runs: CommandLine) -> CommandLine:
+    """A history of this test's own with five runs that are the baseline main."""
+    cpugpu.take_over(five_runs)
+    return cpugpu
+
+
+@pytest.fixture
+def slowed(cpugpu: CommandLine, ten_runs: CommandLine) -> CommandLine:
+    """The same with runs 6 to 10 of a slower GPU."""
+    cpugpu.take_over(ten_runs)
     return cpugpu
 
 
 # ------------------------------------------------------------------ compare
 
 
-def test_differences_come_first_then_a_verdict_for_every_case(based: CommandLine) -> None:
-    make_series(based, SLOW)
-    done = based.here("compare", "main", "latest")
+def test_differences_come_first_then_a_verdict_for_every_case(slowed: CommandLine) -> None:
+    done = slowed.here("compare", "main", "latest")
     assert (done.code, done.err) == (EXIT_OK, "")
     out = done.out
     assert "SIMULATED: no number here was measured. baseline main (runs 1-5) against runs 6-10" in out
@@ -54,9 +77,8 @@ def test_differences_come_first_then_a_verdict_for_every_case(based: CommandLine
     assert "GPU, geometric mean of all cases: +" in out
 
 
-def test_the_same_in_json_keeps_every_digit(based: CommandLine) -> None:
-    make_series(based, SLOW)
-    (told,) = based.here("compare", "1", "10", "--json").objects
+def test_the_same_in_json_keeps_every_digit(slowed: CommandLine) -> None:
+    (told,) = slowed.here("compare", "1", "10", "--json").objects
     assert told["event"] == "Comparison"
     assert told["base"]["numbers"] == [1, 2, 3, 4, 5]
     (slow,) = [each for each in told["verdicts"] if each["verdict"] == "SLOWER"]
@@ -106,11 +128,10 @@ def test_another_database_is_named_by_its_file(based: CommandLine, tmp_path: Pat
     assert "SLOWER" in out
 
 
-def test_a_tag_names_the_series_of_its_newest_run(based: CommandLine) -> None:
-    make_series(based, SLOW)
-    with based.store() as store:
+def test_a_tag_names_the_series_of_its_newest_run(slowed: CommandLine) -> None:
+    with slowed.store() as store:
         store.tag(store.find("2"), add=["release"])
-    assert "tag release (runs 1-5) against runs 6-10" in based.here("compare", "release", "latest").out
+    assert "tag release (runs 1-5) against runs 6-10" in slowed.here("compare", "release", "latest").out
 
 
 def test_a_case_that_failed_on_one_side_is_not_comparable_and_says_why(based: CommandLine) -> None:

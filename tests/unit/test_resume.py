@@ -28,10 +28,18 @@ from cpugpu_tui.runs.store import Store
 SIZES = (64, 96, 128)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """A run of three cases; only copied."""
+    made = CommandLine(tmp_path_factory.mktemp("whole") / "history.db")
+    assert made("run", "matmul", "--size", "64,96,128", "--rounds", "3", "--simulate", FAST).code == 0
+    return made
+
+
 @pytest.fixture
-def cut_short(cpugpu: CommandLine) -> CommandLine:
+def cut_short(cpugpu: CommandLine, whole: CommandLine) -> CommandLine:
     """A run of three cases of which only the first is there, as kill -9 leaves it."""
-    assert cpugpu("run", "matmul", "--size", "64,96,128", "--rounds", "3", "--simulate", FAST).code == 0
+    cpugpu.take_over(whole)
     with closing(sqlite3.connect(cpugpu.database)) as other, other:
         other.execute("PRAGMA foreign_keys = ON")
         other.execute("DELETE FROM case_result WHERE case_key NOT LIKE 'matmul/default/64/%'")
