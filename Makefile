@@ -12,7 +12,7 @@ run: $(VENV)/.for-run
 	@$(BIN)/cpugpu-tui
 
 test: $(VENV)/.for-test
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.for-lint
 	@$(BIN)/ruff check .

@@ -65,8 +65,8 @@ def at_20(what):
 
 own("good")
 own("raises", step=raises)
-own("exits", step=lambda self, x: sys.exit(5))
-own("dies", step=lambda self, x: os._exit(9))
+own("exits", sizes=(10,), step=lambda self, x: sys.exit(5))
+own("dies", sizes=(20,), step=lambda self, x: os._exit(9))
 own("prints", step=prints)
 own("returns-none", step=lambda self, x: None)
 own("costs-raise", flops=at_20(lambda: 1 / 0))
@@ -113,7 +113,7 @@ def test_each_spoils_its_own_rows(cpugpu: CommandLine, hostile: Path) -> None:
     assert "\x1b" not in done.out
     assert "owned" not in done.out
     assert "m" * 1000 not in done.out
-    shown = cpugpu("show")
+    shown = cpugpu.here("show")
     assert shown.code == 0
     assert "\x1b" not in shown.out
     database = sqlite3.connect(cpugpu.database)

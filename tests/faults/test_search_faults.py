@@ -35,8 +35,8 @@ def test_run_show_and_json_say_the_same(cpugpu: CommandLine) -> None:
     told = cpugpu(*SEARCH, "--simulate", SLOW, "--json")
     assert told.code == EXIT_OK
     (sweep,) = answer_of(told.out)["sweeps"]  # type: ignore[misc, call-overload]
-    assert answer_of(cpugpu("show", "latest", "--json").out) == answer_of(told.out)
-    shown = " ".join(cpugpu("show", "latest").out.split())
+    assert answer_of(cpugpu.here("show", "latest", "--json").out) == answer_of(told.out)
+    shown = " ".join(cpugpu.here("show", "latest").out.split())
     for sentence in sweep["sentences"]:
         assert " ".join(sentence.replace(" us", " µs").split()) in shown
     assert (

@@ -281,7 +281,7 @@ def test_the_same_events_give_the_same_answers_however_they_came(cpugpu: Command
     assert as_data(replayed) == as_data(live)
 
     done = cpugpu("run", "matmul", "--simulate", FAST, "--size", "16,64,256", "--threads", "1,2", "--json")
-    stored = cpugpu("show", "latest", "--json")
+    stored = cpugpu.here("show", "latest", "--json")
     told = [next(found for found in outcome.objects if found["event"] == "Answer") for outcome in (done, stored)]
     assert told[0] == told[1]
     assert len(told[0]["sweeps"]) == 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 
 import pytest
-from command_line import COMMAND, FAST, CommandLine
+from command_line import FAST, CommandLine
 from pty_app import PtyApp
 
 from cpugpu_tui import __version__
@@ -179,20 +181,41 @@ def test_no_table_is_cut_on_a_narrow_terminal_without_utf8(
 ) -> None:
     """What rich puts where it cuts cannot be written there, and "9.3..." would be read as a number."""
     simulated = ("--simulate", FAST)
-    for arguments in (
+    commands = (
         ("show", "1"), ("show", "2"), ("history",), ("list",), ("devices", *simulated), ("claims", *simulated),
         ("machine", *simulated), ("run", "--size", "64", "--no-save", "--rounds", "3", *simulated),
         ("telemetry", "--count", "1", "--interval", "0.1", *simulated),
-    ):  # fmt: skip
-        code, out = on_a_terminal(with_two_runs, arguments, columns, encoding)
-        assert (code, out.isascii()) == (0, True), (arguments, out)
-        assert not re.search(r"Traceback|UnicodeEncode|\d\.\.\.|\\xb7", out), (arguments, out)
+    )  # fmt: skip
+    code, out = on_a_terminal(with_two_runs, commands, columns, encoding)
+    assert (code, out.isascii()) == (0, True), out
+    assert [tuple(line.split()[1:]) for line in out.splitlines() if line.startswith("$ ")] == [*commands, ("end",)]
+    assert not re.search(r"Traceback|UnicodeEncode|\d\.\.\.|\\xb7", out), out
+
+
+IN_TURN = """
+import json
+import sys
+
+from cpugpu_tui.__main__ import main
+
+for words in json.loads(sys.argv[1]):
+    print("$", *words)
+    sys.argv = ["cpugpu-tui", *words]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+print("$ end")
+"""
+"""Several commands in one process, for what each of them prints: imports take longer than the commands."""
 
 
 def on_a_terminal(
-    cpugpu: CommandLine, arguments: tuple[str, ...], columns: int, encoding: str
+    cpugpu: CommandLine, commands: tuple[tuple[str, ...], ...], columns: int, encoding: str
 ) -> tuple[int | None, str]:
-    """Run a command on a pseudo-terminal of so many columns; return exit code and all that was written."""
+    """Run commands in turn on a pseudo-terminal of so many columns, up to one that fails; return exit code and output."""
     environment = cpugpu.environment(PYTHONIOENCODING=encoding)
-    with PtyApp([*COMMAND, *arguments], columns=columns, rows=24, env=environment) as app:
+    program = [sys.executable, "-c", IN_TURN, json.dumps(commands)]
+    with PtyApp(program, columns=columns, rows=24, env=environment) as app:
         return app.exit_code(), app.output.decode("latin-1")

@@ -78,7 +78,7 @@ def test_json_is_the_events_and_the_answer_before_the_last_and_nothing_else(cpug
 
 
 def test_what_was_shown_is_what_was_saved(cpugpu: CommandLine) -> None:
-    shown = state_of(cpugpu(*RUN, "--size", "64,128", "--json").events)
+    shown = state_of(cpugpu.here(*RUN, "--size", "64,128", "--json").events)
     with cpugpu.store() as store:
         assert store.integrity_check() == []
         saved = state_of(store.load(store.find("latest")))
@@ -101,14 +101,15 @@ def test_the_variable_asks_for_the_simulated_machine_too(cpugpu: CommandLine) ->
 
 
 def test_nothing_is_written_where_nothing_shall_be_saved(cpugpu: CommandLine) -> None:
-    done = cpugpu(*RUN, "--size", "64", "--no-save")
+    done = cpugpu.here(*RUN, "--size", "64", "--no-save")
     assert done.code == EXIT_OK
     assert not cpugpu.database.exists()
     assert "Saved" not in done.out
 
 
 def test_repeats_are_runs_of_one_series(cpugpu: CommandLine) -> None:
-    started = [e for e in cpugpu(*RUN, "--size", "64", "--repeat", 3, "--json").events if isinstance(e, RunStarted)]
+    done = cpugpu.here(*RUN, "--size", "64", "--repeat", 3, "--json")
+    started = [event for event in done.events if isinstance(event, RunStarted)]
     assert [event.number for event in started] == [1, 2, 3]
     assert len({event.series_id for event in started}) == 1
     assert len({event.run_id for event in started}) == 3
@@ -120,7 +121,7 @@ def test_a_thread_may_run_the_kernels_and_the_run_says_so(cpugpu: CommandLine) -
     done = cpugpu(*RUN, "--size", "64,128", "--worker", "thread")
     assert done.code == EXIT_OK
     assert "worker: thread" in done.out
-    started = cpugpu("show", "latest", "--json").events[0]
+    started = cpugpu.here("show", "latest", "--json").events[0]
     assert isinstance(started, RunStarted)
     assert started.environment["worker"] == "thread"
 
@@ -149,17 +150,18 @@ def test_another_environments_torch_times_the_real_cpu(cpugpu: CommandLine, torc
 
 def test_failed_cases_are_rows_and_the_exit_code_is_3(cpugpu: CommandLine) -> None:
     machine = f"{FAST},crash_size=16,oom_size=32,mismatch_size=64,error_size=128"
-    done = cpugpu("run", "--simulate", machine, "--size", "16,32,64,128,256", "--json")
+    done = cpugpu.here("run", "--simulate", machine, "--size", "16,32,64,128,256", "--json")
     assert done.code == EXIT_CASES_FAILED
     assert statuses(done.events) == {16: "crashed", 32: "oom", 64: "mismatch", 128: "error", 256: "ok"}
-    shown = cpugpu("show", "latest")
+    shown = cpugpu.here("show", "latest")
     assert shown.code == EXIT_OK  # the run failed in part, the listing did not
     for says in ("crashed:", "simulated crash", "oom: Needs 18.4 GB", "12.1 GB", "mismatch:", "error: RuntimeError"):
         assert says in " ".join(shown.out.split())
 
 
 def test_a_case_that_hangs_costs_its_own_time_limit(cpugpu: CommandLine) -> None:
-    done = cpugpu("run", "--simulate", f"{FAST},hang_size=64", "--size", "32,64,128", "--case-timeout", 0.5, "--json")
+    machine = f"{FAST},hang_size=64"
+    done = cpugpu.here("run", "--simulate", machine, "--size", "32,64,128", "--case-timeout", 0.5, "--json")
     assert done.code == EXIT_CASES_FAILED
     assert statuses(done.events) == {32: "ok", 64: "timeout", 128: "ok"}
     (failure,) = [event for event in done.events if isinstance(event, CaseFailed)]
@@ -170,7 +172,7 @@ def test_a_case_that_hangs_costs_its_own_time_limit(cpugpu: CommandLine) -> None
 
 def test_what_time_does_not_reach_is_skipped_and_that_is_no_failure(cpugpu: CommandLine) -> None:
     sizes = ",".join(str(size) for size in range(64, 84))
-    done = cpugpu("run", "--simulate", PACED, "--size", sizes, "--max-seconds", 0.8, "--json")
+    done = cpugpu.here("run", "--simulate", PACED, "--size", sizes, "--max-seconds", 0.8, "--json")
     assert done.code == EXIT_OK
     kinds = list(statuses(done.events).values())
     assert kinds[-1] == "skipped"
@@ -184,7 +186,7 @@ def test_telemetry_is_part_of_a_run(cpugpu: CommandLine) -> None:
     readings = [event for event in events if isinstance(event, TelemetryRead)]
     assert readings
     assert readings[0].host["memory_total_bytes"].value
-    saved = cpugpu("show", "latest", "--json").events
+    saved = cpugpu.here("show", "latest", "--json").events
     assert [event for event in saved if isinstance(event, TelemetryRead)] == readings
 
 

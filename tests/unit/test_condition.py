@@ -186,7 +186,7 @@ def test_a_saved_run_says_the_same_of_its_machine(store: Store) -> None:
 def test_json_has_the_condition_of_each_result_live_and_saved(cpugpu: CommandLine) -> None:
     planted = f"{FAST},noise=0,sm_clock_mhz=1980,gpu_busy_w=620,gpu_idle_w=120,neighbour_pid=99999"
     live = cpugpu("run", "matmul", "--size", "64", "--energy", "--json", "--simulate", planted)
-    saved = cpugpu("show", "latest", "--json")
+    saved = cpugpu.here("show", "latest", "--json")
     said, kept = (next(line for line in done.objects if line["event"] == "Answer") for done in (live, saved))
     assert said["machine"] == kept["machine"]
     cpu, gpu = said["machine"]

@@ -172,7 +172,7 @@ def test_presets_of_the_file_run_and_are_listed(write: Write, cpugpu: CommandLin
     }
     asked = run(cpugpu, "sweep", "--dtype", "float64", "--threads", "all", "--size", 64).plan
     assert [(case.size, case.dtype, case.threads) for case in asked.cases] == [(64, "float64", 0)]
-    assert "64 float64" in cpugpu("show", "1").out, "rows that differ in dtype say theirs"
+    assert "64 float64" in cpugpu.here("show", "1").out, "rows that differ in dtype say theirs"
     assert "sweep" in [item["name"] for item in cpugpu.here("list", "--json").objects if item["kind"] == "preset"]
 
 
