@@ -214,7 +214,7 @@ print("$ end")
 def on_a_terminal(
     cpugpu: CommandLine, commands: tuple[tuple[str, ...], ...], columns: int, encoding: str
 ) -> tuple[int | None, str]:
-    """Run commands in turn on a pseudo-terminal of so many columns, up to one that fails; return exit code and output."""
+    """Run commands in turn on a pseudo-terminal, up to one that fails; return exit code and all that was written."""
     environment = cpugpu.environment(PYTHONIOENCODING=encoding)
     program = [sys.executable, "-c", IN_TURN, json.dumps(commands)]
     with PtyApp(program, columns=columns, rows=24, env=environment) as app:
