@@ -303,7 +303,7 @@ async def test_during_a_run_nothing_is_read(store: Store) -> None:
 
 async def test_another_terminals_run_is_followed_to_its_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cpugpu_tui.ui.looking_back.FOLLOW_S", 0.02)
-    monkeypatch.setattr("cpugpu_tui.ui.screens.history.LOOK_S", 0.02)
+    monkeypatch.setattr("cpugpu_tui.ui.screens.run_list.LOOK_S", 0.02)
     events = stream("a", age_ns=0)
     cases = begin(store, events)
     store.commit_case("a", cases[0])

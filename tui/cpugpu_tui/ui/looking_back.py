@@ -24,7 +24,7 @@ from cpugpu_tui.ui.screens.page import Page
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.store import RunSummary
-    from cpugpu_tui.ui.screens.history import HistoryScreen, Place
+    from cpugpu_tui.ui.screens.run_list import Place, RunList
 
 FOLLOW_S = 1.0
 """How often a run that another terminal has live is looked at again: one line is read, the rest when that differs."""
@@ -62,7 +62,8 @@ class LookingBack(Charting):
 
     def action_history(self) -> None:
         """List the saved runs; pressed again, go back; beside a saved run, to the present one."""
-        from cpugpu_tui.ui.screens.history import HistoryScreen, Place
+        from cpugpu_tui.ui.screens.history import HistoryScreen
+        from cpugpu_tui.ui.screens.run_list import Place
 
         if isinstance(self.screen, HistoryScreen):
             self.pop_screen()
@@ -74,7 +75,7 @@ class LookingBack(Charting):
 
     # ---------------------------------------------------------------- opening
 
-    def on_history_screen_chosen(self, message: HistoryScreen.Chosen) -> None:
+    def on_run_list_chosen(self, message: RunList.Chosen) -> None:
         """Read the run that was chosen, on a thread."""
         self._read_past(message.run, again=message.again)
 

@@ -1,47 +1,25 @@
-"""The saved runs: a list that fills while it is read, a filter, and what can be done with the run under the cursor."""
+"""The history: the list of saved runs, a filter, tags, and what can be done with the run under the cursor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Input
-from textual.worker import get_current_worker
 
-from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.ui import commands
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.history import RUNNING, SavedRuns, ago
-from cpugpu_tui.ui.history_lines import about, haystack, heads, matching, named, run_line, with_baseline
-from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
-from cpugpu_tui.ui.panes.typing_line import TypingLine
+from cpugpu_tui.ui.history import SavedRuns, ago
+from cpugpu_tui.ui.history_lines import named, with_baseline
 from cpugpu_tui.ui.picture import Picture
-from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.confirm import ConfirmScreen
-from cpugpu_tui.ui.screens.page import Page
+from cpugpu_tui.ui.screens.run_list import Place, RunList
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.store import RunSummary
-
-LOOK_S = 1.0
-"""How often the first page is read again while a run of it is live in another terminal."""
-
-EMPTY = "No run has been saved yet. Press {back}, then {run}: every run is kept here with all its samples."
-
-
-@dataclass
-class Place:
-    """Where the person was in the list, for when they come back."""
-
-    number: int | None = None
-    """Run under the cursor; None for the newest."""
-    wanted: str = ""
-    """What was typed into the filter."""
 
 
 class DeleteScreen(ConfirmScreen, inherit_bindings=False):
@@ -53,16 +31,10 @@ class DeleteScreen(ConfirmScreen, inherit_bindings=False):
     ]
 
 
-class HistoryScreen(Page, inherit_bindings=False):
-    """Reads on threads and draws what is in sight: 10 000 runs are as quick as ten."""
+class HistoryScreen(RunList):
+    """Opens runs, runs them again, names and deletes them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "move(1)", show=False),
-        Binding("k,up", "move(-1)", show=False),
-        Binding("pagedown", "move_page(1)", show=False),
-        Binding("pageup", "move_page(-1)", show=False),
-        Binding("home", "move(-1_000_000_000)", show=False),
-        Binding("G,end", "move(1_000_000_000)", show=False),
         *commands.bindings(["open"], "open"),
         *commands.bindings(["run"], "again"),
         *commands.bindings(["baseline"], "baseline"),
@@ -71,182 +43,13 @@ class HistoryScreen(Page, inherit_bindings=False):
         # What these do elsewhere they would do here to the run behind the list, not to the one under the cursor.
         *commands.bindings(commands.OF_RUN, "nothing"),
     ]
-    AUTO_FOCUS = ""
     TOPIC = "history"
-    DEFAULT_CSS = """
-    HistoryScreen #heads { height: 1; padding: 0 1; }
-    HistoryScreen #runs { height: 1fr; padding: 0 1; }
-    HistoryScreen #about { height: auto; max-height: 6; padding: 0 1; background: $surface; }
-    """
-
-    class Chosen(Message):
-        """The person wants to see a run, or to have it run again."""
-
-        def __init__(self, run: RunSummary, *, again: bool) -> None:
-            """Carry its line; `again`: run its plan."""
-            super().__init__()
-            self.run, self.again = run, again
-
-    class Read(Message):
-        """Runs have been read, or have changed."""
-
-        def __init__(
-            self, runs: Sequence[RunSummary], *, is_last: bool = False, gone: int | None = None, notice: str = "",
-            done: str = "",
-        ) -> None:  # fmt: skip
-            """Carry their lines; `is_last`: there are no further ones; `gone`: number of one that was deleted.
-
-            `notice`: why nothing can be changed; `done`: what came of a wish.
-            """
-            super().__init__()
-            self.runs, self.is_last, self.gone, self.notice, self.done = tuple(runs), is_last, gone, notice, done
-            # Here, because this is made on a thread: of 10 000 runs it takes 0.3 s, which the first letter would wait.
-            self.haystacks = {run.number: haystack(run) for run in runs}
-
-    class Failed(Message):
-        """The store refused something."""
-
-        def __init__(self, error: CpuGpuError) -> None:
-            """Carry why."""
-            super().__init__()
-            self.error = error
 
     def __init__(self, picture: Picture, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
-        """Draw with these glyphs, begin at `place`; `saved` is called on threads, and waits for the history to open."""
-        super().__init__(picture)
-        self._glyphs, self._saved, self._place = glyphs, saved, place
-        self._runs: dict[int, RunSummary] = {}
-        self._haystacks: dict[int, str] = {}
-        self._shown: list[RunSummary] = []
-        self._index = self._top = 0
-        self._whole = self._looking = False
-        self._said: tuple[str, str] = ("", "muted")
-        """What came of the last wish, and its role."""
-        self._now_ns: Callable[[], int] | None = None
+        """Take note, as the list does."""
+        super().__init__(picture, glyphs, saved, place)
         self._tagged: RunSummary | None = None
         """The run whose tags are being typed."""
-
-    # ---------------------------------------------------------------- reading
-
-    def compose(self) -> ComposeResult:
-        """Yield title, list, the run under the cursor, and the keys."""
-        yield Lines(id="page-title")
-        yield Lines(id="heads")
-        yield Lines(id="runs")
-        yield Lines(id="about")
-        yield TypingLine()
-        yield Lines(id="page-keys")
-
-    def on_mount(self) -> None:
-        """Read all runs, the first page of which is shown at once; look again while one is live."""
-        self.run_worker(self._read_all, thread=True, exit_on_error=False, group="history")
-        self.set_interval(LOOK_S, self._look_again)
-        if self._place.wanted:
-            self._line.show_sign("/", self._place.wanted)
-
-    def _read_all(self) -> None:
-        worker = get_current_worker()
-        try:
-            saved = self._saved()
-            self._now_ns = saved.now_ns
-            saved.bury()
-            for page in saved.pages():
-                if worker.is_cancelled:
-                    return
-                self.post_message(self.Read(page, notice=saved.notice))
-            self.post_message(self.Read((), is_last=True, notice=saved.notice))
-        except CpuGpuError as error:
-            self.post_message(self.Failed(error))
-
-    def _look_again(self) -> None:
-        """Read the first page again while something on it is going on."""
-        if self._whole and not self._looking and any(run.status == RUNNING for run in self._runs.values()):
-            self._looking = True
-            self._do(lambda saved: self.Read(saved.newest()))
-
-    def _do(self, wish: Callable[[SavedRuns], Message]) -> None:
-        """Do something with the store on a thread, and post what came of it."""
-
-        def body() -> None:
-            try:
-                self.post_message(wish(self._saved()))
-            except CpuGpuError as error:
-                self.post_message(self.Failed(error))
-
-        self.run_worker(body, thread=True, exit_on_error=False, group="history-wish")
-
-    @on(Read)
-    def _know(self, message: Read) -> None:
-        message.stop()
-        self._runs |= {run.number: run for run in message.runs}
-        self._haystacks |= message.haystacks
-        if message.gone is not None:
-            self._runs.pop(message.gone, None)
-        if message.done:
-            self._said = (message.done, "text")
-        if message.notice:
-            self._said = (message.notice, "warn")
-        self._whole = self._whole or message.is_last
-        self._looking = False
-        self._narrow()
-
-    @on(Failed)
-    def _refuse(self, message: Failed) -> None:
-        message.stop()
-        self._whole, self._looking = True, False
-        self._said = (f"{message.error.title}: {message.error}", "bad")
-        self.redraw()
-
-    # ---------------------------------------------------------------- drawing
-
-    @property
-    def chosen(self) -> RunSummary | None:
-        """The run under the cursor; None in an empty list."""
-        return self._shown[self._index] if self._shown else None
-
-    def page_title(self) -> Spans:
-        """Return how many runs there are, and how many of them are shown."""
-        count = f"{len(self._runs):,} run{'' if len(self._runs) == 1 else 's'}"
-        if not self._whole:
-            count = f"reading, {count} so far" if self._runs else "reading"
-        narrowed = f"  {len(self._shown):,} shown" if self._place.wanted.strip() else ""
-        where = f"  {self._index + 1:,} of {len(self._shown):,}" if len(self._shown) > self._height else ""
-        return (("History  ", "title"), (f"{count}{narrowed}", "text"), (where, "muted"))
-
-    def page_lines(self, width: int) -> Sequence[Spans]:
-        """Return the runs in sight, or why there are none."""
-        if not self._shown:
-            if self._runs:
-                return wrapped("No run holds what was typed; esc shows all.", width, "muted")
-            return wrapped(self.picture.keymap.said(EMPTY), width) if self._whole and self._said[1] != "bad" else []
-        now_ns = self._now_ns() if self._now_ns is not None else 0
-        in_sight = self._shown[self._top : self._top + self._height]
-        return [
-            run_line(run, width, self._glyphs, now_ns, chosen=self._top + place == self._index)
-            for place, run in enumerate(in_sight)
-        ]
-
-    def redraw(self) -> None:
-        """Write what is in sight; lines that are the same are not painted."""
-        width, height = max(self.size.width - 2, 20), self._height
-        self._index = min(max(self._index, 0), max(len(self._shown) - 1, 0))
-        self._top = min(max(self._top, self._index - height + 1), self._index)
-        self._top = max(min(self._top, len(self._shown) - height), 0)
-        lines = list(self.page_lines(width))
-        self.query_one("#page-title", Lines).show([self.page_title()])
-        self.query_one("#heads", Lines).show([heads(width) if self._shown else ()])
-        self.query_one("#runs", Lines).show(lines + [()] * (height - len(lines)))
-        facts = about(self.chosen, width, self._glyphs) if self.chosen is not None else []
-        said = wrapped(spelled(self._said[0], self._glyphs), width, self._said[1], lines=4)
-        about_lines = self.query_one("#about", Lines)
-        if len(about_lines.lines) != len(facts + said):
-            self.call_after_refresh(self.redraw)  # the list has another height then
-        about_lines.show(facts + said)
-        self.show_keys(self.page_keys())
-
-    @property
-    def _height(self) -> int:
-        return max(self.query_one("#runs").size.height, 1) if self.is_mounted else 1
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return what can be done with the run under the cursor, or with what is typed."""
@@ -257,18 +60,7 @@ class HistoryScreen(Page, inherit_bindings=False):
             ("d", "delete"), ("esc", "all" if self._place.wanted else "back"), ("j k", "move"),
         )  # fmt: skip
 
-    # ---------------------------------------------------------------- moving and wishes
-
-    def action_move(self, step: int) -> None:
-        """Move the cursor, and keep it in sight."""
-        self._index = min(max(self._index + step, 0), max(len(self._shown) - 1, 0))
-        self._place.number = self.chosen.number if self.chosen is not None and self._index else None
-        self._said = ("", "muted")
-        self.redraw()
-
-    def action_move_page(self, pages: int) -> None:
-        """Move by as many runs as are in sight."""
-        self.action_move(pages * self._height)
+    # ---------------------------------------------------------------- wishes
 
     def action_open(self) -> None:
         """Show the run under the cursor in the panes."""
@@ -350,10 +142,6 @@ class HistoryScreen(Page, inherit_bindings=False):
         self._line.ask(sign, hint, value)
         self.call_after_refresh(self.redraw)
 
-    @property
-    def _line(self) -> TypingLine:
-        return self.query_one(TypingLine)
-
     @on(Input.Changed, "#line-field")
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
@@ -390,12 +178,3 @@ class HistoryScreen(Page, inherit_bindings=False):
             self._narrow()
         self._line.show_sign("/" if self._place.wanted else "", self._place.wanted)
         self.call_after_refresh(self.redraw)
-
-    def _narrow(self) -> None:
-        """Show the runs that the filter lets through; the cursor stays on its run."""
-        newest_first = [self._runs[number] for number in sorted(self._runs, reverse=True)]
-        self._shown = matching(newest_first, self._haystacks, self._place.wanted)
-        wanted = self._place.number
-        places = {run.number: index for index, run in enumerate(self._shown)} if wanted is not None else {}
-        self._index = places.get(wanted or 0, min(self._index, max(len(self._shown) - 1, 0)))
-        self.redraw()
