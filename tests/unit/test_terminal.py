@@ -68,7 +68,9 @@ def test_textual_is_told_a_colour_system_that_it_knows() -> None:
     [
         ("utf-8", {"LANG": "de_DE.UTF-8"}, True),
         ("UTF8", {"LANG": "de_DE.utf8"}, True),
-        ("utf-8", {"LC_ALL": "C"}, True),
+        ("utf-8", {"LC_ALL": "C"}, False),
+        ("utf-8", {"LC_ALL": "POSIX", "LANG": "en_US.UTF-8"}, False),
+        ("utf-8", {"LANG": "C"}, True),
         ("utf-8", {}, True),
         ("utf-8", {"LANG": "de_DE.ISO-8859-1@euro"}, False),
         ("utf-8", {"LC_ALL": "C.UTF-8", "LANG": "de_DE.ISO-8859-1"}, True),

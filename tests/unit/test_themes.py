@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from rich.color import ColorSystem
 from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.css.stylesheet import Stylesheet
 from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Static
 
+from cpugpu_tui.ui.legible import contrast, legible
 from cpugpu_tui.ui.themes import (
     DEFAULT_THEME,
     SERIES_CPU,
@@ -23,26 +25,18 @@ from cpugpu_tui.ui.themes import (
 )
 
 SHIPPED, SHIPPED_ERRORS = load_themes(shipped_folder())
-EACH = pytest.mark.parametrize("theme", SHIPPED, ids=lambda theme: theme.name)
+OF_RGB = [theme for theme in SHIPPED if not theme.ansi]
+ALL_OF_RGB = OF_RGB + [theme for theme in BUILTIN_THEMES.values() if not theme.ansi]
+EACH = pytest.mark.parametrize("theme", OF_RGB, ids=lambda theme: theme.name)
+EVERY = pytest.mark.parametrize("theme", ALL_OF_RGB, ids=lambda theme: theme.name)
 GROUNDS = ("background", "surface", "panel")
 GOOD = 'name = "mine"\nprimary = "#336699"\n'
 
 
-def luminance(colour: Color) -> float:
-    """Relative luminance, WCAG 2.2."""
-    channels = (channel / 255 for channel in (colour.r, colour.g, colour.b))
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: Color, other: Color) -> float:
-    """Contrast ratio, WCAG 2.2: from 1 to 21."""
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
 def colours(theme: Theme) -> dict[str, str]:
-    return {**variable_defaults(theme), **theme.to_color_system().generate(), **theme.variables}
+    """All CSS variables of a theme, as the app has them."""
+    variables = {**variable_defaults(theme), **theme.to_color_system().generate(), **theme.variables}
+    return {**variables, **legible(variables)}
 
 
 def shown(theme: Theme, name: str, ground: str) -> float:
@@ -68,44 +62,97 @@ def test_the_formula_is_the_standards() -> None:
 
 def test_every_shipped_file_loads_and_the_default_is_among_them() -> None:
     assert SHIPPED_ERRORS == []
-    assert len(SHIPPED) == len(list(shipped_folder().glob("*.toml"))) >= 3
+    assert len(SHIPPED) == len(list(shipped_folder().glob("*.toml")))
     assert {DEFAULT_THEME, "paper", "cvd-safe"} <= {theme.name for theme in SHIPPED}
 
 
-@EACH
+TEXTS = ("foreground", "foreground-muted", "primary", "accent", "success", "warning", "error")
+CURSORS = ("block-cursor", "block-cursor-blurred")
+
+
+@EVERY
 @pytest.mark.parametrize("ground", GROUNDS)
-def test_text_can_be_read(theme: Theme, ground: str) -> None:
-    for name in ("foreground", "foreground-muted", "text-success", "text-warning", "text-error", "text-accent"):
+def test_text_can_be_read_in_every_theme_also_textuals(theme: Theme, ground: str) -> None:
+    for name in TEXTS:
         assert shown(theme, name, ground) >= 4.5, name
-
-
-@EACH
-def test_text_can_be_read_under_the_cursor_and_in_the_footer(theme: Theme) -> None:
-    pairs = [
-        ("block-cursor-foreground", "block-cursor-background"),
-        ("block-cursor-blurred-foreground", "block-cursor-blurred-background"),
-        ("footer-key-foreground", "footer-background"),
-        ("footer-description-foreground", "footer-background"),
-    ]
-    for name, ground in pairs:
-        assert shown(theme, name, ground) >= 4.5, name
-
-
-@EACH
-@pytest.mark.parametrize("ground", GROUNDS)
-def test_series_can_be_seen_and_every_theme_names_them(theme: Theme, ground: str) -> None:
     for name in (SERIES_CPU, SERIES_GPU):
-        assert name in theme.variables
         assert shown(theme, name, ground) >= 3, name
 
 
-@pytest.mark.parametrize("theme", BUILTIN_THEMES.values(), ids=lambda theme: theme.name)
-def test_series_can_be_seen_in_textuals_own_themes(theme: Theme) -> None:
-    if theme.ansi:
-        assert all(Color.parse(colour).ansi is not None for colour in variable_defaults(theme).values())
-        return
+@EVERY
+@pytest.mark.parametrize("cursor", CURSORS)
+def test_a_row_can_be_read_under_the_cursor_and_the_cursor_can_be_seen(theme: Theme, cursor: str) -> None:
+    ground = f"{cursor}-background"
+    for name in (f"{cursor}-foreground", "foreground"):
+        assert shown(theme, name, ground) >= 4.5, name
+    for name in (*TEXTS, SERIES_CPU, SERIES_GPU):
+        assert shown(theme, name, ground) >= 3, name
+    assert Color.parse(colours(theme)[ground]) != Color.parse(colours(theme)["background"])
+
+
+@EACH
+def test_a_theme_of_ours_is_shown_as_it_is_written(theme: Theme) -> None:
+    """What had to be moved to be read would be a colour that nobody chose."""
+    variables = {**theme.to_color_system().generate(), **theme.variables}
+    assert {SERIES_CPU, SERIES_GPU} <= set(theme.variables)
+    assert legible(variables) == {}
+
+
+@pytest.mark.parametrize("name", ["beacon", "noon"])
+def test_high_contrast_is_high(name: str) -> None:
+    theme = next(theme for theme in SHIPPED if theme.name == name)
     for ground in GROUNDS:
-        assert min(shown(theme, SERIES_CPU, ground), shown(theme, SERIES_GPU, ground)) >= 3, ground
+        assert min(shown(theme, text, ground) for text in (*TEXTS, SERIES_CPU, SERIES_GPU)) >= 7
+
+
+@pytest.mark.parametrize("name", ["ink", "newsprint"])
+def test_monochrome_has_no_colour(name: str) -> None:
+    theme = next(theme for theme in SHIPPED if theme.name == name)
+    for text in (*GROUNDS, *TEXTS, SERIES_CPU, SERIES_GPU):
+        assert Color.parse(colours(theme)[text]).hsl.s <= 0.1, text
+
+
+@EACH
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_texts_can_still_be_read_in_256_colours(theme: Theme, ground: str) -> None:
+    """What tmux and many terminals make of it."""
+    named = {name: in_256(Color.parse(value)) for name, value in colours(theme).items() if name in (*TEXTS, ground)}
+    for name in TEXTS:
+        assert contrast(named[name], named[ground]) >= 4, name
+
+
+def in_256(colour: Color) -> Color:
+    """A colour as rich, which writes it, rounds it to the palette of 256."""
+    return Color.from_rich_color(colour.rich_color.downgrade(ColorSystem.EIGHT_BIT))
+
+
+# The 16 colours of two palettes, in the order of their codes: xterm's and the kernel console's.
+PALETTES = {
+    "xterm": "000000 cd0000 00cd00 cdcd00 0000ee cd00cd 00cdcd e5e5e5 "
+    "7f7f7f ff0000 00ff00 ffff00 5c5cff ff00ff 00ffff ffffff",
+    "console": "000000 aa0000 00aa00 aa5500 0000aa aa00aa 00aaaa aaaaaa "
+    "555555 ff5555 55ff55 ffff55 5555ff ff55ff 55ffff ffffff",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("palette", PALETTES)
+@pytest.mark.parametrize("name", ["ansi-dark", "ansi-light"])
+def test_sixteen_colours_can_be_read_on_the_ground_they_are_made_for(name: str, palette: str) -> None:
+    theme = next(theme for theme in SHIPPED if theme.name == name)
+    sixteen = [Color.parse(f"#{code}") for code in PALETTES[palette].split()]
+    ground, ink = (sixteen[0], sixteen[7]) if theme.dark else (sixteen[15], sixteen[0])
+    for text in (*TEXTS, SERIES_CPU, SERIES_GPU):
+        number = Color.parse(colours(theme)[text]).ansi
+        assert number is not None, f"{text} is none of the terminal's own colours"
+        assert contrast(ink if number < 0 else sixteen[number], ground) >= 3, text
+
+
+def test_the_list_is_long_and_names_no_two_themes_alike() -> None:
+    assert len(SHIPPED) >= 12
+    names = {theme.name for theme in SHIPPED}
+    assert names & set(BUILTIN_THEMES) == {"ansi-dark", "ansi-light"}
+    looks = [(theme.background, theme.primary, theme.foreground) for theme in OF_RGB]
+    assert len(set(looks)) == len(looks)
 
 
 # Machado, Oliveira, Fernandes 2009, severity 1.0, for linear RGB.

@@ -84,9 +84,11 @@ def _is_utf8(environ: Mapping[str, str], encoding: str | None) -> bool:
         name = lookup(encoding or "ascii").name
     except LookupError:
         return False
+    if environ.get("LC_ALL", "").upper() in ("C", "POSIX"):  # someone wrote that down, above all else: ASCII
+        return False
     locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
     charset = locale.partition(".")[2].partition("@")[0].lower().replace("-", "")
-    # A locale without a charset (C, POSIX, none) says nothing: containers have it, their terminals are UTF-8.
+    # Any other locale without a charset (LANG=C, none) says nothing: containers have it, their terminals are UTF-8.
     return name in _UNICODE_CODECS and charset in ("", "utf8")
 
 

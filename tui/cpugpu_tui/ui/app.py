@@ -23,7 +23,6 @@ from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.paging import Paging
 from cpugpu_tui.ui.panes.timing_table import TimingTable
-from cpugpu_tui.ui.panes.timings import TimingsPane
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
@@ -55,9 +54,10 @@ class CpuGpuApp(Paging):
         backend: Backend | None = None,
         *,
         theme: str = themes.DEFAULT_THEME,
+        sixteen_colours: bool = False,
         driver_class: type[Driver] | None = None,
     ) -> None:
-        """Start on `theme` unless the options name one.
+        """Start on `theme` unless the options name one; with sixteen colours only those made for them.
 
         Raises:
             UsageError: there is no theme of that name.
@@ -67,7 +67,8 @@ class CpuGpuApp(Paging):
         self._options, self._glyphs = options, glyphs
         self.set_class(glyphs is ASCII, "-ascii")  # on every screen a scrollbar would be a row of question marks
         self.set_keymap(options.keymap.for_textual())
-        self._choose_theme(options.theme or theme)
+        own_themes = options.config_dir / "themes" if options.config_dir is not None else None
+        self.start_theme(options.theme or theme, own_themes, sixteen_colours=sixteen_colours)
 
     def get_default_screen(self) -> Screen[None]:
         """Open on the main screen."""
@@ -77,44 +78,7 @@ class CpuGpuApp(Paging):
         """Begin."""
         self.answer_signals()
         self.show_first()
-
-    # ---------------------------------------------------------------- themes
-
-    def _choose_theme(self, name: str) -> None:
-        folder = self._options.config_dir / "themes" if self._options.config_dir is not None else None
-        found, errors = themes.available(folder)
-        for theme in found:
-            self.register_theme(theme)
-        if errors:
-            self.picture = replace(self.picture, notice=str(errors[0]))
-        if name not in self.available_themes:
-            known = ", ".join(sorted(self.available_themes))
-            raise UsageError(f"There is no theme {name!r}.", f"There are: {known}.")
-        self.theme = name
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Return our own CSS variables for themes that do not set them."""
-        return themes.variable_defaults(self.current_theme)
-
-    def watch_theme(self) -> None:
-        """Colour the cells of the table, which carry their colours, in the new theme."""
-        self.call_after_refresh(self._restyle)
-
-    def _restyle(self) -> None:
-        for screen in self.screen_stack:
-            if isinstance(screen, MainScreen):
-                screen.query_one(TimingsPane).restyle()
-
-    def action_next_theme(self) -> None:
-        """Change to the next theme."""
-        names = sorted(self.available_themes)
-        self.theme = names[(names.index(self.theme) + 1) % len(names)]
-
-    def action_choose_theme(self) -> None:
-        """List the themes."""
-        from cpugpu_tui.ui.screens.themes import ThemesScreen
-
-        self.push_screen(ThemesScreen(sorted(self.available_themes), self.theme))
+        self.watch_themes()
 
     # ---------------------------------------------------------------- commands
 

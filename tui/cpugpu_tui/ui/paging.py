@@ -13,12 +13,12 @@ from textual.dom import DOMNode
 
 from cpugpu_tui.ui import commands
 from cpugpu_tui.ui.commands import COMMAND_BY_ID, impossible
-from cpugpu_tui.ui.comparing import Comparing
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings import TimingsPane
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
+from cpugpu_tui.ui.theming import Theming
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.ui.palette import Entry
 
 
-class Paging(Comparing):
+class Paging(Theming):
     """Knows what is open."""
 
     # ---------------------------------------------------------------- commands
@@ -72,7 +72,7 @@ class Paging(Comparing):
         entries = command_entries(picture.situation, picture.keymap, masked)
         why_not = picture.keymap.said(impossible(COMMAND_BY_ID["run"], picture.situation))
         entries += workload_entries(self._summaries(), why_not)
-        entries += theme_entries(sorted(self.available_themes), self.theme)
+        entries += theme_entries(self.theme_names, self.theme)
 
         async def do(entry: Entry | None) -> None:
             if entry is None:

@@ -74,6 +74,8 @@ class Picture:
     """What came of the last key, for some seconds: what was copied, or why nothing was done."""
     keymap: Keymap = DEFAULT_KEYMAP
     """Which key does what: every sentence that names a key asks it."""
+    theme_notice: str = ""
+    """Which theme is left out or stands in for another, and why; empty while all is as it was wished."""
     worker: str = "process"
     """`process` or `thread`."""
     repeat_number: int = 1

@@ -13,7 +13,8 @@ def run_app(options: AppOptions) -> AppResult:
     """Run the app until the person leaves.
 
     Raises:
-        UsageError: this terminal cannot show it, or there is no theme of that name.
+        UsageError: there is no theme of that name.
+        UnfitError: this terminal cannot show it.
     """
     found = this_terminal()
     refusal = refuse(found)
@@ -33,7 +34,9 @@ def run_app(options: AppOptions) -> AppResult:
     theme = "ansi-dark" if found.wants_ansi_theme else DEFAULT_THEME
     log_path = options.log_path or paths.log_path()
     with private_terminal(log_path, utf8=found.utf8) as terminal:
-        app = CpuGpuApp(options, glyphs_for(found), theme=theme, driver_class=ThriftyDriver)
+        app = CpuGpuApp(
+            options, glyphs_for(found), theme=theme, sixteen_colours=found.colours == "16", driver_class=ThriftyDriver
+        )  # fmt: skip
         # Tracebacks of a crash would otherwise go where fd 2 goes: to the log.
         app.error_console = Console(file=terminal.stream, markup=False, highlight=False, emoji=False)
         try:

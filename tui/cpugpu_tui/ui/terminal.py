@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.runs.capabilities import Capabilities, Colours, capabilities, this_terminal
 
 __all__ = ["Capabilities", "Colours", "PrivateTerminal", "capabilities", "private_terminal", "refuse", "this_terminal"]
@@ -23,13 +23,13 @@ __all__ = ["Capabilities", "Colours", "PrivateTerminal", "capabilities", "privat
 _STDOUT_FD, _STDERR_FD = 1, 2
 
 
-def refuse(found: Capabilities) -> UsageError | None:
+def refuse(found: Capabilities) -> UnfitError | None:
     """Return why the app cannot be drawn on this terminal, None if it can. Small terminals are not refused."""
     remedy = "Use `cpugpu-tui run`, which prints the same results as text."
     if not found.interactive:
-        return UsageError("The app needs a terminal as standard input and standard error.", remedy)
+        return UnfitError("The app needs a terminal as standard input and standard error.", remedy)
     if found.dumb:
-        return UsageError("This terminal cannot move its cursor (TERM says so), and the app needs that.", remedy)
+        return UnfitError("This terminal cannot move its cursor (TERM says so), and the app needs that.", remedy)
     return None
 
 

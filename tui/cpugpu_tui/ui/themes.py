@@ -6,8 +6,9 @@ then ends the app with a StylesheetParseError.
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -20,12 +21,40 @@ from textual.css.constants import VALID_STYLE_FLAGS
 from textual.theme import Theme
 
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.telemetry.text import printable
 
 SERIES_CPU, SERIES_GPU = "series-cpu", "series-gpu"
 """Names of our own CSS variables: the colours of everything that belongs to the CPU, and to the GPU."""
 
 DEFAULT_THEME = "slate"
 """The theme of a person who never chose one."""
+
+
+class BrokenTheme(UsageError):
+    """A theme file that is left out."""
+
+    def __init__(self, path: Path, what: str, remedy: str) -> None:
+        """Say what is wrong with it."""
+        super().__init__(f"Theme file {path} is left out: {what}", remedy)
+        self.path = path
+        self.brief = f"Theme {printable(path.name)} is left out: {what} {remedy}"
+        """The same without the folder, for the status line, where a path would take all the room."""
+
+
+@dataclass(frozen=True)
+class ThemeChoices:
+    """What the list of themes shows."""
+
+    themes: tuple[tuple[str, str], ...]
+    """Name of each, and what kind it is: `dark`, `light yours`, `dark textual`."""
+    current: str
+    broken: tuple[str, ...] = ()
+    """What is wrong with the person's other files, cause and remedy."""
+    remark: str = ""
+    """Why there are no more, or why they all look alike."""
+    config_file: str = ""
+    """Where a choice can be kept."""
+
 
 _DARK_SERIES = {SERIES_CPU: "#7cc4ff", SERIES_GPU: "#ffb870"}
 _LIGHT_SERIES = {SERIES_CPU: "#00509e", SERIES_GPU: "#8f3f00"}
@@ -56,7 +85,7 @@ def shipped_folder() -> Path:
     return packaged if packaged.is_dir() else Path(__file__).resolve().parents[3] / "themes"
 
 
-def available(person_folder: Path | None = None) -> tuple[list[Theme], list[UsageError]]:
+def available(person_folder: Path | None = None) -> tuple[list[Theme], list[BrokenTheme]]:
     """Return the shipped themes and those of the person's folder, sorted by name, and what is wrong with the rest.
 
     A theme of the person's replaces a shipped one of the same name.
@@ -69,25 +98,47 @@ def available(person_folder: Path | None = None) -> tuple[list[Theme], list[Usag
     return [by_name[name] for name in sorted(by_name)], errors
 
 
-def load_themes(folder: Path) -> tuple[list[Theme], list[UsageError]]:
+def load_themes(folder: Path) -> tuple[list[Theme], list[BrokenTheme]]:
     """Return the themes of all `*.toml` files of a folder, and one error for each file that holds none.
 
     A broken file never raises. A folder that does not exist has no themes.
     """
-    themes: dict[str, Theme] = {}
-    errors: list[UsageError] = []
+    found = read_folder(folder).values()
+    return [each for each in found if isinstance(each, Theme)], [each for each in found if not isinstance(each, Theme)]
+
+
+def read_folder(folder: Path) -> dict[str, Theme | BrokenTheme]:
+    """Return what each `*.toml` file of a folder holds, by the file's name: a theme, or what is wrong with it."""
+    found: dict[str, Theme | BrokenTheme] = {}
+    names: set[str] = set()
     for path in sorted(folder.glob("*.toml")):
         theme = _load(path)
-        if isinstance(theme, UsageError):
-            errors.append(theme)
-        elif theme.name in themes:
-            errors.append(_wrong(path, f"another file of the folder has the `name` {theme.name!r}.", "Rename one."))
-        else:
-            themes[theme.name] = theme
-    return list(themes.values()), errors
+        if isinstance(theme, Theme) and theme.name in names:
+            theme = _wrong(path, f"another file of the folder has the `name` {theme.name!r}.", "Rename one.")
+        elif isinstance(theme, Theme):
+            names.add(theme.name)
+        found[path.name] = theme
+    return found
 
 
-def _load(path: Path) -> Theme | UsageError:
+def folder_state(folder: Path) -> frozenset[tuple[str, int, int, int]]:
+    """Return what changes when a theme file does: name, inode, size and time of each. Opens no file; 20 µs."""
+    try:
+        with os.scandir(folder) as entries:
+            return frozenset(_file_state(entry) for entry in entries if entry.name.endswith(".toml"))
+    except OSError:  # there is none, which is how most people have it
+        return frozenset()
+
+
+def _file_state(entry: os.DirEntry[str]) -> tuple[str, int, int, int]:
+    try:
+        found = entry.stat()
+    except OSError:  # a link to nowhere, or gone since
+        return entry.name, 0, 0, 0
+    return entry.name, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _load(path: Path) -> Theme | BrokenTheme:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         for key in ("name", "primary"):
@@ -96,7 +147,7 @@ def _load(path: Path) -> Theme | UsageError:
         for key, value in data.items():
             _check(path, key, value)
         return Theme(**data)
-    except UsageError as error:
+    except BrokenTheme as error:
         return error
     except OSError as error:
         return _wrong(path, f"it cannot be read ({error.strerror}).", "Make it readable, or remove it.")
@@ -148,11 +199,11 @@ def _check_colour(path: Path, key: str, value: Any) -> None:
         raise _wrong(path, f"`{key}` is {value!r}, not a colour.", "Write it as #rrggbb or as a CSS name.") from error
 
 
-def _unknown(path: Path, key: str, known: set[str] | frozenset[str]) -> UsageError:
+def _unknown(path: Path, key: str, known: set[str] | frozenset[str]) -> BrokenTheme:
     near = get_close_matches(key, known, n=1)
     remedy = f"Did you mean `{near[0]}`?" if near else "Remove it."
     return _wrong(path, f"a theme has no key `{key}`.", remedy)
 
 
-def _wrong(path: Path, what: str, remedy: str) -> UsageError:
-    return UsageError(f"Theme file {path} is left out: {what}", remedy)
+def _wrong(path: Path, what: str, remedy: str) -> BrokenTheme:
+    return BrokenTheme(path, what, remedy)

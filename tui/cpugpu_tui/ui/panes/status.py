@@ -177,7 +177,8 @@ def step_text(picture: Picture, current: Progressed) -> str:
 def _notice(picture: Picture, glyphs: Glyphs) -> Spans:
     past = picture.past
     shown = picture.notice if past is None or picture.notice != past.notice else None
-    return ((f"{glyphs.dot} ", "muted"), (shown, "warn")) if shown else ()
+    said = [text for text in (shown, spelled(picture.theme_notice, glyphs)) if text]
+    return tuple(span for text in said for span in ((f"{glyphs.dot} ", "muted"), (f"{text} ", "warn")))
 
 
 def _places(picture: Picture, glyphs: Glyphs) -> list[str]:

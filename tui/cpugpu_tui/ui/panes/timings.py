@@ -114,6 +114,8 @@ class TimingsPane(Vertical):
 
     def restyle(self) -> None:
         """Colour every cell again, after the theme has changed."""
+        # Reversed, as 16 colours and NO_COLOR have the cursor, each cell would be a bar of another colour.
+        self.table.cursor_foreground_priority = "css" if self.app.native_ansi_color else "renderable"
         self._shown = None
         self._show_rows()
 

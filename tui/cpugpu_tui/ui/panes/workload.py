@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
-from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 from textual.widgets import OptionList
@@ -176,7 +176,7 @@ class WorkloadPane(Vertical):
         self._names_only = names_only
         for index, entry in enumerate(self._entries.values()):
             about = "" if names_only else f" {spelled(entry.claim or entry.summary, self._glyphs)}"
-            prompt = Text.assemble(f"{entry.name:<14}", (about, "dim"))
+            prompt = Content.assemble(f"{entry.name:<14}", (about, "$foreground-muted"))
             self.options.replace_option_prompt_at_index(index, prompt)
 
 

@@ -1,9 +1,12 @@
-"""The list of themes; the one under the cursor is shown at once."""
+"""The list of themes; the one under the cursor colours the whole screen at once."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar
 
+from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -12,8 +15,13 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from cpugpu_tui.ui.panes.lines import Lines
-from cpugpu_tui.ui.roles import ROLE_CLASSES
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
+from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
+from cpugpu_tui.ui.themes import ThemeChoices
+
+_INSIDE = 36
+"""Cells of a line; `app.tcss` says how wide the box is and why."""
 
 
 class ThemesScreen(ModalScreen[None]):
@@ -25,29 +33,50 @@ class ThemesScreen(ModalScreen[None]):
         Binding("q", "cancel", show=False),
         Binding("j", "cursor(1)", show=False),
         Binding("k", "cursor(-1)", show=False),
+        Binding("G", "last", show=False),
     ]
 
-    def __init__(self, names: list[str], current: str) -> None:
+    def __init__(self, choices: ThemeChoices, glyphs: Glyphs) -> None:
         """List these themes."""
         super().__init__()
-        self._names, self._current = names, current
+        self._choices, self._glyphs = choices, glyphs
+        self._before = choices.current
 
     def compose(self) -> ComposeResult:
         """Yield the box."""
         with Vertical(id="box"):
-            yield OptionList(*(Option(name, name) for name in self._names), markup=False, compact=True)
+            yield OptionList(markup=False, compact=True)
             yield Lines()
 
     def on_mount(self) -> None:
         """Put the cursor on the theme in force."""
         self.query_one("#box").border_title = "Themes"
-        self.query_one(OptionList).highlighted = self._names.index(self._current)
-        self.query_one(Lines).show([(("enter", "key"), (" keep   ", "text"), ("esc", "key"), (" as it was", "text"))])
+        self.show(self._choices)
+
+    def show(self, choices: ThemeChoices) -> None:
+        """List these themes, the cursor on the one in force."""
+        self._choices = choices
+        names = [name for name, _ in choices.themes]
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options(Option(_label(name, kind), name) for name, kind in choices.themes)
+        options.highlighted = names.index(choices.current) if choices.current in names else 0
+        self._explain(choices.current)
+
+    def _explain(self, name: str) -> None:
+        keys: Spans = (("enter", "key"), (" keep   ", "text"), ("esc", "key"), (" as it was", "text"))
+        choices = self._choices
+        lines: list[Spans] = [keys, *_keeping(name, choices.config_file)]
+        for text in (*choices.broken, choices.remark):
+            lines += wrapped(spelled(text, self._glyphs), _INSIDE, "warn")
+        self.query_one(Lines).show(lines)
 
     @on(OptionList.OptionHighlighted)
     def _preview(self, event: OptionList.OptionHighlighted) -> None:
         event.stop()
-        self.app.theme = self._names[event.option_index]
+        if event.option_id is not None:
+            self.app.theme = event.option_id
+            self._explain(event.option_id)
 
     @on(OptionList.OptionSelected)
     def _keep(self, event: OptionList.OptionSelected) -> None:
@@ -56,7 +85,7 @@ class ThemesScreen(ModalScreen[None]):
 
     def action_cancel(self) -> None:
         """Leave everything as it was."""
-        self.app.theme = self._current
+        self.app.theme = self._before
         self.dismiss(None)
 
     def action_cursor(self, step: int) -> None:
@@ -66,3 +95,20 @@ class ThemesScreen(ModalScreen[None]):
             options.action_cursor_down()
         else:
             options.action_cursor_up()
+
+    def action_last(self) -> None:
+        """Move the highlight to the end."""
+        self.query_one(OptionList).action_last()
+
+
+def _label(name: str, kind: str) -> Text:
+    """Return a line of the list: the name left, what kind it is right."""
+    return Text(f"{name:<{_INSIDE - len(kind) - 2}} {kind}", no_wrap=True, overflow="ellipsis")
+
+
+def _keeping(name: str, config_file: str) -> Sequence[Spans]:
+    """Return how a choice outlives the app, which itself never writes the config."""
+    home = str(Path.home())
+    where = f"~{config_file.removeprefix(home)}" if config_file.startswith(f"{home}/") else config_file
+    return [(("Kept until q. For good, write", "muted"),), ((f'theme = "{name}"', "strong"),),
+            *wrapped(f"in {where}", _INSIDE, "muted")]  # fmt: skip
