@@ -14,7 +14,9 @@ from textual.theme import BUILTIN_THEMES, Theme
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.runs import config
 from cpugpu_tui.ui import themes
+from cpugpu_tui.ui.ascii_only import AsciiOnly
 from cpugpu_tui.ui.comparing import Comparing
+from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.legible import legible
 from cpugpu_tui.ui.panes.timings import TimingsPane
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -24,6 +26,7 @@ LOOK_S = 1.0
 """How often the folder of the person's themes is looked at, by its entries' times; never while something is timed."""
 
 _NO_COLOUR: list[LineFilter] = [NoColor()]
+_ASCII = AsciiOnly()
 
 
 class Theming(Comparing):
@@ -95,8 +98,13 @@ class Theming(Comparing):
         return self.theme_variables
 
     def get_line_filters(self) -> list[LineFilter]:
-        """Return what takes the colours out under NO_COLOR, from every theme: Textual's own filter makes them grey."""
-        return _NO_COLOUR if self.no_color else list(super().get_line_filters())
+        """Return what each line of each widget goes through.
+
+        NO_COLOR takes the colours out of every theme, where Textual's own filter makes greys of them; a terminal
+        without UTF-8 gets ASCII.
+        """
+        filters = _NO_COLOUR if self.no_color else list(super().get_line_filters())
+        return [*filters, _ASCII] if self._glyphs is ASCII else filters
 
     def watch_theme(self) -> None:
         """Colour the cells of the table, which carry their colours, in the new theme."""

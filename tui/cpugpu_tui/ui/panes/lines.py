@@ -11,7 +11,7 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans, role_style
 
@@ -99,11 +99,17 @@ class PicturePane(Lines):
         return super().render_line(y)
 
 
+_POWERS = {ord(sign): f"^{power}" for power, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
+"""Powers as ASCII has them: 10^8."""
+
+
 def spelled(text: str, glyphs: Glyphs) -> str:
     """Return a sentence from elsewhere with the signs that this terminal can show, micro in times too (`35.2 us`)."""
     for sign, own in (("×", glyphs.times), ("–", glyphs.none), ("±", glyphs.plus_minus), ("µ", glyphs.micro),
                       ("·", glyphs.dot), ("…", glyphs.ellipsis)):  # fmt: skip
         text = text.replace(sign, own)
+    if glyphs is ASCII:
+        text = text.translate(_POWERS)
     return re.sub(r"(?<=\d) us\b", f" {glyphs.micro}s", text)
 
 

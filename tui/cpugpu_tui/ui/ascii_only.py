@@ -1,0 +1,51 @@
+"""The last word on a terminal without UTF-8: whatever a screen draws, what leaves it is ASCII, cell for cell.
+
+Panes spell their signs out themselves (`glyphs.ASCII`, `spelled`), in words where one cell is too few. This is for the
+rest: names and claims that strangers wrote, paths, a widget of Textual's.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter
+
+_SIGNS = str.maketrans(
+    {
+        **dict.fromkeys("─━═╌┄╴╶–—−‐", "-"), **dict.fromkeys("│┃║▏▎▌▐▕", "|"), **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯", "+"),
+        **dict.fromkeys("█▉▊▋▇▆▅", "#"), **dict.fromkeys("▄▃", "="), **dict.fromkeys("▂▁░▒·", "."),
+        **dict.fromkeys("…→▸›»", ">"), **dict.fromkeys("‹«←", "<"), **dict.fromkeys("‘’", "'"),
+        **dict.fromkeys("“”", '"'), **dict.fromkeys("•●", "*"),
+        "×": "x", "✗": "x", "✓": "+", "µ": "u", "μ": "u", "±": "~", "≈": "~", "↔": "=", "▲": "^", "▼": "v",
+    }
+)  # fmt: skip
+
+
+class AsciiOnly(LineFilter):
+    """Turns every line of every widget into ASCII of the same width."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the segments in ASCII."""
+        del background
+        return [
+            segment if segment.text.isascii() else Segment(ascii_text(segment.text), segment.style, segment.control)
+            for segment in segments
+        ]
+
+
+@lru_cache(4096)
+def ascii_text(text: str) -> str:
+    """Return a text of as many cells in ASCII: a sign that looks alike, a letter without its accent, else `?`."""
+    return "".join(map(_cell, text.translate(_SIGNS)))
+
+
+def _cell(character: str) -> str:
+    if character.isascii():
+        return character
+    plain = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
+    width = cell_len(character)
+    return plain if len(plain) == width else "?" * width
