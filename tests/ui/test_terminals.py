@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,14 @@ SCRIPT = Path(__file__).parent / "real_app.py"
 LEAVES = b"\x1b[?1049l"
 
 KINDS = [
-    ({"NO_COLOR": "1"}, "none"),
-    ({"NO_COLOR": "1", "TERM": "xterm", "COLORTERM": None}, "none"),
-    ({"TERM": "xterm", "COLORTERM": None}, "16"),
-    ({"TERM": "linux", "COLORTERM": None}, "16"),
-    ({"TERM": "screen", "COLORTERM": None, "STY": "7.pts-0"}, "16"),
-    ({"TERM": "screen.xterm-256color", "STY": "7.pts-0"}, "256"),
-    ({"TERM": "tmux-256color", "COLORTERM": None, "TMUX": "/tmp/t,1,0"}, "256"),
-    ({"TERM": "tmux-256color", "TMUX": "/tmp/t,1,0"}, "truecolor"),
-    ({"TERM": "xterm", "COLORTERM": "truecolor"}, "truecolor"),
+    ({"NO_COLOR": "1"}, "none", True),
+    ({"TERM": "xterm", "COLORTERM": None}, "16", True),
+    ({"TERM": "linux", "COLORTERM": None}, "16", False),
+    ({"TERM": "screen.xterm-256color", "STY": "7.pts-0"}, "256", True),
+    ({"TERM": "tmux-256color", "COLORTERM": None, "TMUX": "/tmp/t,1,0", "LC_ALL": "C"}, "256", False),
+    ({"TERM": "xterm", "COLORTERM": "truecolor"}, "truecolor", True),
 ]
+"""Environment, colours that it has, and whether it has UTF-8."""
 
 
 def kinds_of_colour(output: bytes) -> set[str]:
@@ -43,57 +40,36 @@ def kinds_of_colour(output: bytes) -> set[str]:
     return found
 
 
-def visit(app: PtyApp) -> Iterator[str]:
-    """Run, look at the pages and at two themes; give the screen each time."""
+def visit(app: PtyApp) -> list[str]:
+    """Run something, look at pages and at two themes, leave; return the screens."""
     app.until_text("ready")
-    yield app.text
     app.send("r")
     app.until(lambda app: re.search(r"done (\d+)/\1\b", app.text) is not None)
-    app.until_text("end to end")  # the answer
-    yield app.text
-    for key, seen in (("?", "theme"), ("m", "measure"), ("T", "as it was")):
-        app.send(key)
+    app.until_text("GPU is faster from")
+    screens = [app.text]
+    for keys, seen in (("?", "Keys"), ("T", "as it was"), ("Tjj", "as it was")):
+        app.send(keys)
         app.until_text(seen)
-        yield app.text
-        if key == "T":
-            app.send("jj")
-            app.bytes_until_quiet()
-            yield app.text
+        screens.append(app.text)
         app.send("\x1b")
-        app.until_text("GPU is faster from")
+        app.until(lambda app, seen=seen: seen not in app.text)  # type: ignore[misc]
     app.send("q")
     assert app.exit_code() == 0
+    return screens
 
 
-@pytest.mark.parametrize(("env", "kind"), KINDS, ids=lambda value: value if isinstance(value, str) else None)
-def test_a_terminal_gets_the_colours_it_has_and_no_others(
-    tmp_path: Path, env: dict[str, str | None], kind: str
+@pytest.mark.parametrize(("env", "kind", "utf8"), KINDS)
+def test_a_terminal_gets_the_colours_and_signs_it_has_and_no_others(
+    tmp_path: Path, env: dict[str, str | None], kind: str, utf8: bool
 ) -> None:
-    with PtyApp([sys.executable, SCRIPT, tmp_path, "0"], env=env) as app:
-        screens = list(visit(app))
+    with PtyApp([sys.executable, SCRIPT, tmp_path, "0"], columns=100, rows=30, env=env) as app:
+        screens = visit(app)
         drawn = bytes(app.output[: app.output.find(LEAVES)])
-        assert kinds_of_colour(drawn) == ({kind} if kind != "none" else set())
-        assert ("v CPU" if env.get("TERM") == "linux" else "▼ CPU") in screens[1]
-
-
-@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "linux", "COLORTERM": None}])
-def test_without_colours_of_its_own_the_cursor_is_reversed(tmp_path: Path, env: dict[str, str | None]) -> None:
-    with PtyApp([sys.executable, SCRIPT, tmp_path, "0"], env=env) as app:
-        next(iter_ := visit(app))
-        next(iter_)
-        row = next(index for index, line in enumerate(app.lines) if "matmul 2048" in line or "matmul 2,048" in line)
-        first = next(index for index, line in enumerate(app.lines) if "matmul 16 " in line)
-        reverse = {index for index in range(first, row + 1) if app.style_at(app.lines[index].index("m"), index).reverse}
-        assert len(reverse) == 1
-
-
-@pytest.mark.parametrize("env", [{"LC_ALL": "C"}, {"LC_ALL": "POSIX"}, {"TERM": "linux"},
-                                 {"LC_ALL": "C.ISO-8859-1", "PYTHONIOENCODING": "latin-1"}])  # fmt: skip
-def test_without_utf8_every_byte_is_ascii(tmp_path: Path, env: dict[str, str]) -> None:
-    with PtyApp([sys.executable, SCRIPT, tmp_path, "0"], env=env) as app:
-        for screen in visit(app):
-            assert screen.isascii()
-        assert app.output[: app.output.find(LEAVES)].isascii()
+    assert kinds_of_colour(drawn) == ({kind} if kind != "none" else set())
+    assert drawn.isascii() is not utf8
+    assert ("▼ CPU" if utf8 else "v CPU") in screens[0]
+    if kind in ("none", "16"):
+        assert re.search(rb"\x1b\[[0-9;]*\b7[;m]", drawn), "the cursor is the reversed row"
 
 
 def test_a_dumb_terminal_is_refused_in_two_sentences_and_never_drawn_on(tmp_path: Path) -> None:
