@@ -67,4 +67,4 @@ def test_page(picture: Callable[..., bool], key: str) -> None:
 
 @pytest.mark.parametrize("theme", sorted(theme.name for theme in themes.load_themes(themes.shipped_folder())[0]))
 def test_theme(snap_compare: Callable[..., bool], theme: str) -> None:
-    assert snap_compare(new_app(theme=theme), terminal_size=(120, 40), run_before=done)
+    assert snap_compare(new_app(theme=theme), terminal_size=(80, 24), run_before=done)

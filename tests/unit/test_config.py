@@ -236,3 +236,18 @@ def test_the_first_run_writes_no_config(write: Write, cpugpu: CommandLine, tmp_p
     run(cpugpu, "matmul", "--size", 64)
     cpugpu.here("config")
     assert not (tmp_path / "config").exists()
+
+
+# ------------------------------------------------------------------ config themes
+
+
+def test_all_themes_are_named_and_a_broken_file_is_said(write: Write, cpugpu: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "config/cpugpu-tui/themes"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text('name = "mine"\nprimary = "#336699"\n')
+    (folder / "bad.toml").write_text("name = ")
+    done = cpugpu.here("config", "themes", "--json")
+    origins = {item["theme"]: item["origin"] for item in done.objects}
+    assert origins["mine"] == "your own"
+    assert (origins["slate"], origins["ansi-dark"], origins["nord"]) == ("shipped", "shipped", "Textual")
+    assert "bad.toml is left out: it is not TOML" in done.err

@@ -42,6 +42,16 @@ def print_path() -> None:
     raise typer.Exit(say())
 
 
+@config_commands.command()
+def themes(json: Json = False) -> None:
+    """List the themes that `theme` can name: your own, those that come with this, Textual's."""
+    from cpugpu_tui.cli.config import print_themes
+    from cpugpu_tui.runs.paths import config_dir
+    from cpugpu_tui.ui.themes import all_themes
+
+    raise typer.Exit(print_themes(*all_themes(config_dir() / "themes"), as_json=json))
+
+
 @commands.command("new-workload")
 def new_workload(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the workload.")],

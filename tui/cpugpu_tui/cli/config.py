@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 
 from cpugpu_tui.cli.listing import print_json
@@ -57,6 +58,22 @@ def keys_table(found: config.Config, keymap: Mapping[str, Sequence[str]]) -> obj
     for line in found.keys:
         table.add_row(*map(plain, (line.command, ", ".join(keymap[line.command]), config.origin(line.line))))
     return table
+
+
+def print_themes(rows: Sequence[tuple[str, str, str]], broken: Sequence[str], *, as_json: bool) -> int:
+    """Print name, brightness and origin of each theme; on stderr the files that are left out."""
+    if as_json:
+        for name, brightness, origin in rows:
+            print_json({"theme": name, "brightness": brightness, "origin": origin})
+    else:
+        table = new_table()
+        add_columns(table, "theme", "brightness", "from")
+        for row in rows:
+            table.add_row(*map(plain, row))
+        console().print(table)
+    for sentence in broken:
+        print(f"cpugpu-tui: {printable(sentence)}", file=sys.stderr)
+    return EXIT_OK
 
 
 def presets_table(found: config.Config) -> object:

@@ -18,7 +18,7 @@ from typing import Any
 import tomllib
 from textual.color import Color, ColorParseError
 from textual.css.constants import VALID_STYLE_FLAGS
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.telemetry.text import printable
@@ -96,6 +96,17 @@ def available(person_folder: Path | None = None) -> tuple[list[Theme], list[Brok
         themes, errors = themes + own, errors + own_errors
     by_name = {theme.name: theme for theme in themes}
     return [by_name[name] for name in sorted(by_name)], errors
+
+
+def all_themes(person_folder: Path) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """Return name, `dark` or `light`, and origin of each theme there is, and what is wrong with the person's others."""
+    own, errors = load_themes(person_folder)
+    groups = [("your own", own), ("shipped", load_themes(shipped_folder())[0]), ("Textual", BUILTIN_THEMES.values())]
+    found: dict[str, tuple[str, str, str]] = {}
+    for origin, themes in groups:
+        for theme in themes:
+            found.setdefault(theme.name, (theme.name, "dark" if theme.dark else "light", origin))
+    return list(found.values()), list(map(str, errors))
 
 
 def load_themes(folder: Path) -> tuple[list[Theme], list[BrokenTheme]]:
