@@ -82,6 +82,8 @@ def _score(wanted: str, entry: Entry) -> float:
         return 1e6  # the key itself was typed: that is what it does
     title = entry.title.lower()
     low = wanted.lower()
+    if low == entry.name:
+        return 2e5  # of `paper` and `cvd-paper` the former
     if title.startswith(low):
         return 1e5 - len(title)
     score = float(_SEARCH.match(wanted, entry.title)[0])
