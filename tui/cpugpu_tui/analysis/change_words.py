@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from cpugpu_tui.analysis.compare import Change, Judged, Pair
+from cpugpu_tui.analysis.compare import (
+    FASTER,
+    NOT_COMPARABLE,
+    SAME,
+    SLOWER,
+    TOO_FEW,
+    UNDECIDED,
+    Change,
+    Judged,
+    Pair,
+)
 from cpugpu_tui.analysis.quantities import significant
+
+VERDICT_WORDS = {FASTER: "faster", SLOWER: "slower", SAME: "same", UNDECIDED: "no clear change",
+                 TOO_FEW: "too few runs", NOT_COMPARABLE: "not comparable"}  # fmt: skip
+"""Verdicts as they stand beside a number."""
 
 
 def percent_text(ratio: float) -> str:

@@ -271,7 +271,15 @@ def series_of_id(store: Store, series_id: str, name: str = "") -> Series:
 
 
 def _loaded(store: Store, series_id: str, name: str) -> Series:
-    runs = [measured(store.load(run_id)) for run_id in store.runs_of(series_id)]
+    return series_from(name, [measured(store.load(run_id)) for run_id in store.runs_of(series_id)])
+
+
+def series_from(name: str, runs: Sequence[MeasuredRun | None]) -> Series:
+    """Return a series of these runs, those that began.
+
+    Raises:
+        UsageError: there is none.
+    """
     known = tuple(run for run in runs if run is not None)
     if not known:
         raise UsageError(

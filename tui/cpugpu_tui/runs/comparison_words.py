@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from statistics import geometric_mean
 
-from cpugpu_tui.analysis.change_words import interval_text, percent_text
-from cpugpu_tui.analysis.compare import MIN_RUNS, NOT_COMPARABLE, TOO_FEW, UNDECIDED, Change, Judged
+from cpugpu_tui.analysis.change_words import VERDICT_WORDS, interval_text, percent_text
+from cpugpu_tui.analysis.compare import (
+    FASTER,
+    MIN_RUNS,
+    NOT_COMPARABLE,
+    SAME,
+    SLOWER,
+    TOO_FEW,
+    UNDECIDED,
+    Change,
+    Judged,
+)
 from cpugpu_tui.analysis.quantities import time_text
 from cpugpu_tui.runs.comparison import Series, SeriesComparison
 from cpugpu_tui.telemetry.text import printable
@@ -64,10 +74,15 @@ def summary(found: SeriesComparison) -> list[str]:
 
 
 def in_short(found: SeriesComparison) -> str:
-    """Return the geometric means alone: `CPU -0.2 %, GPU +3.1 %`; nothing where there is none.
-
-    Where no case has enough runs for a verdict that is said, lest small numbers be read as no change.
-    """
-    means = ", ".join(f"{device} {percent_text(mean.ratio)}" for device, mean in found.means.items())
-    verdicts = {each.verdict for each in found.judged} - {NOT_COMPARABLE}
-    return f"{means}, too few runs" if means and verdicts == {TOO_FEW} else means
+    """Return the verdicts counted: `2 slower, 1 faster of 28`; with too few runs the geometric means of the devices."""
+    counts = Counter(each.verdict for each in found.judged)
+    judged = sum(counts.values()) - counts[TOO_FEW] - counts[NOT_COMPARABLE]
+    if not judged:
+        means = ", ".join(
+            f"{device} {percent_text(mean.ratio).replace(' ', '')}" for device, mean in found.means.items()
+        )
+        return f"{means}, too few runs" if means else "nothing comparable"
+    told = [f"{counts[word]} {VERDICT_WORDS[word]}" for word in (SLOWER, FASTER) if counts[word]]
+    if told:
+        return f"{', '.join(told)} of {judged}"
+    return VERDICT_WORDS[SAME if counts[SAME] == judged else UNDECIDED]

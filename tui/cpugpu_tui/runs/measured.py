@@ -73,8 +73,10 @@ def measured(events: Iterable[Event]) -> MeasuredRun | None:
     return measured_state(folded(stream), power_limits)
 
 
-def measured_state(run: RunState, power_limits_mw: Mapping[str, float] | None = None) -> MeasuredRun | None:
-    """Return a folded run; `power_limits_mw` is by the UUID of the GPU."""
+def measured_state(
+    run: RunState, power_limits_mw: Mapping[str, float] | None = None, *, times_only: bool = False
+) -> MeasuredRun | None:
+    """Return a folded run; `power_limits_mw` is by the UUID of the GPU. `times_only`: without facts and clocks."""
     if run.run is None:
         return None
     names, planned = device_names(run), {case.key for case in run.run.plan.cases}
@@ -85,8 +87,8 @@ def measured_state(run: RunState, power_limits_mw: Mapping[str, float] | None = 
         plan=run.run.plan,
         started_wall_ns=run.run.wall_ns,
         cases={key: _case(row, names, is_chosen=key not in planned) for key, row in run.rows.items()},
-        facts=facts_of(run, power_limits_mw or {}),
-        clocks_mhz=_clocks(run, names),
+        facts={} if times_only else facts_of(run, power_limits_mw or {}),
+        clocks_mhz={} if times_only else _clocks(run, names),
     )
 
 

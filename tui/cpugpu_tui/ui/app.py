@@ -24,6 +24,7 @@ from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.paging import Paging
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.workload import WorkloadPane
+from cpugpu_tui.ui.picture import Whole
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
 
@@ -45,7 +46,7 @@ class CpuGpuApp(Paging):
     ENABLE_COMMAND_PALETTE = False
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [*commands.bindings()]
+    BINDINGS: ClassVar[list[BindingType]] = [*commands.bindings(), *commands.digits()]
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class CpuGpuApp(Paging):
         if self.picture.past is not None:
             self.run_past_again()
         elif self.picture.again is not None:
-            self.begin_plan(self.picture.again, again=True)
+            self.begin_plan(self.picture.again, self.picture.count or 1, again=True)
         else:
             self._start(self.picture.request)
 
@@ -103,20 +104,23 @@ class CpuGpuApp(Paging):
         except UsageError as error:
             self.change(problem=error)
             return
-        self.begin_plan(plan, request.repeat, request.case_timeout_s)
+        self.begin_plan(plan, self.picture.count or request.repeat, request.case_timeout_s)
 
     def begin_plan(
-        self, plan: Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False
-    ) -> None:
-        """Start a plan; `again`: `r` runs it once more, until something else is highlighted."""
+        self, plan: Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False,
+        whole: Whole | None = None,
+    ) -> None:  # fmt: skip
+        """Start a plan; `again`: `r` runs it once more, until something else is highlighted; `whole`: see `R`."""
         self.leave_history()
+        self.expect_runs(plan, whole)
         self.bridge.expect_series()
         self.run_worker(
             lambda: self.bridge.run_series(plan, repeats, case_timeout_s),
             thread=True, exclusive=True, exit_on_error=False, group="run",
         )  # fmt: skip
+        kept = None if whole is None else self.picture.again  # a row that is run alone is not what `r` runs next
         self.begin_series(
-            problem=None, repeats=repeats, repeat_number=1, again=plan if again else None,
+            problem=None, repeats=repeats, repeat_number=1, again=plan if again else kept, count=0, whole=whole,
             situation=Situation(live=True, ran=self.picture.situation.ran),
         )  # fmt: skip
         self.set_terminal_title(f"cpugpu-tui: {plan.name}")

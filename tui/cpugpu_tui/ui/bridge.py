@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -40,6 +41,12 @@ if TYPE_CHECKING:
     from cpugpu_tui.ui.history import SavedRuns
 
 
+class DisturbingError(CpuGpuError):
+    """Reading now would disturb what is being timed."""
+
+    title = "Not during a run"
+
+
 class Bridge:
     """Owns the session of the run. Threads come in through it and leave messages, never anything else."""
 
@@ -56,6 +63,9 @@ class Bridge:
         self._stop = self._paused = False
         self.repeat_number = 1
         """Which run of its series is going on."""
+        self._reading = threading.Lock()
+        self._begun = False
+        """A series has been asked for and is not over: nothing is read from the history for a comparison."""
 
     # ---------------------------------------------------------------- on worker threads
 
@@ -70,10 +80,12 @@ class Bridge:
         if notice := self._backend.store_notice:
             self._notice(notice)
         self._post(CeilingsKnown(self._backend.ceilings()))
+        # The first `r` compares: these imports would stand between the key and its paint (122-262 ms, not 63-77).
+        from cpugpu_tui.runs import changes  # noqa: F401
 
     def calibrate(self, plan: Plan) -> None:
         """Measure the machine; the run on the screen stays. Body of the worker thread `run`."""
-        self._opened.wait()
+        self._wait_for_quiet()
         session = self._backend.session(plan, None, None)
         measured: list[Ceilings] = []
         remark = ""
@@ -100,14 +112,14 @@ class Bridge:
             self._prepare()
         finally:
             with self._lock:
-                self._session = None
+                self._session, self._begun = None, False
             others = [kept for kept in self._backend.ceilings() if kept.device not in {m.device for m in measured}]
             self._post(CeilingsKnown((*measured, *others), remark))
             self._post(SeriesEnded())
 
     def run_series(self, plan: Plan, repeats: int, case_timeout_s: float | None) -> None:
         """Run a plan so many times in one series. Body of the worker thread `run`."""
-        self._opened.wait()
+        self._wait_for_quiet()
         series_id: str | None = None
         try:
             for number in range(1, repeats + 1):
@@ -122,8 +134,27 @@ class Bridge:
                     break
         finally:
             with self._lock:
-                self._session, self._streaming = None, False
+                self._session, self._streaming, self._begun = None, False, False
             self._post(SeriesEnded())
+
+    def _wait_for_quiet(self) -> None:
+        """Wait until everything is open, and nobody reads the history: that would be in the numbers."""
+        self._opened.wait()
+        with self._reading:
+            pass
+
+    @contextmanager
+    def between_runs(self) -> Iterator[SavedRuns]:
+        """Hold off the next run for one short step of reading; long readings take many steps.
+
+        Raises:
+            DisturbingError: a run has begun.
+        """
+        self._opened.wait()
+        with self._reading:
+            if self._begun:
+                raise DisturbingError("A run has begun.", "It is compared when the run is over.")
+            yield self._backend.history
 
     def history(self) -> SavedRuns:
         """Return the saved runs, as soon as the history has been opened."""
@@ -180,9 +211,10 @@ class Bridge:
         return tuple(events)
 
     def expect_series(self) -> None:
-        """Forget what was asked of the last series: a stop at its very end would be obeyed by the next one."""
+        """Forget what was asked of the last series, which the next one would obey; let no reading begin from now on."""
         with self._lock:
             self._stop = self._paused = False
+            self._begun = True
 
     def stop(self) -> None:
         """Stop run and series after the block in flight."""

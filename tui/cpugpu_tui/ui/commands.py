@@ -55,8 +55,14 @@ class Command:
 
 COMMANDS: tuple[Command, ...] = (
     Command(
-        "run", ("r",), "Run", "Run what is highlighted, and run it again.", "run",
+        "run", ("r",), "Run",
+        "Run what is highlighted, and run it again; a count before it makes one series of runs, as in 5 r.", "run",
         lambda s: s.may_start,
+    ),
+    Command(
+        "run-row", ("R",), "Run row",
+        "Run the highlighted row again alone: a run of its own, compared with the one it comes from, which esc shows.",
+        "run_row", lambda s: s.ran and s.may_start and not s.past,
     ),
     Command(
         "pause", ("space",), "Pause", "Pause the run after the block in flight, and resume it.", "pause",
@@ -144,7 +150,7 @@ MOVES = "In a list j k G and the arrows move, whatever else they do elsewhere; h
 
 OF_RUN = (
     "compare", "export", "copy-row", "copy-command", "find", "chart", "what-if", "measure", "zoom", "pause", "stop",
-    "sort", "reverse",
+    "sort", "reverse", "run-row",
 )  # fmt: skip
 """Commands that act on the run in the panes: a list of other runs must not let them through."""
 
@@ -162,6 +168,13 @@ def bindings(ids: Iterable[str] | None = None, action: str | None = None) -> lis
         for command in wanted
         if command.action is not None
     ]
+
+
+def digits() -> list[Binding]:
+    """Return the bindings of the digits, which count; a keymap leaves them alone."""
+    from textual.binding import Binding
+
+    return [Binding(digit, f"count({digit})", show=False) for digit in "0123456789"]
 
 
 def command_of(action: str) -> Command | None:
@@ -199,6 +212,7 @@ def impossible(command: Command, situation: Situation) -> str:
 
 REASONS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"live": False}, "a run is going on; {stop} stops it."),
+    ({"past": False}, "a saved run is shown; {history} brings the present one back."),
     ({"stopping": False}, "the run is being stopped; {stop} again stops it at once."),
     ({"live": True}, "nothing is running; {run} starts a run."),
     ({"ran": True}, "there is no run on the screen; {run} starts one, {history} opens a saved one."),

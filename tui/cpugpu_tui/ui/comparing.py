@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual import on
+from textual.driver import Driver
 from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.messages import SeriesEnded
+from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.quiet_reader import QuietReader
 from cpugpu_tui.ui.taking_away import TakingAway
 
 if TYPE_CHECKING:
@@ -36,6 +40,13 @@ class BaselineKnown(Message):
 class Comparing(TakingAway):
     """Reads series on threads, and only between runs."""
 
+    def __init__(
+        self, options: AppOptions, backend: Backend | None = None, driver_class: type[Driver] | None = None
+    ) -> None:
+        """Begin with nothing read."""
+        super().__init__(options, backend, driver_class)
+        self.reader = QuietReader(self.bridge.between_runs)
+
     def action_compare(self) -> None:
         """Compare the run on the screen with the previous series; pressed again, go back."""
         from cpugpu_tui.ui.screens.compare import CompareScreen
@@ -44,7 +55,7 @@ class Comparing(TakingAway):
             self.pop_screen()
             return
         run = self.picture.run
-        read = lambda place: compared(self.bridge.history(), run, place)  # noqa: E731 - one line, and bound to this run
+        read = lambda place: compared(self.bridge.history(), self.reader, run, place)  # noqa: E731 - one line, and bound to this run
         self.push_screen(CompareScreen(self.picture, self._glyphs, read))
 
     def action_set_baseline(self) -> None:
@@ -71,7 +82,7 @@ class Comparing(TakingAway):
         series_id = run.run.series_id
         self.change(baseline=("", ""))
         self.run_worker(
-            lambda: self.post_message(BaselineKnown(series_id, against_baseline(self.bridge.history(), run))),
+            lambda: self.post_message(BaselineKnown(series_id, against_baseline(self.reader, run))),
             thread=True, exit_on_error=False, group="baseline",
         )  # fmt: skip
 
@@ -85,9 +96,9 @@ class Comparing(TakingAway):
             self.change(baseline=(message.series_id, message.text))
 
 
-def compared(saved: SavedRuns, run: RunState, place: int) -> Compared:
+def compared(saved: SavedRuns, reader: QuietReader, run: RunState, place: int) -> Compared:
     """Return the series of a run beside the n-th other one."""
-    from cpugpu_tui.runs.comparison import compare_series, other_series, series_of_id
+    from cpugpu_tui.runs.comparison import compare_series, other_series
     from cpugpu_tui.ui.screens.compare import Compared
 
     started = run.run
@@ -99,25 +110,25 @@ def compared(saved: SavedRuns, run: RunState, place: int) -> Compared:
         count, place = len(others), min(place, max(len(others) - 1, 0))
         if not others:
             return Compared(None, NONE_BEFORE.format(name=started.plan.name), 0, 0)
-        base = series_of_id(saved.store, *others[place])
-        return Compared(compare_series(base, series_of_id(saved.store, started.series_id)), "", place, count)
+        base = reader.series(*others[place])
+        return Compared(compare_series(base, reader.series(started.series_id)), "", place, count)
     except CpuGpuError as error:
         return Compared(None, str(error), place, count)
 
 
-def against_baseline(saved: SavedRuns, run: RunState) -> str:
+def against_baseline(reader: QuietReader, run: RunState) -> str:
     """Return what the status line says of the baseline after a run; empty where they have nothing in common."""
-    from cpugpu_tui.runs.comparison import compare_series, series_of_id
+    from cpugpu_tui.runs.comparison import compare_series
     from cpugpu_tui.runs.comparison_words import in_short
 
     started = run.run
     try:
-        baseline = saved.store.baseline(BASELINE)
+        baseline = reader.baseline(BASELINE)
         if started is None or baseline is None:
             return ""
         if baseline == started.series_id:
             return IS_BASELINE
-        base, new = (series_of_id(saved.store, each) for each in (baseline, started.series_id))
-        return f"to baseline {BASELINE}: {in_short(compare_series(base, new))}"
+        base, new = (reader.series(each) for each in (baseline, started.series_id))
+        return f"vs {BASELINE}: {in_short(compare_series(base, new))}"
     except CpuGpuError:
         return ""

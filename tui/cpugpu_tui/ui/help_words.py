@@ -29,6 +29,9 @@ WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
              " what it shows is more than this machine can do."),
             ("{sort} {reverse}", "Sort by the next thing, turn the order round; the title says which. Rows without a"
              " value stand last, and the highlighted row stays so."),
+            ("change", "CPU's and GPU's time against the series before of the same plan; the title names the runs."
+             " From three runs on each side a word: faster, slower, same, unclear (no clear change)."),
+            ("min-max", "Slowest run less fastest of this series, in percent of the median: 5 {run} makes five."),
             ("rounds", "The latencies of the rounds, CPU left, GPU right; full height is 10 % above the median."),
         ),
     ),

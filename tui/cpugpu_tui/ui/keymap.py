@@ -21,7 +21,7 @@ KEPT = {"open": "enter", "back": "escape", "next-pane": "tab", "quit": "ctrl+c"}
 TAKEN: dict[str, str] = {
     **dict.fromkeys(("j", "k", "G", "up", "down", "left", "right"), "moves in lists"),
     **dict.fromkeys(("home", "end", "pageup", "pagedown"), "moves in lists"),
-    **dict.fromkeys("123456789", "counts repeats"),
+    **dict.fromkeys("0123456789", "counts repeats"),
     "g": "goes to the first line of a page",
     "shift+tab": "goes to the pane before", "ctrl+q": "leaves the app", "l": "writes tags in the history",
     "d": "deletes in the history", "o": "chooses an older series", "n": "chooses a newer series",

@@ -201,7 +201,7 @@ class LookingBack(Charting):
         # What the devices reach is looked up anew; gaps are for this screen and change no number.
         plan = replace(started.plan, gaps=True, ceilings=())
         self._close_pages()
-        self.begin_plan(plan, case_timeout_s=timeout_s, again=True)
+        self.begin_plan(plan, self.picture.count or 1, timeout_s, again=True)
 
     def begin_plan(
         self, plan: Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False

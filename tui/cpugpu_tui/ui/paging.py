@@ -109,8 +109,8 @@ class Paging(Theming):
         """Close the page, or the filter, or the zoom."""
         if isinstance(self.screen, Page):
             self.pop_screen()
-        elif isinstance(self.screen, MainScreen) and not self.screen.close_one():
-            self.return_to_present()
+        elif isinstance(self.screen, MainScreen):
+            _ = self.drop_count() or self.screen.close_one() or self.return_to_present() or self.return_to_whole()
 
     async def action_filter(self) -> None:
         """Let the person type what rows they want."""

@@ -16,6 +16,7 @@ from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.order import AS_RAN, Order
 
 if TYPE_CHECKING:
+    from cpugpu_tui.runs.changes import Changes
     from cpugpu_tui.runs.store import RunSummary
 
 
@@ -52,6 +53,15 @@ class Past:
         if self.is_live:
             return f"run {self.summary.number}, live in another terminal"
         return f"run {self.summary.number} of {self.age}"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The run of which one row is run again alone; it comes back as it was."""
+
+    run: RunState
+    changes: Changes | None
+    """What its rows were compared with."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +118,12 @@ class Picture:
     """What that trace is one of: GPU, driver, date."""
     baseline: tuple[str, str] = ("", "")
     """Id of a series, and what the status line says of the baseline beside it."""
+    changes: Changes | None = None
+    """What the rows of this terminal's own run are compared with; None before any run."""
+    whole: Whole | None = None
+    """The run that `run` is one row of, run again alone; None for any other run."""
+    count: int = 0
+    """How many runs the next key starts, as typed; 0 for one."""
     past: Past | None = None
     """The saved run that `run`, `telemetry` and `ceilings` are of; None while they are this terminal's own."""
     again: Plan | None = None

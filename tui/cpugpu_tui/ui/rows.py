@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.quantities import US, Unit, half_width, percent, significant, size_text, unit_for
 from cpugpu_tui.analysis.stats import median
@@ -15,10 +16,15 @@ from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.roles import Spans
 
+if TYPE_CHECKING:
+    from cpugpu_tui.runs.changes import Changes
+
 CASE, CPU, GPU, SPEEDUP, PLUS_MINUS, VERDICT, KERNEL, MOVED, LIMIT, WRITTEN, ROUNDS = (
     "case", "cpu", "gpu", "speedup", "plus_minus", "verdict", "kernel", "moved", "limit", "written", "rounds"
 )  # fmt: skip
 """Keys of the columns."""
+CHANGE, CHANGE_CPU, CHANGE_GPU, SPREAD = "change", "change-cpu", "change-gpu", "spread"
+"""Keys of those that tell of other runs: on both devices, on one, and how far apart the runs of the series are."""
 
 LEAST_NAME = 6
 """Cells of a name that tells rows apart, before what stands behind the size is cut."""
@@ -139,6 +145,23 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
         LIMIT: _limit(run, row, glyphs),
         WRITTEN: _written(run, row, glyphs),
         ROUNDS: rounds(row, look),
+    }
+
+
+def change_cells(changes: Changes | None, row: Row, run: RunState, glyphs: Glyphs, *, wide: bool) -> dict[str, Spans]:
+    """Return the cells that tell of other runs; `wide`: with whole words. None without anything to tell."""
+    if changes is None:
+        return {}
+    from cpugpu_tui.analysis.change_words import VERDICT_WORDS
+    from cpugpu_tui.ui import change_cells as beside
+
+    found = changes.of(run, row)
+    words = VERDICT_WORDS if wide else beside.SHORT_WORDS
+    return {
+        CHANGE: beside.both(found, glyphs),
+        CHANGE_CPU: beside.whole(found, "CPU", words, glyphs),
+        CHANGE_GPU: beside.whole(found, "GPU", words, glyphs),
+        SPREAD: beside.spread_cell(found, glyphs),
     }
 
 

@@ -6,7 +6,7 @@ import gc
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from textual import events, on
@@ -41,6 +41,9 @@ from cpugpu_tui.ui.thrift import ThriftyDriver
 
 SAID_S = 6.0
 """How long it stays said what came of a key."""
+
+if TYPE_CHECKING:
+    from cpugpu_tui.runs.changes import Changes
 
 BELL_S = 30.0
 """A run longer than this rings the bell when it ends: the person is looking elsewhere by then."""
@@ -142,9 +145,15 @@ class Running(App[AppResult]):
             self.gate.hold()
         changes = self._fold(message.events)
         situation = replace(self.picture.situation, ran=changes["run"].run is not None)
+        changes["changes"] = self.standing(changes["run"])
         self.change(**changes, situation=situation, repeat_number=self.bridge.repeat_number)
         self._gap_s = time.monotonic()
         self.gate.let_one_through("gap")
+
+    def standing(self, run: RunState) -> Changes | None:
+        """Return what the rows of a run are compared with."""
+        del run
+        return self.picture.changes
 
     @on(SeriesEnded)
     def _end(self) -> None:

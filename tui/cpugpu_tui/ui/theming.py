@@ -15,10 +15,10 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.runs import config
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.ascii_only import AsciiOnly
-from cpugpu_tui.ui.comparing import Comparing
 from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.legible import legible
 from cpugpu_tui.ui.panes.timings import TimingsPane
+from cpugpu_tui.ui.repeating import Repeating
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.themes import BrokenTheme, ThemeChoices
 
@@ -29,7 +29,7 @@ _NO_COLOUR: list[LineFilter] = [NoColor()]
 _ASCII = AsciiOnly()
 
 
-class Theming(Comparing):
+class Theming(Repeating):
     """Colours every screen."""
 
     _folder: Path | None = None

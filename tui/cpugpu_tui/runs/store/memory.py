@@ -20,6 +20,7 @@ from cpugpu_tui.model import (
     Gap,
     HalfRoundTimed,
     Hello,
+    Plan,
     Progressed,
     RunFinished,
     RunStarted,
@@ -51,6 +52,18 @@ class Memory(Connected):
         if found is None:
             raise UsageError(f"There is no run {run_id!r}.", LIST_THEM)
         return str(found["series_id"])
+
+    def plan_of(self, run_id: str) -> Plan:
+        """Return what a run was to run, without what it measured.
+
+        Raises:
+            UsageError: there is no such run.
+        """
+        with self._reading() as connection:
+            found = connection.execute("SELECT plan FROM run WHERE run_id = ?", (run_id,)).fetchone()
+        if found is None:
+            raise UsageError(f"There is no run {run_id!r}.", LIST_THEM)
+        return rows.from_json(found["plan"], Plan)
 
     def runs_of(self, series_id: str) -> list[str]:
         """Return the ids of the series' runs that are over, however they ended, and finished a case; oldest first."""

@@ -30,7 +30,11 @@ def status_line(picture: Picture, width: int, glyphs: Glyphs) -> Spans:
     """Return the status line, exactly `width` cells wide unless the left side alone is wider."""
     now = [_doing(picture, glyphs), _step(picture, glyphs), _notice(picture, glyphs)]
     left = _joined(
-        [tags(picture), *([_said(picture, width, glyphs)] if picture.said and not picture.quitting else now)]
+        [
+            tags(picture),
+            _count(picture, glyphs),
+            *([_said(picture, width, glyphs)] if picture.said and not picture.quitting else now),
+        ]
     )
     for right in (*_places(picture, glyphs), ""):
         room = width - width_of(left) - len(right)
@@ -57,6 +61,20 @@ def tags(picture: Picture) -> Spans:
     if picture.worker != "process":
         spans += [(f" worker: {picture.worker} ", "tag")]
     return tuple(spans)
+
+
+def _count(picture: Picture, glyphs: Glyphs) -> Spans:
+    """Return how many runs have been typed, and what to do with them."""
+    if not picture.count:
+        return ()
+    runs = f"{picture.count} run{'s' if picture.count > 1 else ''}"
+    return (
+        (f"{runs}: ", "strong"),
+        (picture.keymap.of("run"), "key"),
+        (" starts, ", "text"),
+        (picture.keymap.of("back"), "key"),
+        (f" drops {glyphs.dot}", "text"),
+    )
 
 
 def past_tag(picture: Picture) -> Spans:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -18,6 +21,10 @@ from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import rich_text
 
+if TYPE_CHECKING:
+    from cpugpu_tui.runs.changes import Changes
+
+TITLE = "Timings"
 PADDING = 2
 """Cells of padding per column."""
 BESIDE_WIDTH = 8
@@ -41,14 +48,47 @@ TIERS: tuple[dict[str, int], ...] = (
 )  # fmt: skip
 """Columns beside the sparkline and their widths, richest set first: for 127, 112, 86, 78, 71 and 60 cells."""
 
-LEFT = {rows.CASE, rows.VERDICT, rows.LIMIT, rows.ROUNDS}
+SPREAD_WIDTH = 9
+"""Cells of two spreads: `0.8, 12.1`."""
+WORDS_WIDTH = 23
+"""Cells of a change with the longest verdict, `+14.0% no clear change`."""
+
+CHANGE_TIERS: tuple[dict[str, int], ...] = (
+    {
+        rows.CASE: 16, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.PLUS_MINUS: 5, rows.VERDICT: 11,
+        rows.CHANGE_CPU: WORDS_WIDTH, rows.CHANGE_GPU: WORDS_WIDTH, rows.SPREAD: SPREAD_WIDTH, rows.LIMIT: 13,
+    },
+    {
+        rows.CASE: 14, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.VERDICT: 11,
+        rows.CHANGE_CPU: 15, rows.CHANGE_GPU: 15, rows.SPREAD: SPREAD_WIDTH,
+    },
+    {rows.CASE: 12, rows.CPU: 7, rows.GPU: 7, rows.SPEEDUP: 8, rows.VERDICT: 6, rows.CHANGE: 15},
+)  # fmt: skip
+"""The same where rows tell of other runs, which is more than the limit or another clock: for 155, 115 and 78."""
+
+LEFT = {rows.CASE, rows.VERDICT, rows.LIMIT, rows.ROUNDS, rows.CHANGE_CPU, rows.CHANGE_GPU}
 """Columns of words; numbers are right aligned."""
 
 
-def columns(width: int, unit: Unit, glyphs: Glyphs, threads: tuple[int, ...] = ()) -> list[Column]:
+def tiers_beside(told: frozenset[str]) -> tuple[dict[str, int], ...]:
+    """Return the sets of columns, richest first, where rows tell of other runs: their changes, their spread or both."""
+    if rows.CHANGE not in told:
+        return (*({**tier, rows.SPREAD: SPREAD_WIDTH} for tier in TIERS if rows.SPREAD in told), *TIERS)
+    found = [dict(tier) for tier in CHANGE_TIERS]
+    if rows.SPREAD not in told:
+        found[1] |= {rows.CASE: 12, rows.LIMIT: 11}  # `compute 98%` is not cut
+        for tier in found:
+            tier.pop(rows.SPREAD, None)
+    return (*found, *TIERS)
+
+
+def columns(
+    width: int, unit: Unit, glyphs: Glyphs, threads: tuple[int, ...] = (), told: frozenset[str] = frozenset()
+) -> list[Column]:
     """Return the richest set of columns that fits into `width` cells; the case column takes what is left.
 
     `threads` are the counts with a column of their own beside the CPU's; they stand where the poorest set leaves room.
+    `told` are `CHANGE` and `SPREAD`, where there is something to tell of other runs.
     """
 
     def room(tier: dict[str, int]) -> int:
@@ -57,7 +97,7 @@ def columns(width: int, unit: Unit, glyphs: Glyphs, threads: tuple[int, ...] = (
     extra = {rows.beside_key(count): BESIDE_WIDTH for count in threads}
     if width - sum(extra.values()) - PADDING * len(extra) < sum(TIERS[-1].values()) + PADDING * 7 + LEAST_ROUNDS:
         extra = {}
-    tiers = [{rows.CASE: tier[rows.CASE], rows.CPU: tier[rows.CPU], **extra, **tier} for tier in TIERS]
+    tiers = [{rows.CASE: tier[rows.CASE], rows.CPU: tier[rows.CPU], **extra, **tier} for tier in tiers_beside(told)]
     chosen = next((tier for tier in tiers if room(tier) >= LEAST_ROUNDS), tiers[-1])
     sparkline = min(max(room(chosen), LEAST_ROUNDS), MOST_ROUNDS)
     widths = {**chosen, rows.ROUNDS: sparkline}
@@ -67,6 +107,8 @@ def columns(width: int, unit: Unit, glyphs: Glyphs, threads: tuple[int, ...] = (
         rows.CASE: "case", rows.CPU: f"CPU {name}", rows.GPU: f"GPU {name}", rows.SPEEDUP: "speed-up",
         rows.PLUS_MINUS: f"{glyphs.plus_minus}%", rows.VERDICT: "faster", rows.KERNEL: f"kernel {name}",
         rows.MOVED: "moved", rows.LIMIT: "limit", rows.WRITTEN: "clock off",
+        rows.CHANGE: "change CPU, GPU", rows.CHANGE_CPU: "CPU change", rows.CHANGE_GPU: "GPU change",
+        rows.SPREAD: "min-max %",
         rows.ROUNDS: "rounds CPU, GPU" if sparkline >= 15 else "rounds",
     }  # fmt: skip
     labels |= {rows.beside_key(count): f"CPU t{count}" if count else "CPU all" for count in threads}
@@ -82,8 +124,10 @@ class TimingsPane(Vertical):
         self._glyphs = glyphs
         self._run = RunState()
         self._wanted, self._order = "", AS_RAN
-        self._shown: tuple[RunState, str, Order, rows.Look] | None = None
-        """What the table shows now: run, filter, order, look."""
+        self._title_said = ""
+        self._changes: Changes | None = None
+        self._shown: tuple[RunState, str, Order, rows.Look, Changes | None] | None = None
+        """What the table shows now: run, filter, order, look, and what is told of other runs."""
 
     def compose(self) -> ComposeResult:
         """Yield the table; the filter comes when it is asked for."""
@@ -99,11 +143,12 @@ class TimingsPane(Vertical):
     def show_picture(self, picture: Picture) -> None:
         """Show the rows of the picture's run; cells that say the same as before are not painted."""
         before, self._run, self._order = self._run, picture.run, picture.order
+        self._changes = picture.changes if picture.past is None else None
         if _run_id(before) != _run_id(picture.run):
             self.table.clear()
             self._shown = None
         self._show_rows()
-        self._show_title()
+        self._show_title(is_alone=picture.whole is not None)
         current = picture.run.current
         if current is not None and current.case:
             self.table.follow(current.case)
@@ -124,15 +169,24 @@ class TimingsPane(Vertical):
         if width <= 0:
             return
         unit = rows.unit_of(run.rows.values())
-        laid_out = columns(width, unit, self._glyphs, thread_columns(run))
+        laid_out = columns(width, unit, self._glyphs, thread_columns(run), self._told())
         look = rows.look_of(run, unit, self._glyphs, laid_out[-1].width, laid_out[0].width)
-        if self._shown is not None and self._shown[0] is run and self._shown[1:] == (self._wanted, self._order, look):
+        now = (self._wanted, self._order, look, self._changes)
+        if self._shown is not None and self._shown[0] is run and self._shown[1:] == now:
             return
         self.table.set_columns(laid_out)
-        self._fill(run, look)
-        self._shown = (run, self._wanted, self._order, look)
+        self._fill(run, look, laid_out)
+        self._shown = (run, *now)
 
-    def _fill(self, run: RunState, look: rows.Look) -> None:
+    def _told(self) -> frozenset[str]:
+        """Return what there is to tell of other runs."""
+        changes = self._changes
+        if changes is None or changes.run_id != _run_id(self._run):
+            return frozenset()
+        told = {rows.CHANGE: changes.base is not None, rows.SPREAD: changes.runs > 1}
+        return frozenset(key for key, is_told in told.items() if is_told)
+
+    def _fill(self, run: RunState, look: rows.Look, laid_out: list[Column]) -> None:
         """Bring the table's rows up to date with the run's."""
         table = self.table
         shown = in_order(run, rows.shown_keys(run, self._wanted, look.varying), self._order)
@@ -140,19 +194,31 @@ class TimingsPane(Vertical):
         for key in known.difference(shown):
             table.remove_row(key)
         before = self._shown[0].rows if self._shown is not None and self._shown[3] == look else {}
+        is_wide = any(column.key == rows.CHANGE_CPU and column.width >= WORDS_WIDTH for column in laid_out)
+        is_told_anew = self._shown is None or self._shown[4] is not self._changes
         for key in shown:
+            row = run.rows[key]
             # Rows are immutable: the very same object has the very same cells.
-            if key not in known or before.get(key) is not run.rows[key]:
-                texts = {name: rich_text(self, spans) for name, spans in rows.cells(run.rows[key], look, run).items()}
-                table.upsert(key, texts)
+            is_new = key not in known or before.get(key) is not row
+            cells = rows.cells(row, look, run) if is_new else {}
+            if is_new or is_told_anew:
+                cells |= rows.change_cells(self._changes, row, run, self._glyphs, wide=is_wide)
+            if cells:
+                table.upsert(key, {name: rich_text(self, spans) for name, spans in cells.items()})
         table.order(shown)
 
-    def _show_title(self) -> None:
-        """Say in the title, which every size has, what the rows are sorted by."""
-        title = " ".join(["Timings", order_text(self._order)]).rstrip()
+    def _show_title(self, *, is_alone: bool) -> None:
+        """Say in the title, which every size has, what the rows are sorted by and what they are compared with."""
+        title = " ".join([TITLE, order_text(self._order)]).rstrip()
+        if self._changes is not None and self._changes.run_id == _run_id(self._run):
+            from cpugpu_tui.ui.change_cells import title_parts
+
+            parts = title_parts(self._changes, self._run, alone=is_alone)
+            said = escape("".join(f" {self._glyphs.dot} {part}" for part in parts))
+            title += f"[not reverse not bold]{said}[/]" if said else ""
         # A title that is set is painted with the whole pane, though it says the same.
-        if self.border_title != title:
-            self.border_title = title
+        if self._title_said != title:
+            self._title_said = self.border_title = title
 
     # ---------------------------------------------------------------- filter
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.quantities import US, half_width, significant
 from cpugpu_tui.runs.state import Row, RunState
@@ -19,6 +20,9 @@ from cpugpu_tui.ui.screens.machine_state import machine_lines
 from cpugpu_tui.ui.screens.meaning import hardware_lines, moved_lines, training_lines, written_lines
 from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.screens.worlds import VERDICT_SENTENCES, world_lines
+
+if TYPE_CHECKING:
+    from cpugpu_tui.runs.changes import Changes
 
 
 class DetailScreen(Page):
@@ -44,14 +48,20 @@ class DetailScreen(Page):
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the row in words and numbers."""
         row = self.picture.run.rows.get(self._key)
-        return detail_lines(row, self.picture.run, width, self._glyphs, self.picture.keymap) if row is not None else ()
+        if row is None:
+            return ()
+        changes = self.picture.changes if self.picture.past is None else None
+        return detail_lines(row, self.picture.run, width, self._glyphs, self.picture.keymap, changes)
 
 
-def detail_lines(row: Row, run: RunState, width: int, glyphs: Glyphs, keymap: Keymap = DEFAULT_KEYMAP) -> list[Spans]:
+def detail_lines(
+    row: Row, run: RunState, width: int, glyphs: Glyphs, keymap: Keymap = DEFAULT_KEYMAP,
+    changes: Changes | None = None,
+) -> list[Spans]:  # fmt: skip
     """Return the detail of a row, the answer first: who wins, where the time goes, what if; then each device."""
-    parts = [_failed(row, width), _compared(row, width, glyphs), breakdown_lines(run, row, width, glyphs),
-             world_lines(run, row, width, glyphs), *_devices(run, row, width, glyphs), _checked(row, width),
-             _environment(run, width)]  # fmt: skip
+    parts = [_failed(row, width), _compared(row, width, glyphs), _beside(changes, run, row, width),
+             breakdown_lines(run, row, width, glyphs), world_lines(run, row, width, glyphs),
+             *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
     lines: list[Spans] = []
     for part in parts:
         lines += [(), *part] if lines and part else part
@@ -75,6 +85,15 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
         text += f" ({glyphs.plus_minus}{half_width(comparison.plus_minus or 0)} %)"
     text += f", from {comparison.rounds} rounds: {VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict)}"
     return [*wrapped(text, width, "strong"), *moved_lines(row, width, glyphs)]
+
+
+def _beside(changes: Changes | None, run: RunState, row: Row, width: int) -> list[Spans]:
+    """Return what the runs before and those of the same series say of the row."""
+    if changes is None:
+        return []
+    from cpugpu_tui.ui.change_cells import change_lines
+
+    return change_lines(changes, run, row, width)
 
 
 def _devices(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[list[Spans]]:

@@ -1,0 +1,135 @@
+"""What a row says of other runs, the one before and those of its series: cells, the pane's title, the detail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cpugpu_tui.analysis.change_words import VERDICT_WORDS, interval_text, percent_text
+from cpugpu_tui.analysis.compare import FASTER, MIN_RUNS, SAME, SLOWER, UNDECIDED, change
+from cpugpu_tui.analysis.quantities import significant, time_text
+from cpugpu_tui.runs.changes import Changes, DeviceChange
+from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import wrapped
+from cpugpu_tui.ui.roles import Spans
+
+ROLES = {FASTER: "good", SLOWER: "bad"}
+"""How verdicts are coloured; the words say the same."""
+
+SHORT_WORDS = {UNDECIDED: "unclear", SAME: "same", FASTER: "faster", SLOWER: "slower"}
+"""Verdicts in the seven cells that 120 columns leave; too few runs have no word there, the title says it."""
+
+CLEAR = (SLOWER, FASTER)
+"""What a row is told by where it has room for one device, the worst first."""
+
+
+def percent_cell(ratio: float) -> str:
+    """Return a change in at most seven cells: `+10.2%`, from twice and half on `×2.34`."""
+    return percent_text(ratio).replace(" ", "")
+
+
+def whole(found: Sequence[DeviceChange], device: str, words: dict[str, str], glyphs: Glyphs) -> Spans:
+    """Return the change on one device with its verdict: ` +14.0% slower`; a dash where there is none."""
+    each = next((each for each in found if each.device == device), None)
+    ratio = each.ratio if each is not None else None
+    if each is None or ratio is None:
+        return ((f"{glyphs.none:>7}", "muted"),)
+    word = words.get(each.verdict, "")
+    role = ROLES.get(each.verdict, "text")
+    return ((f"{_spelled(percent_cell(ratio), glyphs):>7}{f' {word}' if word else ''}", role),)
+
+
+def both(found: Sequence[DeviceChange], glyphs: Glyphs) -> Spans:
+    """Return what changed on both devices, in 15 cells.
+
+    Without verdicts both numbers, `+0.4%  -12.1%`. With them the worst: `GPU +14% slower`, else `no clear change`.
+    """
+    known = [(each, each.ratio) for each in found]
+    timed = [(each, ratio) for each, ratio in known if ratio is not None]
+    if not timed:
+        return ((glyphs.none, "muted"),)
+    for verdict in CLEAR:
+        clear = [(each, ratio) for each, ratio in timed if each.verdict == verdict]
+        if clear:
+            each, ratio = max(clear, key=lambda pair: abs(pair[1] - 1))
+            text = f"{each.device} {_rounded(ratio)} {VERDICT_WORDS[verdict]}"
+            return ((_spelled(text, glyphs), ROLES[verdict]),)
+    verdicts = {each.verdict for each, _ in timed}
+    if verdicts <= {SAME, UNDECIDED}:
+        return ((VERDICT_WORDS[SAME if verdicts == {SAME} else UNDECIDED], "muted"),)
+    spans: list[tuple[str, str]] = []
+    for each, ratio in timed:
+        spans += [(" " if spans else "", "text"), (f"{_spelled(percent_cell(ratio), glyphs):>7}", each.device.lower())]
+    return tuple(spans)
+
+
+def _rounded(ratio: float) -> str:
+    """Return a change without decimals, for a narrow column: a verdict says that it is real."""
+    return f"{100 * (ratio - 1):+.0f}%" if 0.5 < ratio < 2 else f"×{significant(ratio)}"
+
+
+def spread_cell(found: Sequence[DeviceChange], glyphs: Glyphs) -> Spans:
+    """Return how far apart the runs of the series are on CPU and GPU, in percent: `0.8, 3.1`."""
+    known = [(each.device.lower(), each.spread) for each in found]
+    spans: list[tuple[str, str]] = []
+    for role, spread in known:
+        if spread is not None:
+            spans += [(", " if spans else "", "muted"), (f"{100 * spread:.1f}", role)]
+    return tuple(spans) or ((glyphs.none, "muted"),)
+
+
+def _spelled(text: str, glyphs: Glyphs) -> str:
+    return text.replace("×", glyphs.times)
+
+
+# ------------------------------------------------------------------ title
+
+
+def title_parts(changes: Changes, run: RunState, *, alone: bool) -> list[str]:
+    """Return what the pane's title says of the columns, what a narrow one keeps first.
+
+    What is compared, over how many runs the spread is, and from how many on there would be a verdict.
+    """
+    parts = ["one row again, esc shows all"] if alone else []
+    if changes.base is not None:
+        parts.append(f"change: {changes.against}")
+    if changes.is_over and (widest := changes.widest(run)) is not None:
+        parts.append(f"min-max of {len(changes.new)} runs up to {100 * widest:.1f}%")
+    if changes.is_over and changes.base is not None and min(len(changes.base.runs), len(changes.new)) < MIN_RUNS:
+        parts.append(f"verdicts from {MIN_RUNS} runs each on")
+    return parts
+
+
+# ------------------------------------------------------------------ detail
+
+
+def change_lines(changes: Changes | None, run: RunState, row: Row, width: int) -> list[Spans]:
+    """Return the runs before and the runs of this series in words; nothing where there is only this one run."""
+    found = changes.of(run, row) if changes is not None else ()
+    lines: list[Spans] = []
+    for each in found:
+        lines += [line for text, role in _sentences(each) for line in wrapped(text, width, role)]
+    if not lines or changes is None:
+        return []
+    heading = f"Other runs: {changes.against}" if changes.base is not None else "Runs of this series"
+    return [*wrapped(heading, width, "title"), *lines]
+
+
+def _sentences(each: DeviceChange) -> list[tuple[str, str]]:
+    sentences = []
+    if each.spread is not None:
+        low, high = time_text(min(each.new_ns)), time_text(max(each.new_ns))
+        sentences.append(
+            (f"{each.device}: {len(each.new_ns)} runs of this series, {low} to {high} (min to max), "
+             f"spread {100 * each.spread:.1f} %.", "text")
+        )  # fmt: skip
+    found = change(each.base_ns, each.new_ns)
+    if found is not None:
+        interval = f", 95 % interval {interval_text(found)}" if found.low is not None else ""
+        word = VERDICT_WORDS.get(each.verdict, "")
+        runs = f"{found.base_runs} {'run' if found.base_runs == 1 else 'runs'} before, {found.new_runs} now"
+        sentences.append(
+            (f"{each.device}: {percent_text(found.ratio)}{interval}{f': {word}' if word else ''} ({runs}).",
+             ROLES.get(each.verdict, "text"))
+        )  # fmt: skip
+    return sentences
