@@ -51,7 +51,7 @@ DEVICES = (Device("cpu", "Xeon 8480"), Device("cuda:0", "NVIDIA H200", "GPU-1"))
 class FakeSession:
     """Delivers what a test puts into it."""
 
-    def __init__(self, plan: Plan, series_id: str, stillborn: RunFinished | None) -> None:
+    def __init__(self, plan: Plan, series_id: str, stillborn: RunFinished | None, number: int = 7) -> None:
         self.plan = plan
         self.series_id = series_id
         self.notice: str | None = None
@@ -62,7 +62,9 @@ class FakeSession:
             self.put(stillborn)
             return
         self.put(
-            RunStarted(run_id=f"id{id(self)}", series_id=series_id, plan=plan, environment=dict(ENVIRONMENT), number=7),
+            RunStarted(
+                run_id=f"id{id(self)}", series_id=series_id, plan=plan, environment=dict(ENVIRONMENT), number=number
+            ),
             DevicesFound(devices=DEVICES),
         )
 
@@ -125,7 +127,7 @@ class FakeBackend(Backend):
         on_telemetry(self._first_telemetry)
 
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> FakeSession:
-        self.sessions.append(FakeSession(plan, series_id or "series", self.stillborn))
+        self.sessions.append(FakeSession(plan, series_id or "series", self.stillborn, 7 + len(self.sessions)))
         return self.sessions[-1]
 
     def prepare(self) -> None:

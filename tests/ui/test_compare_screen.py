@@ -153,9 +153,20 @@ async def test_after_a_run_the_status_line_compares_with_the_baseline(store: Sto
         store.import_run(run_stream("fresh", session.series_id, 30, 1.1, "2.11.0"))
         session.put(*(event for case in session.plan.cases for event in (*rounds(case, 1e5, 2e4), case_finished(case))))
         await finish(pilot, session)
-        await settled(pilot, lambda: "to baseline main" in status_of(pilot))
+        await settled(pilot, lambda: "vs main" in status_of(pilot))
         assert "GPU +1" in status_of(pilot)
         assert ", too few runs" in status_of(pilot)
+
+
+async def test_with_three_runs_each_the_status_line_counts_what_is_slower_than_the_baseline(store: Store) -> None:
+    store.set_baseline("main", "old")
+    request = PlanRequest(("matmul",), sizes="64,256")
+    async with opened(new_app(request, HistoryBackend(store))) as pilot:
+        session = await start_run(pilot)
+        for index in range(3):
+            store.import_run(run_stream(f"fresh{index}", session.series_id, 30 + index, 1.3, "2.11.0"))
+        await finish(pilot, session)
+        await settled(pilot, lambda: "vs main: 2 slower of 4" in status_of(pilot))
 
 
 async def test_a_baseline_that_cannot_be_kept_is_a_sentence(store: Store) -> None:
