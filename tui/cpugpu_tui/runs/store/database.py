@@ -61,6 +61,11 @@ class Store(Memory):
             return store
 
     @classmethod
+    def in_memory(cls) -> Store:
+        """Return an empty database that no file has, and that is gone when it is closed."""
+        return cls._opened(Path(":memory:"))
+
+    @classmethod
     def _opened(cls, path: Path) -> Store:
         # isolation_level None: transactions are spelled out below, Python opens none behind our back.
         connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from cpugpu_tui.model import (
+    SYSTEM,
+    USER,
     Calibrated,
     CaseFailed,
     CaseFinished,
@@ -180,7 +182,7 @@ def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> HalfRoundTimed:
     times = ("started_wall_ns", "ended_wall_ns", "started_mono_ns", "ended_mono_ns")
     stored = {row["metric"]: from_blob(row["samples"]) for row in rows if row["metric"] is not None}
     # What no clock can have given (a damaged file, another program's hand) must not become a speed-up of nan.
-    samples = {metric: tuple(ns for ns in values if 0 < ns < math.inf) for metric, values in stored.items()}
+    samples = {metric: tuple(ns for ns in values if _can_be(metric, ns)) for metric, values in stored.items()}
     damaged = ("damaged",) if samples != stored else ()
     return HalfRoundTimed(
         case=case,
@@ -190,6 +192,11 @@ def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> HalfRoundTimed:
         **{name: rows[0][name] for name in (*names, *times)},
         **_clocks(rows[0]),
     )
+
+
+def _can_be(metric: str, ns: float) -> bool:
+    """Return whether a clock can have given this: processor time, which is counted in steps of 10 ms, can be 0."""
+    return 0 < ns < math.inf or (ns == 0 and metric in (USER, SYSTEM))
 
 
 def _clocks(row: sqlite3.Row, prefix: str = "") -> dict[str, Any]:
