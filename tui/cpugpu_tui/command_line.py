@@ -203,6 +203,24 @@ def telemetry(
 
 
 @app.command()
+def demo(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Another recording than the shipped one.")
+    ] = None,
+    pace: Annotated[
+        str | None, typer.Option(help="original, or a factor: 2 is twice as fast as recorded (default: 90 s in all).")
+    ] = None,
+    table: Annotated[bool, typer.Option("--table", help="Print tables, answers and claims; no app.")] = False,
+    json: Json = False,
+    theme: Theme = None,
+) -> None:
+    """Play runs that were recorded on a real GPU, in the app; without a terminal print what they say."""
+    from cpugpu_tui.opening import open_demo
+
+    raise typer.Exit(open_demo(file, pace, theme, table=table, as_json=json))
+
+
+@app.command()
 def doctor(
     json: Json = False,
     python: Python = None,

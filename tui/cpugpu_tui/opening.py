@@ -69,6 +69,46 @@ def open_app(
     return result.exit_code
 
 
+def open_demo(
+    file: Path | None = None,
+    pace: str | None = None,
+    theme: str | None = None,
+    *,
+    table: bool = False,
+    as_json: bool = False,
+) -> int:
+    """Play the recording, and leave the last run's table; without a terminal, or with `table`, print it all.
+
+    Raises:
+        UsageError: the pace is none, the recording cannot be read, or the terminal or the theme cannot be used.
+    """
+    from cpugpu_tui.runs.demo.recording import load, shipped
+    from cpugpu_tui.runs.demo.timeline import pace_of
+
+    factor = pace_of(pace)
+    recording = load(file) if file is not None else shipped()
+    if table or as_json or not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        from cpugpu_tui.cli.demo import print_demo
+
+        print_demo(recording, as_json=as_json)
+        return 0
+    from cpugpu_tui.runs import config, paths
+    from cpugpu_tui.ui.keymap import keymap_of
+    from cpugpu_tui.ui.options import AppOptions
+    from cpugpu_tui.ui.start import run_app
+
+    options = AppOptions(
+        theme=theme, save=False, config_dir=paths.config_dir(), keymap=keymap_of(config.load().keys),
+        demo=recording, demo_pace=factor,
+    )  # fmt: skip
+    result = run_app(options)
+    if result.run.rows and result.exit_code == 0:
+        from cpugpu_tui.cli.demo import print_last
+
+        print_last(recording, result.run)
+    return result.exit_code
+
+
 def open_as_configured() -> int:
     """Open the app as environment and config say, where nobody typed an option; return its exit code.
 

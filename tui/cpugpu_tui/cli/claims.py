@@ -27,17 +27,21 @@ def print_claims(database: Path | None, *, simulated: bool, as_json: bool) -> in
     if as_json:
         for each in claims:
             print_json(with_micro(as_data(each)))
-        return EXIT_OK
+    else:
+        print_judged(claims, "SIMULATED: " if simulated else "")
+    return EXIT_OK
+
+
+def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "") -> None:
+    """Print a table of claims, `tag` with how many came out how, and what would measure the others."""
     out = console()
     out.print(claims_table(claims))
-    made_up = "SIMULATED: " if simulated else ""
-    out.print(plain(f"{made_up}{tally(claims)}."), soft_wrap=True)
+    out.print(plain(f"{tag}{tally(claims)}."), soft_wrap=True)
     missing = dict.fromkeys(command(each) for each in claims if each.is_open and command(each))
     if missing:
         out.print("What is not measured yet is measured by:")
     for line in missing:
         out.print(f"  {line}", soft_wrap=True)
-    return EXIT_OK
 
 
 def _judged(database: Path | None, *, simulated: bool) -> tuple[JudgedClaim, ...]:

@@ -25,11 +25,18 @@ class Situation:
     """The telemetry is a recorded one: a run beside it would seem to belong to it."""
     past: bool = False
     """A saved run is on the screen."""
+    demo: bool = False
+    """Recorded runs are played (`replay` is set, too): nothing here disturbs a measurement."""
 
     @property
     def may_start(self) -> bool:
         """Whether something can be run or measured."""
         return not self.live and not self.replay
+
+    @property
+    def may_play(self) -> bool:
+        """Whether the recorded runs can be played, again, or looked at one by one."""
+        return self.demo and not self.live
 
 
 def _always(_: Situation) -> bool:
@@ -57,7 +64,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "run", ("r",), "Run",
         "Run what is highlighted, and run it again; a count before it makes one series of runs, as in 5 r.", "run",
-        lambda s: s.may_start,
+        lambda s: s.may_start or s.may_play,
     ),
     Command(
         "run-row", ("R",), "Run row",
@@ -95,7 +102,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "history", ("h",), "History",
         "List the saved runs, and open one in these panes; pressed there, back to the present run.", "history",
-        lambda s: s.may_start,
+        lambda s: s.may_start or s.may_play,
     ),
     Command("machine", ("m",), "Machine", "Show what CPU, GPU and the cable between reach at most.", "machine"),
     Command(
@@ -116,7 +123,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "export", ("e",), "Export", "Write the run to a file: JSON, NDJSON, CSV, Markdown or HTML, as its name ends.",
-        "export", lambda s: s.ran and not s.live,
+        "export", lambda s: s.ran and (s.demo or not s.live),
     ),
     Command(
         "copy-row", ("y",), "Copy row", "Copy the highlighted row as Markdown, where the terminal has a clipboard.",
@@ -184,6 +191,8 @@ def command_of(action: str) -> Command | None:
 
 def label(command: Command, situation: Situation) -> str:
     """Return what the command is called now: a label follows the state."""
+    if situation.demo and command.id in ("run", "stop"):
+        return "Play again" if command.id == "run" else "Skip"
     if command.id == "run" and situation.ran:
         return "Run again"
     if command.id == "pause" and situation.paused:
@@ -202,6 +211,10 @@ def impossible(command: Command, situation: Situation) -> str:
     """
     if command.possible(situation):
         return ""
+    if situation.demo and not command.possible(replace(situation, live=not situation.live, ran=True)):
+        return DEMO
+    if situation.demo:
+        return PLAYING if situation.live else "nothing is playing; {run} plays the demo."
     if situation.replay:
         return "a replay is shown, and nothing beside it; start cpugpu-tui without --replay."
     for changes, reason in REASONS:
@@ -209,6 +222,9 @@ def impossible(command: Command, situation: Situation) -> str:
             return reason
     return "not now."
 
+
+DEMO = "this is a demo, which measures nothing; start cpugpu-tui on your own machine."
+PLAYING = "the demo is playing; {stop} skips to the end of a run."
 
 REASONS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"live": False}, "a run is going on; {stop} stops it."),

@@ -11,6 +11,7 @@ from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
 
 if TYPE_CHECKING:
+    from cpugpu_tui.runs.demo.recording import Recording
     from cpugpu_tui.telemetry.recording import Trace
 
 
@@ -37,6 +38,10 @@ class AppOptions:
     """What the telemetry pane shows in place of this machine; then nothing can be run."""
     keymap: Keymap = DEFAULT_KEYMAP
     """Which key does what."""
+    demo: Recording | None = None
+    """Runs to be played in place of any of this machine."""
+    demo_pace: float | None = None
+    """How many times as fast as they were recorded; None for the demo's own pace."""
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+from typing import TYPE_CHECKING
 
 from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.terminal import private_terminal, refuse, this_terminal
+
+if TYPE_CHECKING:
+    from cpugpu_tui.ui.app import CpuGpuApp
 
 
 def run_app(options: AppOptions) -> AppResult:
@@ -34,7 +38,8 @@ def run_app(options: AppOptions) -> AppResult:
     theme = "ansi-dark" if found.wants_ansi_theme else DEFAULT_THEME
     log_path = options.log_path or paths.log_path()
     with private_terminal(log_path, utf8=found.utf8) as terminal:
-        app = CpuGpuApp(
+        kind = CpuGpuApp if options.demo is None else _demo_app()
+        app = kind(
             options, glyphs_for(found), theme=theme, sixteen_colours=found.colours == "16", driver_class=ThriftyDriver
         )  # fmt: skip
         # Tracebacks of a crash would otherwise go where fd 2 goes: to the log.
@@ -44,3 +49,9 @@ def run_app(options: AppOptions) -> AppResult:
         finally:
             app.bridge.close()
     return result or AppResult(app.picture.run, None, app.picture.notice, app.return_code or 1)
+
+
+def _demo_app() -> type[CpuGpuApp]:
+    from cpugpu_tui.ui.demo import DemoApp
+
+    return DemoApp

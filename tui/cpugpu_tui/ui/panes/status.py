@@ -53,9 +53,7 @@ def _said(picture: Picture, width: int, glyphs: Glyphs) -> Spans:
 
 def tags(picture: Picture) -> Spans:
     """Return what must never be overlooked about the numbers."""
-    spans: list[tuple[str, str]] = [*past_tag(picture)]
-    if picture.replay_tag:
-        spans += [(f" {picture.replay_tag} ", "tag")]
+    spans: list[tuple[str, str]] = [*past_tag(picture), *replay_tag(picture)]
     if picture.simulated:
         spans += [(" SIMULATED ", "tag")]
     if picture.worker != "process":
@@ -75,6 +73,11 @@ def _count(picture: Picture, glyphs: Glyphs) -> Spans:
         (picture.keymap.of("back"), "key"),
         (f" drops {glyphs.dot}", "text"),
     )
+
+
+def replay_tag(picture: Picture) -> Spans:
+    """Return that this is a recording, if it is one."""
+    return ((f" {picture.replay_tag} ", "tag"),) if picture.replay_tag else ()
 
 
 def past_tag(picture: Picture) -> Spans:
@@ -97,9 +100,10 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
         return (
             ("measuring the machine ", "title"), (f"{glyphs.dot} ", "muted"), calibration_step(picture)
         )  # fmt: skip
-    if situation.live and (run.run is None or run.finished is not None):
+    ended = situation.demo and run.finished is not None  # the next recorded run comes in a moment
+    if situation.live and not ended and (run.run is None or run.finished is not None):
         return ((f"{name} ", "title"), ("starting" if picture.agent_ready else "starting the agent", "text"))
-    if situation.live:
+    if situation.live and not ended:
         state = "stopping" if situation.stopping else "paused" if situation.paused else ""
         series = f"run {picture.repeat_number} of {picture.repeats}" if picture.repeats > 1 else ""
         left = _time_left(picture) if not state else ""
@@ -111,6 +115,11 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
     if run.finished is not None:
         glyph, role = status_sign(run.status, glyphs)
         number = f" {glyphs.dot} run {run.run.number}" if run.run is not None and run.run.number is not None else ""
+        number += (
+            f" {glyphs.dot} run {picture.repeat_number} of {picture.repeats}"
+            if situation.demo and picture.repeats > 1
+            else ""
+        )
         failed = f" {glyphs.dot} {run.failed} failed" if run.failed else ""
         return (
             (f"{name} ", "title"),
@@ -200,9 +209,10 @@ def _notice(picture: Picture, glyphs: Glyphs) -> Spans:
 
 
 def _places(picture: Picture, glyphs: Glyphs) -> list[str]:
-    """Return interpreter and torch build, longest form first; of a replay what was recorded."""
-    if picture.replay:
-        return [spelled(picture.replay_of, glyphs)]
+    """Return interpreter and torch build, longest form first; of a replay what was recorded, as much as fits."""
+    if picture.replay_of:
+        parts = picture.replay_of.split(" · ")  # the most telling first
+        return [spelled(" · ".join(parts[:count]), glyphs) for count in range(len(parts), 0, -1)]
     environment = (picture.run.run.environment if picture.run.run is not None else None) or picture.environment
     torch, python = environment.get("torch"), environment.get("python")
     if not torch:

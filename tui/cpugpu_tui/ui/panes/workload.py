@@ -141,6 +141,13 @@ class WorkloadPane(Vertical):
         self._entries[name] = replace(self._entries[name], request=request)
         self.post_message(self.Highlighted(request))
 
+    def highlight(self, request: PlanRequest) -> None:
+        """Highlight what a request names, with its parameters; what is not in the list changes nothing."""
+        name = "+".join(request.names)
+        if name in self._entries:
+            self.options.highlighted = list(self._entries).index(name)
+            self.change(request)
+
     def show_picture(self, picture: Picture) -> None:
         """Show the parameters of what is highlighted."""
         self.query_one("#which", Lines).show([self._which(self.entry.name)])

@@ -11,7 +11,7 @@ from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
-from cpugpu_tui.ui.panes.status import past_tag
+from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.breakdown import breakdown_lines
@@ -37,7 +37,7 @@ class DetailScreen(Page):
     def page_title(self) -> Spans:
         """Return the case and what came of it."""
         row = self.picture.run.rows.get(self._key)
-        tag = past_tag(self.picture)
+        tag = tags(self.picture)
         if row is None:
             return (*tag, (f"{self._key} ", "title"), ("is not part of this run", "muted"))
         look = rows.look_of(self.picture.run, US, self._glyphs, 9)

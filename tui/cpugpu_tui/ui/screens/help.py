@@ -8,6 +8,7 @@ from cpugpu_tui.ui.commands import COMMANDS, MOVES
 from cpugpu_tui.ui.help_words import WORDS
 from cpugpu_tui.ui.keymap import Keymap
 from cpugpu_tui.ui.panes.lines import wrapped
+from cpugpu_tui.ui.panes.status import replay_tag
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
@@ -23,7 +24,11 @@ class HelpScreen(Page):
 
     def page_title(self) -> Spans:
         """Return what this page explains."""
-        return (("Help ", "title"), (self.picture.keymap.said(WORDS[self._pane][0]), "strong"))
+        return (
+            *replay_tag(self.picture),
+            ("Help ", "title"),
+            (self.picture.keymap.said(WORDS[self._pane][0]), "strong"),
+        )
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the pane's words, then the keys, then the other panes' words."""

@@ -37,6 +37,8 @@ class MachineScreen(Page):
         picture, measure = self.picture, self.picture.keymap.of("measure")
         if picture.calibrating:
             return (("measuring: ", "strong"), calibration_step(picture))
+        if picture.situation.demo:
+            return (("of the machine that was recorded", "text"),)
         if picture.situation.live:
             return (("a run is going on: measuring has to wait for it", "warn"),)
         if not picture.ceilings:

@@ -14,7 +14,7 @@ from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.answer import AnswerPane
 from cpugpu_tui.ui.panes.chart import ChartPane
 from cpugpu_tui.ui.panes.keys import KeysPane
-from cpugpu_tui.ui.panes.lines import Lines, PicturePane
+from cpugpu_tui.ui.panes.lines import Lines, PicturePane, spelled
 from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.panes.telemetry import TelemetryPane
 from cpugpu_tui.ui.panes.timings import TimingsPane
@@ -73,6 +73,8 @@ class MainScreen(Screen[None]):
     def show_picture(self, picture: Picture) -> None:
         """Show a picture in all panes; each paints only what differs."""
         title = f"Telemetry of run {picture.past.summary.number}" if picture.past is not None else "Telemetry"
+        if picture.situation.demo:
+            title = spelled(f"{title} · {picture.replay_of}".replace("[", "("), self._glyphs)  # a title is markup
         telemetry = self.query_one("#telemetry")
         # A title that is set is painted with the whole pane, though it says the same.
         if telemetry.border_title != title:

@@ -17,6 +17,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.history import RUNNING, SavedRuns
 from cpugpu_tui.ui.history_lines import about, haystack, heads, matching, run_line
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
+from cpugpu_tui.ui.panes.status import replay_tag
 from cpugpu_tui.ui.panes.typing_line import TypingLine
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
@@ -189,7 +190,7 @@ class RunList(Page, inherit_bindings=False):
             count = f"reading, {count} so far" if self._runs else "reading"
         narrowed = f"  {len(self._shown):,} shown" if self._place.wanted.strip() else ""
         where = f"  {self._index + 1:,} of {len(self._shown):,}" if len(self._shown) > self._height else ""
-        return (("History  ", "title"), (f"{count}{narrowed}", "text"), (where, "muted"))
+        return (*replay_tag(self.picture), ("History  ", "title"), (f"{count}{narrowed}", "text"), (where, "muted"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the runs in sight, or why there are none."""

@@ -1,0 +1,82 @@
+"""Makes the recording of the demo: `python -m tests.demo.record OUT DATABASE [RUN…]`, or `… OUT EXPORT.ndjson…`.
+
+On a machine with a GPU, into a database of its own:
+
+    cpugpu-tui machine --measure --db demo.db
+    cpugpu-tui run quick --db demo.db
+    for name in matmul-sweep vector-dot jacobian elementwise transfer mnist-mlp; do
+        cpugpu-tui run $name --scale small --db demo.db
+    done
+    python -m tests.demo.record tui/cpugpu_tui/runs/demo/recorded.ndjson.gz demo.db
+
+The machine is measured first, so that every run knows its ceilings. Names of machines and people, paths and UUIDs are
+left out, and of the kernel's version what its builder added; else the runs are whole. The same runs give the same file.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cpugpu_tui.errors import CpuGpuError, UsageError
+from cpugpu_tui.runs.demo.recording import MAX_BYTES, packed
+from cpugpu_tui.runs.export.anonymize import anonymized
+from cpugpu_tui.runs.export.reading import read_runs
+from cpugpu_tui.runs.export.stream import ExportedRun, exported
+from cpugpu_tui.runs.store import open_to_read
+
+
+def recording(source: Path, others: Sequence[str]) -> bytes:
+    """Return the file: of the runs named `others` of a database (all of them if none), or of exports."""
+    if source.suffix == ".db":
+        runs = from_database(source, others)
+    else:
+        runs = [run for path in (source, *map(Path, others)) for run in read_runs(path.read_bytes(), path.name)]
+    bare = [run.name for run in runs if not run.started.plan.ceilings]
+    if bare:
+        raise UsageError(f"{', '.join(bare)} knows no ceilings.", "Measure the machine before its runs.")
+    return packed([_without_builder(run) for run in anonymized(runs)])
+
+
+def from_database(path: Path, names: Sequence[str]) -> list[ExportedRun]:
+    """Return runs of a database, oldest first if none is named."""
+    store = open_to_read(path)
+    try:
+        ids = [store.find(name) for name in names] or [run.run_id for run in reversed(store.runs())]
+        return [exported(store.load(run_id)) for run_id in ids]
+    finally:
+        store.close()
+
+
+def _without_builder(run: ExportedRun) -> ExportedRun:
+    """Return the run with `6.8.0` in place of `6.8.0-45-somebody`."""
+    facts = dict(run.started.environment)
+    found = re.match(r"[\d.]+", str(facts.get("kernel") or ""))
+    if found:
+        facts["kernel"] = found[0]
+    return ExportedRun((replace(run.started, environment=facts), *run.events[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the file and say how large it is."""
+    if len(arguments) < 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        data = recording(Path(arguments[1]), arguments[2:])
+    except (CpuGpuError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    if len(data) > MAX_BYTES:
+        print(f"{len(data):,} bytes are more than the wheel takes ({MAX_BYTES:,}).", file=sys.stderr)
+        return 1
+    Path(arguments[0]).write_bytes(data)
+    print(f"{arguments[0]}: {len(data):,} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

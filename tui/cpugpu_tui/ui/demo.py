@@ -1,0 +1,158 @@
+"""The demo: the app that plays recorded runs in place of any of this machine. It starts nothing and saves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from textual import on
+from textual.driver import Driver
+
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model import PROTOCOL, Ceilings, Hello, Plan, RunStarted, TelemetryRead
+from cpugpu_tui.runs.demo.playing import Playing
+from cpugpu_tui.runs.demo.recording import Recording
+from cpugpu_tui.runs.export.stream import ExportedRun
+from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.runs.state import RunState, TelemetryState
+from cpugpu_tui.ui import themes
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.backend import Backend, RunningSession
+from cpugpu_tui.ui.commands import DEMO, Situation
+from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
+from cpugpu_tui.ui.messages import RunAdvanced, SeriesEnded
+from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.panes.workload import WorkloadPane
+from cpugpu_tui.ui.screens.main import MainScreen
+
+ENDED = "the demo has ended: r plays it again, h lists its runs"
+
+
+class DemoBackend(Backend):
+    """Has a history of the recorded runs, in memory, in place of agents, store and telemetry."""
+
+    def __init__(self, options: AppOptions) -> None:
+        """Take note of the recording."""
+        super().__init__(options)
+        assert options.demo is not None
+        self._recording: Recording = options.demo
+        self._pace = options.demo_pace
+
+    def open(
+        self,
+        on_agent: Callable[[Hello | CpuGpuError], None],
+        on_telemetry: Callable[[TelemetryRead], None],
+        on_notice: Callable[[str], None],
+    ) -> None:
+        """Make room for the runs, and say what the recorded agent said."""
+        del on_telemetry, on_notice
+        from cpugpu_tui.runs.store import Store
+
+        self._store = Store.in_memory()
+        on_agent(Hello(protocol=PROTOCOL, environment=self._recording.environment))
+
+    def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
+        """Return what plays all runs; each is in the history as soon as it has begun, so that it can be exported."""
+        del plan, series_id, case_timeout_s
+        assert self._store is not None
+        store = self._store
+
+        def keep(run: ExportedRun) -> None:
+            store.import_run(run.events)
+
+        return Playing(self._recording, self._pace, keep)
+
+    def ceilings(self) -> tuple[Ceilings, ...]:
+        """Return what the recorded machine reached."""
+        return self._recording.ceilings
+
+
+class DemoApp(CpuGpuApp):
+    """Begins by itself; keys that look around work as ever, keys that would measure are refused."""
+
+    def __init__(
+        self,
+        options: AppOptions,
+        glyphs: Glyphs = UNICODE,
+        backend: Backend | None = None,
+        *,
+        theme: str = themes.DEFAULT_THEME,
+        sixteen_colours: bool = False,
+        driver_class: type[Driver] | None = None,
+    ) -> None:
+        """Play `options.demo`."""
+        super().__init__(
+            options, glyphs, backend or DemoBackend(options), theme=theme, sixteen_colours=sixteen_colours,
+            driver_class=driver_class,
+        )  # fmt: skip
+        assert options.demo is not None
+        self._recording: Recording = options.demo
+        self.picture = replace(
+            self.picture, situation=Situation(replay=True, demo=True), replay_tag=self._recording.tag,
+            replay_of=self._recording.summary, ceilings=self._recording.ceilings,
+        )  # fmt: skip
+
+    def _open_backend(self) -> None:
+        """Begin by itself, now that there is something to look at."""
+        super()._open_backend()
+        self.call_later(self.play)
+
+    def play(self) -> None:
+        """Play all runs from the first one on, as if none had been seen."""
+        self.leave_history()
+        self.bridge.expect_series()
+        plan = self._recording.runs[0].started.plan
+        self.run_worker(
+            lambda: self.bridge.run_series(plan, 1, None),
+            thread=True, exclusive=True, exit_on_error=False, group="run",
+        )  # fmt: skip
+        self.begin_series(
+            problem=None, notice=None, run=RunState(), telemetry=TelemetryState(), baseline=("", ""),
+            repeats=len(self._recording.runs), situation=Situation(live=True, replay=True, demo=True),
+        )  # fmt: skip
+        self.set_terminal_title("cpugpu-tui: demo")
+        if isinstance(self.screen, MainScreen):
+            self.screen.query_one(TimingTable).focus()
+
+    @on(RunAdvanced)
+    def _name_run(self, message: RunAdvanced) -> None:
+        """Count the runs, and highlight the one that begins as if it had been chosen."""
+        started = next((event for event in message.events if isinstance(event, RunStarted)), None)
+        if started is None:
+            return
+        ids = [run.started.run_id for run in self._recording.runs]
+        self.bridge.repeat_number = ids.index(started.run_id) + 1
+        main = next((screen for screen in self.screen_stack if isinstance(screen, MainScreen)), None)
+        if main is not None:
+            pane = main.query_one(WorkloadPane)
+            pane.highlight(PlanRequest((started.plan.name,), scale=started.plan.scale))
+
+    @on(SeriesEnded)
+    def _say_end(self) -> None:
+        self.change(notice=ENDED)
+
+    # ---------------------------------------------------------------- what keys do
+
+    def action_run(self) -> None:
+        """Play it again."""
+        if self.picture.situation.may_play:
+            self.play()
+
+    def action_stop(self) -> None:
+        """Skip to the end of the run, or from between two runs to the next."""
+        if self.picture.run.run is not None:
+            self.bridge.stop()
+            self.situate(paused=False)
+
+    def _refused(self) -> bool:
+        """Say that nothing is measured here; pages and the palette reach this where no key is refused before."""
+        self.say(f"Not run: {DEMO}")
+        return True
+
+    def action_leave(self) -> None:
+        """Quit; there is nothing to lose."""
+        self.leave()
+
+    def bell(self) -> None:
+        """Ring no bell at the end: whoever watches a demo is there."""
