@@ -112,6 +112,8 @@ class FakeBackend(Backend):
         self.prepared = 0
         self.stillborn: RunFinished | None = None
         """How runs end that do not even begin, as when the agent cannot start."""
+        self.devices: DevicesFound | None = DevicesFound(devices=DEVICES)
+        """What an agent tells that is asked for its devices."""
         self._hello = hello or Hello(protocol=1, environment=ENVIRONMENT)
         self._first_telemetry = telemetry or readings()
 
@@ -129,6 +131,9 @@ class FakeBackend(Backend):
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> FakeSession:
         self.sessions.append(FakeSession(plan, series_id or "series", self.stillborn, 7 + len(self.sessions)))
         return self.sessions[-1]
+
+    def survey(self) -> DevicesFound | None:
+        return self.devices
 
     def prepare(self) -> None:
         self.prepared += 1

@@ -187,7 +187,7 @@ async def test_the_form_changes_what_r_runs() -> None:
         ("sizes", "8,x", "'x' is no size."),
         ("dtype", "float99", "There is no dtype"),
         ("threads", "none", "no number of CPU threads"),
-        ("devices", ",tpu", "There is no device 'tpu'"),
+        ("variant", "fast", "has no variant 'fast'"),
         ("repeat", "x", "is no count"),
         ("rounds", "0", "0 is no count"),
         ("max_seconds", "soon", "'soon' is no time"),

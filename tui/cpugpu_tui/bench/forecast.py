@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cpugpu_tui.bench.point import Point
 from cpugpu_tui.bench.timers import Machine
-from cpugpu_tui.bench.warm_up import WARMUP_NS, sizing
+from cpugpu_tui.bench.warm_up import least_lane_ns
 from cpugpu_tui.model import Case, Plan
 
 
@@ -47,6 +47,4 @@ class Forecast:
     def _case_ns(self, hint: float, last_hint: float, last_ns: float) -> float:
         # Work below the last case's hides in fixed costs, so time is never scaled down.
         estimate_ns = last_ns * max(1.0, hint / last_hint if last_hint else 1.0)
-        calls, blocks, rounds = sizing(estimate_ns, self._plan)
-        warm_ns = min(WARMUP_NS + 2 * estimate_ns, 0.6 * self._plan.budget_s * 1e9)
-        return estimate_ns + warm_ns + rounds * (blocks + 1) * calls * estimate_ns
+        return least_lane_ns(estimate_ns, self._plan)

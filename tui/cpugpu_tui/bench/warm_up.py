@@ -73,3 +73,10 @@ def sizing(estimate_ns: float, plan: Plan) -> tuple[int, int, int]:
         return 1, 1, 1
     blocks = min(plan.blocks, max(1, affordable // plan.rounds))
     return calls, blocks, min(plan.rounds, max(1, affordable // blocks))
+
+
+def least_lane_ns(estimate_ns: float, plan: Plan) -> float:
+    """Return the least time, ns, that a case takes on one device: first call, warm-up, and the rounds it must have."""
+    calls, blocks, rounds = sizing(estimate_ns, plan)
+    warm_ns = min(WARMUP_NS + 2 * estimate_ns, 0.6 * plan.budget_s * 1e9)
+    return estimate_ns + warm_ns + rounds * (blocks + 1) * calls * estimate_ns

@@ -6,10 +6,8 @@ import msgspec
 
 from cpugpu_tui.cli.json_lines import print_json as print_json
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
-from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.model import Device, DevicesFound, Event, Plan, Simulation
-from cpugpu_tui.runs.launch import Agents
-from cpugpu_tui.runs.session import Session
+from cpugpu_tui.model import Device, DevicesFound, Simulation
+from cpugpu_tui.runs.devices import DeviceSurvey
 
 
 def print_devices(python: str | None, simulation: Simulation | None, *, as_json: bool) -> None:
@@ -43,16 +41,9 @@ def _device_cells(device: Device, nvml_index: dict[str, int]) -> list[str]:
 
 def find_devices(python: str | None, simulation: Simulation | None) -> tuple[DevicesFound, dict[str, int]]:
     """Ask an agent for its devices (a plan without cases) and NVML for their indices."""
-    agents = Agents(python, simulated=simulation is not None)
-    found: list[Event] = []
-    try:
-        finished = Session(Plan("devices", (), ("all",), simulation=simulation), agents).run(found.append)
-    finally:
-        agents.close()
-    for event in found:
-        if isinstance(event, DevicesFound):
-            return event, nvml_indices()
-    raise UnfitError(finished.message or "No device was found.", finished.remedy)
+    found = DeviceSurvey(python, simulation).ask()
+    assert found is not None  # nobody stops it
+    return found, nvml_indices()
 
 
 def nvml_indices() -> dict[str, int]:

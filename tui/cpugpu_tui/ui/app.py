@@ -196,18 +196,3 @@ class CpuGpuApp(Paging):
             pane = self.screen.query_one(WorkloadPane)
             pane.choose(name)
             self._start(pane.entry.request)
-
-    @on(WorkloadPane.Highlighted)
-    def _choose(self, message: WorkloadPane.Highlighted) -> None:
-        if message.request != self.picture.request:
-            self.change(request=message.request, again=None)
-
-    @on(WorkloadPane.Opened)
-    def _open_form(self, message: WorkloadPane.Opened) -> None:
-        from cpugpu_tui.ui.screens.workload_form import WorkloadForm
-
-        def close(request: PlanRequest | None) -> None:
-            if request is not None and isinstance(self.screen, MainScreen):
-                self.screen.query_one(WorkloadPane).change(request)
-
-        self.push_screen(WorkloadForm(message.entry), close)

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
-from cpugpu_tui.model import Ceilings, Event, Hello, Plan, RunFinished, TelemetryRead
+from cpugpu_tui.model import Ceilings, DevicesFound, Event, Hello, Plan, RunFinished, TelemetryRead
 from cpugpu_tui.ui.history import NO_HISTORY, SavedRuns
 from cpugpu_tui.ui.options import AppOptions
 
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import Point
+    from cpugpu_tui.runs.devices import DeviceSurvey
+    from cpugpu_tui.runs.estimate import Earlier
     from cpugpu_tui.runs.launch import Agents
     from cpugpu_tui.runs.state import RunState
     from cpugpu_tui.runs.store import Store
@@ -64,6 +66,7 @@ class Backend:
         self._store: Store | None = None
         self._no_store: CpuGpuError = NO_HISTORY
         self._sampler: Sampler | SimulatedSampler | Player | None = None
+        self._survey: DeviceSurvey | None = None
 
     def open(
         self,
@@ -164,6 +167,36 @@ class Backend:
             return ()
         return newest([found for found in known if found.simulated == simulated])
 
+    def earlier(self) -> Earlier:
+        """Return how long runs of this machine took, as far as they are saved."""
+        import platform
+
+        from cpugpu_tui.runs.estimate import MOST_RUNS, NOTHING_EARLIER, earlier_of
+
+        if self._store is None:
+            return NOTHING_EARLIER
+        simulated = self._options.request.simulation is not None
+        try:
+            return earlier_of(self._store.timed_runs(platform.node(), simulated=simulated, limit=MOST_RUNS))
+        except StoreError:
+            return NOTHING_EARLIER
+
+    def survey(self) -> DevicesFound | None:
+        """Return every device that an agent of its own finds; None if it was stopped. Blocks for seconds.
+
+        Raises:
+            CpuGpuError: no agent can be started.
+        """
+        from cpugpu_tui.runs.devices import DeviceSurvey
+
+        survey = self._survey = DeviceSurvey(self._options.python, self._options.request.simulation)
+        return survey.ask()
+
+    def end_survey(self) -> None:
+        """Break the survey off, if there is one; returns when it is gone."""
+        if self._survey is not None:
+            self._survey.stop()
+
     def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[Point, ...]:
         """Return what saved runs of this machine add to a run, for the publications' claims."""
         import platform
@@ -208,6 +241,7 @@ class Backend:
 
     def close(self) -> None:
         """End telemetry and agents, close the store."""
+        self.end_survey()
         if self._sampler is not None:
             self._sampler.stop()
         if self._agents is not None:

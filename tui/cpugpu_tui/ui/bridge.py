@@ -29,6 +29,8 @@ from cpugpu_tui.ui.messages import (
     AgentReported,
     CalibrationAdvanced,
     CeilingsKnown,
+    DevicesReported,
+    EarlierKnown,
     NoticeGiven,
     RunAdvanced,
     SeriesEnded,
@@ -82,10 +84,23 @@ class Bridge:
         self._post(CeilingsKnown(self._backend.ceilings()))
         # The first `r` compares: these imports would stand between the key and its paint (122-262 ms, not 63-77).
         from cpugpu_tui.runs import changes  # noqa: F401
+        self._post(EarlierKnown(self._backend.earlier()))
+
+    def survey(self) -> None:
+        """Ask an agent which devices there are. Body of the worker thread `survey`."""
+        self._opened.wait()
+        try:
+            found = self._backend.survey()
+        except CpuGpuError as error:
+            self._post(DevicesReported((), str(error)))
+        else:
+            told = DevicesReported(found.devices, found.no_gpu or "") if found is not None else DevicesReported(())
+            self._post(told)
 
     def calibrate(self, plan: Plan) -> None:
         """Measure the machine; the run on the screen stays. Body of the worker thread `run`."""
         self._wait_for_quiet()
+        self._backend.end_survey()
         session = self._backend.session(plan, None, None)
         measured: list[Ceilings] = []
         remark = ""
@@ -120,6 +135,7 @@ class Bridge:
     def run_series(self, plan: Plan, repeats: int, case_timeout_s: float | None) -> None:
         """Run a plan so many times in one series. Body of the worker thread `run`."""
         self._wait_for_quiet()
+        self._backend.end_survey()
         series_id: str | None = None
         try:
             for number in range(1, repeats + 1):
@@ -135,6 +151,7 @@ class Bridge:
         finally:
             with self._lock:
                 self._session, self._streaming, self._begun = None, False, False
+            self._post(EarlierKnown(self._backend.earlier()))
             self._post(SeriesEnded())
 
     def _wait_for_quiet(self) -> None:

@@ -6,14 +6,14 @@ from textual import on
 from textual.widgets import DataTable
 
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
-from cpugpu_tui.ui.leaving import Leaving
 from cpugpu_tui.ui.order import next_order, reverse_order
 from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.preparing import Preparing
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.what_if import next_world
 
 
-class Charting(Leaving):
+class Charting(Preparing):
     """Knows the highlighted row, the order of the rows, the world asked for, and the chart's axes."""
 
     _glyphs: Glyphs = UNICODE

@@ -5,7 +5,8 @@ from __future__ import annotations
 from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import Ceilings, Event, Hello, TelemetryRead
+from cpugpu_tui.model import Ceilings, Device, Event, Hello, TelemetryRead
+from cpugpu_tui.runs.estimate import Earlier
 
 
 class RunAdvanced(Message):
@@ -60,6 +61,25 @@ class AgentReported(Message):
         """Carry what it said."""
         super().__init__()
         self.outcome = outcome
+
+
+class DevicesReported(Message):
+    """An agent told which devices there are, or why it cannot."""
+
+    def __init__(self, devices: tuple[Device, ...], remark: str = "") -> None:
+        """Carry all of them, and why no GPU is among them."""
+        super().__init__()
+        self.devices = devices
+        self.remark = remark
+
+
+class EarlierKnown(Message):
+    """How long earlier runs took was read from the history."""
+
+    def __init__(self, earlier: Earlier) -> None:
+        """Carry it."""
+        super().__init__()
+        self.earlier = earlier
 
 
 class NoticeGiven(Message):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.analysis.what_if import RESIDENT
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import Ceilings, Plan
+from cpugpu_tui.model import Ceilings, Device, Plan
+from cpugpu_tui.runs.estimate import NOTHING_EARLIER, Earlier
 from cpugpu_tui.runs.planning import PlanRequest
 from cpugpu_tui.runs.state import RunState, TelemetryState
 from cpugpu_tui.ui.commands import Situation
@@ -55,6 +56,14 @@ class Past:
         return f"run {self.summary.number} of {self.age}"
 
 
+class PictureModal:
+    """A box over other screens that shows what is known now, as panes do."""
+
+    def show_picture(self, picture: Picture) -> None:
+        """Show a newer picture."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class Whole:
     """The run of which one row is run again alone; it comes back as it was."""
@@ -96,6 +105,14 @@ class Picture:
     """How long the current operation has been going on, as far as the app knows."""
     ceilings: tuple[Ceilings, ...] = ()
     """What the devices of this machine reached when they were last measured."""
+    devices: tuple[Device, ...] = ()
+    """All devices of this machine that an agent told of; empty until one was asked."""
+    devices_remark: str = ""
+    """Why there is no GPU among them, or why no agent could be asked; cause and remedy."""
+    surveying: bool = False
+    """Whether an agent is being asked for them now."""
+    earlier: Earlier = NOTHING_EARLIER
+    """How long earlier runs of this machine took."""
     calibrating: str = ""
     """What is being measured right now, for the machine card; empty while nothing is."""
     calibration_remark: str = ""

@@ -34,7 +34,7 @@ from cpugpu_tui.ui.messages import (
 )
 from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.panes.status import LONG_STEP_S
-from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.picture import Picture, PictureModal
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.thrift import ThriftyDriver
@@ -112,7 +112,7 @@ class Running(App[AppResult]):
         """Change the picture and show it everywhere; while the gate is held nothing is painted by this."""
         self.picture = replace(self.picture, **changes)
         for screen in self.screen_stack:
-            if isinstance(screen, MainScreen | Page) and screen.is_mounted:
+            if isinstance(screen, MainScreen | Page | PictureModal) and screen.is_mounted:
                 screen.show_picture(self.picture)
 
     def situate(self, **changes: Any) -> None:

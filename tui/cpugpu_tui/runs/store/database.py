@@ -19,6 +19,7 @@ from cpugpu_tui.runs.store.memory import Memory
 from cpugpu_tui.runs.store.owner import Owner
 from cpugpu_tui.runs.store.selection import find_run, load_run
 from cpugpu_tui.runs.store.summary import RunSummary
+from cpugpu_tui.runs.store.timed import TimedRun, timed_runs
 
 
 class Store(Memory):
@@ -265,6 +266,11 @@ class Store(Memory):
                 (hostname, simulated, *workloads, limit),
             )
             return [FinishedCases.of_row(row) for row in found]
+
+    def timed_runs(self, hostname: str, *, simulated: bool, limit: int) -> list[TimedRun]:
+        """Return how long runs of a machine took, and their calls; newest first, at most so many."""
+        with self._reading() as connection:
+            return timed_runs(connection, hostname, simulated=simulated, limit=limit)
 
     # ---------------------------------------------------------------- inside
 

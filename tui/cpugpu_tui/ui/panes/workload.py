@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import ClassVar
 
 from textual import on
@@ -19,13 +18,18 @@ from textual.widgets.option_list import Option
 
 from cpugpu_tui.analysis.quantities import size_text
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
+from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.ui.estimate_lines import estimate_of, memory_words, plan_of, time_words
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines, PicturePane, spelled, wrapped
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.workloads import PRESETS
 
+LABEL_WIDTH = 9
+"""Cells of a parameter's name."""
+TOGETHER = ("dtype", "threads", "devices")
+"""Parameters that share a line where lines are few."""
 NAMES_ONLY_WIDTH = 60
 """A pane narrower than this lists names alone."""
 
@@ -191,38 +195,65 @@ class ParametersPane(PicturePane):
     """What is highlighted, in words: the claim, and how it would run."""
 
     entry: Entry | None = None
+    _estimated: tuple[tuple[object, ...], Mapping[str, str]] | None = None
+    """What the last estimate was made from, and said."""
 
     def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
         """Return the claim and the parameters."""
-        del picture
         if self.entry is None:
             return ()
-        lines = parameter_lines(self.entry, size.width, size.height)
+        lines = parameter_lines(self.entry, self._facts(picture, self.entry.request), size.width, size.height)
         return [tuple((spelled(text, self.glyphs), role) for text, role in line) for line in lines]
 
+    def _facts(self, picture: Picture, request: PlanRequest) -> Mapping[str, str]:
+        """Return parameters and estimate; every gap of a run asks, and nothing of it changes meanwhile."""
+        rests_on = (request, picture.devices, id(picture.earlier), picture.own.ceilings)
+        if self._estimated is None or self._estimated[0] != rests_on:
+            try:
+                found = estimate_of(picture, request)
+            except UsageError as error:
+                return {"": str(error)}
+            taken = {"time": time_words(found, request.repeat), "memory": memory_words(found, {})[0]}
+            self._estimated = rests_on, {**plan_facts(request), **taken}
+        return self._estimated[1]
 
-def parameter_lines(entry: Entry, width: int, height: int) -> list[Spans]:
-    """Return what runs, what the publication claimed, and the parameters; those alone where there are few lines."""
-    lines = wrapped(entry.summary, width)
+
+def parameter_lines(entry: Entry, facts: Mapping[str, str], width: int, height: int) -> list[Spans]:
+    """Return what runs, what the publication claimed, and the parameters; the shortest of that where lines are few."""
+    about = wrapped(entry.summary, width)
     if entry.claim:
-        lines += [(), *wrapped(entry.claim, width, "muted")]
-    lines.append(())
-    try:
-        facts = plan_facts(entry.request)
-    except UsageError as error:
-        return [*lines, *wrapped(str(error), width, "bad")]
-    pairs: list[Spans] = [((f"{label:<9}", "muted"), (text, "text")) for label, text in facts.items()]
-    return pairs if height < len(lines) + len(pairs) else lines + pairs
+        about += [(), *wrapped(entry.claim, width, "muted")]
+    whole = [*about, (), *_pairs(facts, width, lines=0)]
+    pairs = _pairs(facts, width, lines=1)
+    return whole if len(whole) <= height else pairs if len(pairs) <= height else _pairs(shortened(facts), width, 1)
 
 
-@lru_cache(maxsize=64)  # a plan of 9000 cases takes 65 ms to build, and every gap asks
+def _pairs(facts: Mapping[str, str], width: int, lines: int) -> list[Spans]:
+    """Return a line for each fact, or as many as it takes where `lines` is 0."""
+    found: list[Spans] = []
+    for label, text in facts.items():
+        rows = wrapped(text, width - LABEL_WIDTH, lines=lines)
+        labels = [label, *[""] * (len(rows) - 1)]
+        found += [((f"{said:<{LABEL_WIDTH}}", "muted"), *row) for said, row in zip(labels, rows, strict=True)]
+    return found
+
+
+def shortened(facts: Mapping[str, str]) -> dict[str, str]:
+    """Return the facts in four lines: what differs from plan to plan has one of its own."""
+    kept = {label: text for label, text in facts.items() if label not in TOGETHER}
+    said = {"threads": "{} CPU threads"}
+    together = ", ".join(said.get(name, "{}").format(facts[name]) for name in TOGETHER if name in facts)
+    first, *others = kept.items()
+    return dict([first, *([("on", together)] if together else []), *others])
+
+
 def plan_facts(request: PlanRequest) -> Mapping[str, str]:
     """Return the parameters of a request as label and text.
 
     Raises:
         UsageError: the request makes no plan.
     """
-    plan = build_plan(request)
+    plan = plan_of(request)
     sizes = [case.size for case in plan.cases]
     low, high = size_text(min(sizes)), size_text(max(sizes))
     ends = low if low == high else f"{low} to {high}"
