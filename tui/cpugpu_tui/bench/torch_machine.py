@@ -175,14 +175,20 @@ class TorchMachine:
         if isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text:
             return self._out_of_memory(case, on_gpu="CUDA" in text)
         if "CUDA error" in text or type(error).__name__ == "AcceleratorError":
-            return CaseError("error", f"The GPU reported: {text}", "The rest goes on in a fresh agent.", fatal=True)
+            return CaseError(
+                "error", f"The GPU reported: {ended(text)}", "The rest goes on in a fresh agent.", fatal=True
+            )
         if "can't convert cuda" in text:
-            return CaseError("unsupported", f"This workload does not run on a GPU: {text}", "Add --device cpu.")
+            return CaseError("unsupported", f"This workload does not run on a GPU: {ended(text)}", "Add --device cpu.")
         if isinstance(error, NotImplementedError) or re.search(r"not (implemented|supported(?! between))", text):
-            return CaseError("unsupported", f"{case.dtype} is not supported here: {text}", "Choose another dtype.")
+            return CaseError(
+                "unsupported", f"{case.dtype} is not supported here: {ended(text)}", "Choose another dtype."
+            )
         if isinstance(error, CpuGpuError):
             return CaseError("error", error.message, error.remedy)
-        return CaseError("error", f"{type(error).__name__}: {text}", "Mend the workload, or leave this case out.")
+        return CaseError(
+            "error", f"{type(error).__name__}: {ended(text)}", "Mend the workload, or leave this case out."
+        )
 
     def _out_of_memory(self, case: Case, *, on_gpu: bool) -> CaseError:
         import torch
@@ -201,6 +207,11 @@ class TorchMachine:
             timer.close()
         if gpus:
             torch.cuda.empty_cache()
+
+
+def ended(text: str) -> str:
+    """Return what a library said as a sentence: the remedy follows it."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def require_tensor(result: Any, where: str) -> None:

@@ -33,7 +33,7 @@ ROUND_RANGE = 0.1
 """A round's bar spans ±10 % about the median of its device: quiet machines draw a level line."""
 
 VERDICT_WORDS = {GPU_WINS: "GPU", CPU_WINS: "CPU", TIE: "tie", UNDECIDED: "undecided", TOO_FEW: "few rounds"}
-FAILURE_WORDS = {"oom": "no memory", "unsupported": "unsupported", "mismatch": "mismatch", "error": "error",
+FAILURE_WORDS = {"oom": "no memory", "unsupported": "not here", "mismatch": "mismatch", "error": "error",
                  "timeout": "timeout", "crashed": "crashed", "skipped": "skipped"}  # fmt: skip
 
 

@@ -357,7 +357,7 @@ class SimulatedMachine:
     def explain(self, error: Exception, case: Case) -> CaseError:
         """Return the failure row for the planted exception."""
         del case
-        return CaseError("error", f"{type(error).__name__}: {error}", "The detail of the row has the last lines.")
+        return CaseError("error", f"{type(error).__name__}: {error}.", "The detail of the row has the last lines.")
 
     def plant_faults(self, size: int) -> None:
         """Die, hang or raise if this case was told to."""

@@ -28,14 +28,11 @@ class StatusPane(PicturePane):
 
 def status_line(picture: Picture, width: int, glyphs: Glyphs) -> Spans:
     """Return the status line, exactly `width` cells wide unless the left side alone is wider."""
-    now = [_doing(picture, glyphs), _step(picture, glyphs), _notice(picture, glyphs)]
-    left = _joined(
-        [
-            tags(picture),
-            _count(picture, glyphs),
-            *([_said(picture, width, glyphs)] if picture.said and not picture.quitting else now),
-        ]
-    )
+    said = _said(picture, width, glyphs) if picture.said and not picture.quitting else ()
+    now = said or _joined([_doing(picture, glyphs), _step(picture, glyphs)])
+    left = _joined([tags(picture), _count(picture, glyphs), now])
+    if not said:
+        left = _joined([left, _notices(picture, glyphs, width - width_of(left) - 1)])
     for right in (*_places(picture, glyphs), ""):
         room = width - width_of(left) - len(right)
         if room >= 2 or not right:
@@ -127,7 +124,7 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
             (f" {run.settled}/{total}{failed}{number}", "text"),
             *_baseline(picture, glyphs),
         )
-    if picture.problem is not None and not picture.agent_ready:
+    if picture.problem is not None and not (picture.agent_ready and picture.environment.get("torch")):
         return (("cpugpu-tui ", "title"), ("cannot run", "bad"))
     return (("cpugpu-tui ", "title"), ("ready" if picture.agent_ready else "starting the agent", "muted"))
 
@@ -201,11 +198,17 @@ def step_text(picture: Picture, current: Progressed) -> str:
     return f"{case}{device} {phase}".rstrip()
 
 
-def _notice(picture: Picture, glyphs: Glyphs) -> Spans:
+def _notices(picture: Picture, glyphs: Glyphs, width: int) -> Spans:
+    """Return what a person should know all the time; what is too long for the line says what it is about."""
     past = picture.past
     shown = picture.notice if past is None or picture.notice != past.notice else None
-    said = [text for text in (shown, spelled(picture.theme_notice, glyphs)) if text]
-    return tuple(span for text in said for span in ((f"{glyphs.dot} ", "muted"), (f"{text} ", "warn")))
+    said: list[tuple[str, str]] = []
+    for text in (shown, spelled(picture.theme_notice, glyphs)):
+        room = max(width - width_of(tuple(said)) - len(said) // 2 - 2, 8)
+        if text:
+            brief = text.partition(": ")[0] if len(text) > room else text
+            said += [(f"{' ' if said else ''}{glyphs.dot} ", "muted"), (stranger(brief, room, glyphs), "warn")]
+    return tuple(said)
 
 
 def _places(picture: Picture, glyphs: Glyphs) -> list[str]:

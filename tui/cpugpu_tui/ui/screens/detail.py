@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.quantities import US, half_width, significant
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
@@ -23,6 +23,11 @@ from cpugpu_tui.ui.screens.worlds import VERDICT_SENTENCES, world_lines
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.changes import Changes
+
+TIMED_ONCE = (
+    "A call takes longer than a device has time for in a row, so it was timed once, which tells no interval. "
+    "Choose smaller sizes to have one."
+)
 
 
 class DetailScreen(Page):
@@ -84,7 +89,13 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
         text += f", 95 % interval {glyphs.times}{comparison.low:.4g} to {glyphs.times}{comparison.high:.4g}"
         text += f" ({glyphs.plus_minus}{half_width(comparison.plus_minus or 0)} %)"
     text += f", from {comparison.rounds} rounds: {VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict)}"
-    return [*wrapped(text, width, "strong"), *moved_lines(row, width, glyphs)]
+    once = wrapped(TIMED_ONCE, width, "warn") if any(is_timed_once(times) for times in row.times.values()) else []
+    return [*wrapped(text, width, "strong"), *once, *moved_lines(row, width, glyphs)]
+
+
+def is_timed_once(times: DeviceTimes) -> bool:
+    """Whether a call took longer than the time there is for a device and case."""
+    return times.calibrated is not None and times.calibrated.rounds == times.calibrated.calls_per_block == 1
 
 
 def _beside(changes: Changes | None, run: RunState, row: Row, width: int) -> list[Spans]:

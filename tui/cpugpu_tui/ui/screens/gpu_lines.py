@@ -41,6 +41,13 @@ GPM = ("sm_occupancy_pct", "tensor_active_pct", "dram_active_pct")
 """What the app does not ask for: it costs 0.7 ms a sweep."""
 GAP = 4
 """Cells between those two columns."""
+MIG = (
+    "MIG: torch sees a slice as a device of its own, and power, temperature and clocks are those of the whole board. "
+    "Read its memory below, and watch what runs in the other slices."
+)
+SHARED = (
+    "Others use this GPU, and every time measured on it holds their share. Wait until they are gone, or choose another."
+)
 PERSISTENCE_OFF = (
     "persistence mode is off: without a client the driver unloads, and the next first call waits for it, up to"
     " seconds. An administrator turns it on with `nvidia-smi -pm 1`."
@@ -108,14 +115,14 @@ def _remarks(gpu: GpuTelemetry, past: History, width: int, glyphs: Glyphs) -> Se
     if slow:
         text = f"PCIe {slow}, under load: copies take longer than they need to. Check the slot and the riser."
         lines += _sentence(text, "!", "warn", width, glyphs)
+    if any(not process.own for process in gpu.everyone or ()):
+        lines += _sentence(SHARED, "!", "warn", width, glyphs)
     if known(gpu.readings, "ecc_uncorrected_count"):
         lines += _sentence(UNCORRECTED, "!!", "bad", width, glyphs)
     if gpu.persistence is False:
         lines += _sentence(PERSISTENCE_OFF, "!", "warn", width, glyphs)
     if gpu.instances:
-        lines += _sentence(
-            "MIG: power, temperature and clocks are those of the whole board.", "", "text", width, glyphs
-        )
+        lines += _sentence(MIG, "", "text", width, glyphs)
     if is_with_reserve(gpu.readings):
         lines += _sentence(WITH_RESERVE, "", "text", width, glyphs)
     for word in quiet_words(gpu):

@@ -18,6 +18,7 @@ from cpugpu_tui.ui.panes.telemetry.arrangements import (
     one_line,
     short_column,
     tall_blocks,
+    told_line,
 )
 from cpugpu_tui.ui.panes.telemetry.facts import Subject, gpu_subject, host_subject
 from cpugpu_tui.ui.panes.telemetry.identity import torch_names
@@ -63,7 +64,8 @@ def telemetry_lines(
     subjects = [gpu_subject(gpu, state.history, devices, width, glyphs) for gpu in read.gpus]
     subjects.append(host_subject(read.host, state.history, glyphs))
     sentence = stranger(read.problem or "", 400, glyphs)
-    problem = wrapped(sentence, width, "warn", lines=max(1, height - len(subjects)))
+    # Three lines hold every sentence of ours at 80 columns; GPUs give way to it, `_shortened` says that they did.
+    problem = wrapped(sentence, width, "warn", lines=max(min(3, height - 1), height - len(subjects)))
     room = height - len(problem)
     lines: list[Spans] = []
     for arrange in _arrangements(width):
@@ -81,8 +83,8 @@ def _arrangements(width: int) -> tuple[Arrangement, ...]:
     if width < COLUMN_WIDTH:
         return column, short_column, compact_column
     if width < BLOCKS_WIDTH:
-        return column, one_line
-    return tall_blocks, blocks, one_line
+        return column, told_line, one_line
+    return tall_blocks, blocks, told_line, one_line
 
 
 def _shortened(subjects: Sequence[Subject], used: set[int], width: int, room: int, glyphs: Glyphs) -> list[Spans]:

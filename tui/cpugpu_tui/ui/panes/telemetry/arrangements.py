@@ -44,7 +44,7 @@ def one_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return one line: label, history of the first fact, then the most important facts that fit; no room for a name."""
     head: Piece = [(f"{subject.label:<5} ", "strong")]
     if subject.problem:
-        return [(*head, *_one(subject.problem, width - _width(head), glyphs))]
+        return [(*head, *_one(without_label(subject), width - _width(head), glyphs))]
     bars = BARS_WIDE if width >= 90 else BARS_NARROW
     head += [(_bars(subject.facts[0], bars, glyphs), subject.series), (" ", "text")]
     room = width - _width(head)
@@ -66,6 +66,20 @@ def one_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     for number, (_, piece) in enumerate(chosen):
         spans += [*([("  ", "text")] if number else []), *piece]
     return [tuple(spans)]
+
+
+def told_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return one line, or two for what is wrong with a device: cut, its remedy would be what is missing."""
+    if not subject.problem:
+        return one_line(subject, width, glyphs)
+    head = f"{subject.label:<5} "
+    lines = wrapped(stranger(without_label(subject), 400, glyphs), width - len(head), "warn", lines=2)
+    return [((head if number == 0 else " " * len(head), "strong"), *line) for number, line in enumerate(lines)]
+
+
+def without_label(subject: Subject) -> str:
+    """Return what is wrong with a device whose label stands before it: `GPU 1 is lost.` needs no second `GPU 1`."""
+    return (subject.problem or "").removeprefix(f"{subject.label} ")
 
 
 def _one(problem: str, width: int, glyphs: Glyphs) -> Spans:
