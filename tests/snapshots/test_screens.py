@@ -6,12 +6,29 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from fake_run import FakeBackend, finish, new_app, readings, settled, start_run, whole_sweep
+from fake_run import (
+    DEVICES,
+    ENVIRONMENT,
+    FakeBackend,
+    finish,
+    finished,
+    new_app,
+    readings,
+    rounds,
+    settled,
+    start_run,
+    whole_sweep,
+)
 from textual.pilot import Pilot
 
+from cpugpu_tui.model import CaseFailed, DevicesFound, Progressed, RunStarted
+from cpugpu_tui.runs.planning import PlanRequest, build_plan
+from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.ui import themes
+from cpugpu_tui.ui.commands import Situation
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
+EACH_SIZE = pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
 Act = Callable[[Pilot[Any]], Awaitable[None]]
 
 
@@ -36,6 +53,53 @@ async def done(pilot: Pilot[Any]) -> None:
     await finish(pilot, session)
 
 
+async def running(pilot: Pilot[Any]) -> None:
+    """Three cases are over, the fourth has three of its rounds. The picture alone: a run would outlive the test."""
+    await idle(pilot)
+    plan = build_plan(PlanRequest())
+    events = whole_sweep(plan)
+    third = next(at for at, event in enumerate(events) if event == finished(plan.cases[2]))
+    run = RunState()
+    for event in (
+        RunStarted(run_id="r", series_id="s", plan=plan, environment=ENVIRONMENT, number=7),
+        DevicesFound(devices=DEVICES),
+        *events[: third + 1],
+        *rounds(plan.cases[3], 322_000, 20_800, count=3),
+        Progressed(case=plan.cases[3].key, device="cuda:0", phase="round", round_index=4, seconds_left=4.0),
+    ):
+        run = run.apply(event)
+    pilot.app.change(run=run, situation=Situation(live=True, ran=True))
+    await pilot.pause()
+
+
+async def without_gpu(pilot: Pilot[Any]) -> None:
+    session = await start_run(pilot)
+    session.put(DevicesFound(devices=DEVICES[:1], no_gpu="CUDA finds no usable GPU (no NVIDIA driver, or no GPU). "
+                             "CPU results only; `nvidia-smi` tells more."))  # fmt: skip
+    session.put(*(event for event in whole_sweep(session.plan) if getattr(event, "device", "cpu") == "cpu"))
+    await finish(pilot, session)
+
+
+async def failing(pilot: Pilot[Any]) -> None:
+    """One row has failed, and the cursor is on it."""
+    session = await start_run(pilot)
+    broken = session.plan.cases[5].key
+    session.put(*(event for event in whole_sweep(session.plan) if getattr(event, "case", "") != broken))
+    why, remedy = "The agent was killed by SIGSEGV during warm-up on cuda:0.", "The rest went on in a fresh agent."
+    session.put(CaseFailed(case=broken, kind="crashed", message=why, remedy=remedy, device="cuda:0"))
+    await finish(pilot, session)
+    await pilot.press("home", *["down"] * 5)
+    await settled(pilot, lambda: pilot.app.picture.cursor == broken)
+
+
+async def form(pilot: Pilot[Any]) -> None:
+    await idle(pilot)
+    await pilot.press("enter")
+    await settled(pilot, lambda: len(pilot.app.screen_stack) > 1 and not pilot.app.picture.surveying)
+    pilot.app.screen.query_one("#devices").focus()
+    await pilot.pause()
+
+
 def then_press(key: str) -> Act:
     async def act(pilot: Pilot[Any]) -> None:
         await done(pilot)
@@ -45,24 +109,42 @@ def then_press(key: str) -> Act:
     return act
 
 
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@EACH_SIZE
 def test_idle(picture: Callable[..., bool], size: tuple[int, int]) -> None:
     assert picture(idle, size)
 
 
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@EACH_SIZE
+def test_running(picture: Callable[..., bool], size: tuple[int, int]) -> None:
+    assert picture(running, size)
+
+
+@EACH_SIZE
 def test_done(picture: Callable[..., bool], size: tuple[int, int]) -> None:
     assert picture(done, size)
 
 
-def test_no_gpu(picture: Callable[..., bool]) -> None:
+@EACH_SIZE
+def test_no_gpu(picture: Callable[..., bool], size: tuple[int, int]) -> None:
     problem = "No NVIDIA driver found (libnvidia-ml.so.1 is missing). CPU results only; install the driver."
-    assert picture(idle, telemetry=readings(gpus=0, problem=problem))
+    assert picture(without_gpu, size, telemetry=readings(gpus=0, problem=problem))
 
 
-@pytest.mark.parametrize("key", ["enter", "?", "T", ":"], ids=["detail", "help", "themes", "palette"])
+@EACH_SIZE
+def test_error(picture: Callable[..., bool], size: tuple[int, int]) -> None:
+    assert picture(failing, size)
+
+
+@pytest.mark.parametrize(
+    "key", ["enter", "?", "T", ":", "g", "K", "m"],
+    ids=["detail", "help", "themes", "palette", "chart", "claims", "machine"],
+)  # fmt: skip
 def test_page(picture: Callable[..., bool], key: str) -> None:
     assert picture(then_press(key))
+
+
+def test_form(picture: Callable[..., bool]) -> None:
+    assert picture(form, (80, 24))
 
 
 @pytest.mark.parametrize("theme", sorted(theme.name for theme in themes.load_themes(themes.shipped_folder())[0]))

@@ -11,16 +11,14 @@ The names are those of the list in the design of the interface; `pytest -k no-dr
   `case-timeout`, `longer-than-budget`, `throttled-row`, `simulated-without-gpu`; `unsupported-dtype` as torch says it;
 - of the history, with real files: `database-not-writable`, `database-read-only`, `newer-database`,
   `damaged-database`, `foreign-database`;
-- before the app opens, or as it does: `broken-theme`, `unknown-theme`, `broken-config`, `broken-workload-file`,
-  `too-small`, `term-dumb`, `no-utf8`, `sixteen-colours`, `no-color`.
+- before the app opens, or as it does, in test_states_outside.py: `broken-theme`, `unknown-theme`, `broken-config`,
+  `broken-workload-file`, `too-small`, `term-dumb`, `no-utf8`, `sixteen-colours`, `no-color`.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -34,8 +32,8 @@ from fake_run import DEVICES, FakeBackend, finish, new_app, opened, readings, se
 from looking import table_of
 from nvml_library import LOST, NO_PERMISSION, FakeNvml, fake_nvml, nvml_library
 from nvml_machine import Machine, machine
-from pty_app import PtyApp
 from saved_runs import stream
+from states import joined, state
 from test_layouts import screen_lines
 from textual.pilot import Pilot
 
@@ -52,12 +50,6 @@ __all__ = ["fake_nvml", "machine", "nvml_library"]
 
 SMALL = (80, 24)
 DEADLINE_S = 10.0
-FRAME = re.compile(r"[│╭╮╰╯─]+")
-
-
-def joined(lines: list[str]) -> str:
-    """What stands on a screen as one text: sentences go on in the next line, frames are no part of them."""
-    return " ".join(FRAME.sub(" ", " ".join(lines)).split())
 
 
 async def reads(pilot: Pilot[Any], *sentences: str) -> None:
@@ -66,10 +58,6 @@ async def reads(pilot: Pilot[Any], *sentences: str) -> None:
     while missing := [sentence for sentence in sentences if sentence not in joined(screen_lines(pilot))]:
         assert time.monotonic() < ends_s, "\n".join([f"not said: {missing}", *screen_lines(pilot)])
         await pilot.pause(0.02)
-
-
-def state(name: str, *values: object) -> Any:
-    return pytest.param(*values, id=name)
 
 
 # ------------------------------------------------------------------ the driver
@@ -375,104 +363,11 @@ async def test_a_history_that_takes_nothing_is_said_and_runs_go_on(
         assert brief in joined(screen_lines(pilot)[:1]), "the status line says it all the time"
 
 
-# ------------------------------------------------------------------ before the app opens
-
-
-COMMAND = (sys.executable, "-m", "cpugpu_tui", "--simulate", "default")
-
-
-def start(folder: Path, *arguments: str, size: tuple[int, int] = SMALL, **env: str) -> PtyApp:
-    """The app as a person starts it, with a config of this test's own."""
-    own = {
-        "XDG_CONFIG_HOME": str(folder),
-        "XDG_STATE_HOME": str(folder),
-        "CPUGPU_DB": str(folder / "results.db"),
-        **env,
-    }
-    return PtyApp([*COMMAND, *arguments], columns=size[0], rows=size[1], env=own)
-
-
-def config_file(folder: Path, name: str, text: str) -> Path:
-    path = folder / "cpugpu-tui" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "arguments", "sentences"),
-    [
-        state("broken-config", "config.toml", "colour = 'red'\n", (), ("config.toml", "line 1", "colour")),
-        state("unknown-theme", "", "", ("--theme", "nope"), ("There is no theme 'nope'.", "There are:")),
-        state("broken-workload-file", "own.py", "x = (\n", ("--workloads", "{}"), ("own.py, line 1:", "SyntaxError")),
-    ],
-)
-def test_what_is_wrong_with_a_file_is_said_before_the_screen_changes(
-    tmp_path: Path, file: str, text: str, arguments: tuple[str, ...], sentences: tuple[str, ...]
-) -> None:
-    path = config_file(tmp_path, file, text) if file else tmp_path
-    with start(tmp_path, *(argument.format(path) for argument in arguments)) as app:
-        assert app.exit_code() == 2
-        said = joined(app.lines)
-        for sentence in sentences:
-            assert sentence in said, said
-        assert "Traceback" not in said
-        assert b"\x1b[?1049h" not in app.output, "the app's screen never came"
-
-
-@pytest.mark.parametrize("_name", [state("broken-theme", "")])
-def test_a_broken_theme_of_ones_own_is_a_sentence_and_the_app_opens(tmp_path: Path, _name: str) -> None:
-    config_file(tmp_path, "themes/mine.toml", 'name = "mine"\nprimary = "reddish"\n')
-    with start(tmp_path) as app:
-        app.until_text("ready")
-        app.until(lambda app: "mine.toml" in joined(app.lines) and "reddish" in joined(app.lines))
-        app.send("q")
-        assert app.exit_code() == 0
-
-
-@pytest.mark.parametrize("_name", [state("too-small", "")])
-def test_a_terminal_that_is_too_small_says_which_size_it_takes(tmp_path: Path, _name: str) -> None:
-    with start(tmp_path, size=(50, 12)) as app:
-        app.until_text("Needs 60x16, this is 50x12.")
-        app.resize(80, 24)
-        app.until_text("Press r")
-
-
-@pytest.mark.parametrize("_name", [state("term-dumb", "")])
-def test_a_dumb_terminal_is_refused_with_what_to_do_in_place(tmp_path: Path, _name: str) -> None:
-    with start(tmp_path, TERM="dumb") as app:
-        assert app.exit_code() == 2
-        assert "cpugpu-tui run" in joined(app.lines)
-
-
-@pytest.mark.parametrize(
-    "env",
-    [
-        state("no-utf8", {"LC_ALL": "C", "PYTHONUTF8": "0"}),
-        state("sixteen-colours", {"TERM": "xterm", "COLORTERM": ""}),
-        state("no-color", {"NO_COLOR": "1"}),
-    ],
-)
-def test_a_poor_terminal_loses_no_meaning(tmp_path: Path, env: dict[str, str]) -> None:
-    """Who wins is a word and a sign, which of two panes has the focus too; nothing is a question mark."""
-    with start(tmp_path, **env) as app:
-        app.until_text("Press r")
-        app.send("r")
-        app.until(lambda app: re.search(r"done (\d+)/\1", app.text) is not None)
-        app.until(lambda app: "The GPU is faster from about" in joined(app.lines))
-        assert re.search(r"\S GPU", app.text)
-        if "LC_ALL" in env:
-            assert app.text.isascii(), [line for line in app.lines if not line.isascii()]
-        app.send("q")
-        assert app.exit_code() == 0
-
-
 def test_the_list_of_states_is_whole() -> None:
     """Each name that stands in this module's docstring is a test's, and each test's stands there."""
-    import test_states
-
-    told = set(re.findall(r"`([a-z][a-z0-9-]+)`", __doc__ or "")) - {"pytest"}
-    source = Path(test_states.__file__).read_text()
-    assert os.path.basename(test_states.__file__) == "test_states.py"
+    told = set(re.findall(r"`([a-z][a-z0-9-]+)`", __doc__ or ""))
+    source = "".join(
+        Path(__file__).with_name(name).read_text() for name in ("test_states.py", "test_states_outside.py")
+    )
     tested = set(re.findall(r'state\(\s*"([a-z0-9-]+)"', source))
     assert told == tested

@@ -84,6 +84,7 @@ class Bridge:
         self._post(CeilingsKnown(self._backend.ceilings()))
         # The first `r` compares: these imports would stand between the key and its paint (122-262 ms, not 63-77).
         from cpugpu_tui.runs import changes  # noqa: F401
+
         self._post(EarlierKnown(self._backend.earlier()))
 
     def survey(self) -> None:

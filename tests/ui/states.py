@@ -1,0 +1,20 @@
+"""What the tests of states share: a state's name, and a screen as one text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+FRAME = re.compile(r"[│╭╮╰╯─]+")
+
+
+def state(name: str, *values: object) -> Any:
+    """A parameter of that name, which `pytest -k` finds."""
+    return pytest.param(*values, id=name)
+
+
+def joined(lines: list[str]) -> str:
+    """What stands on a screen as one text: sentences go on in the next line, frames are no part of them."""
+    return " ".join(FRAME.sub(" ", " ".join(lines)).split())
