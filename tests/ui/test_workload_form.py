@@ -149,6 +149,17 @@ async def test_the_time_is_that_of_an_earlier_run_or_said_to_be_unknown() -> Non
         assert "time unknown" in said(pilot), "that is another plan"
 
 
+async def test_known_calls_tell_from_when_to_when() -> None:
+    request = PlanRequest(("matmul",), sizes="64")
+    calls = {("matmul/default/64/float32/tall", device.name): (device.label, 1e6, 12) for device in DEVICES}
+    async with opened(new_app(request), size=(80, 24)) as pilot:
+        pilot.app.change(earlier=Earlier({}, calls), devices=DEVICES)
+        case = build_plan(request).cases[0]
+        assert (case.key, "cpu") in calls
+        await open_form(pilot)
+        assert "time 0.4 s to 16 s: calls as run 12 timed them." in said(pilot)
+
+
 async def test_the_time_is_for_all_repeats() -> None:
     async with opened(size=(80, 24)) as pilot:
         form = await open_form(pilot)

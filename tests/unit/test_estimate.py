@@ -69,6 +69,7 @@ def test_calls_of_other_runs_tell_the_least_time() -> None:
     )
     assert found.is_least
     assert found.seconds == pytest.approx(6 * least_lane_ns(1e6, PLAN) / 1e9)
+    assert found.most_seconds == pytest.approx(6 * (0.001 + 3.0 + 5.0)), "call, longest warm-up, budget of 5 s"
     assert found.source == "calls as run 12 timed them"
 
 
@@ -95,6 +96,14 @@ def test_what_is_not_known_is_said_with_what_would_tell() -> None:
     unasked = estimate(PLAN, 1, (), NOTHING_EARLIER, CARDS)
     assert unasked.seconds is None
     assert "no agent has told" in unasked.source
+
+
+def test_a_search_has_no_most_for_nobody_knows_its_sizes() -> None:
+    plan = build_plan(PlanRequest(("quick",)))
+    found = estimate(plan, 1, (CPU, GPU), earlier_of([timed(12, plan, seconds=None)]), ())
+    assert found.seconds is not None
+    assert found.most_seconds is None
+    assert found.source.endswith("of the first sizes; more are chosen as it goes")
 
 
 def test_another_device_of_the_same_number_is_another_device() -> None:

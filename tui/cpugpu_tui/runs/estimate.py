@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.analysis.roofline import least_ns, link_of
-from cpugpu_tui.bench.warm_up import least_lane_ns
+from cpugpu_tui.analysis import roofline
+from cpugpu_tui.bench.warm_up import least_lane_ns, most_lane_ns
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Ceilings, Device, Plan
 from cpugpu_tui.plain import to_plain
@@ -54,6 +54,8 @@ class Estimate:
 
     seconds: float | None
     """None where it is unknown."""
+    most_seconds: float | None
+    """The same where no interval becomes narrow before the budget is spent, about; None where that has no end."""
     is_least: bool
     """Whether it may well take longer: rounds go on until an interval is narrow, results are compared."""
     source: str
@@ -112,31 +114,36 @@ def estimate(
     if found is not None:
         number, duration_ns = found
         source = f"as run {number} of the same plan took"
-        return Estimate(duration_ns / 1e9 * repeats, False, source, memory_bytes, case)
-    seconds, source = _least_s(plan, devices_of(plan, known), earlier, ceilings)
-    if seconds is not None and plan.max_seconds is not None:
-        seconds = min(seconds, plan.max_seconds)
-    return Estimate(seconds and seconds * repeats, True, source, memory_bytes, case)
+        seconds = duration_ns / 1e9 * repeats
+        return Estimate(seconds, seconds, False, source, memory_bytes, case)
+    bounds, source = _bounds_s(plan, devices_of(plan, known), earlier, ceilings)
+    if bounds is None:
+        return Estimate(None, None, True, source, memory_bytes, case)
+    least, most = (min(bound, plan.max_seconds or bound) * repeats for bound in bounds)
+    # A search goes on with sizes that nobody knows yet.
+    ends = plan.search is None or plan.max_seconds is not None
+    return Estimate(least, most if ends else None, True, source, memory_bytes, case)
 
 
-def _least_s(
+def _bounds_s(
     plan: Plan, devices: Sequence[Device] | None, earlier: Earlier, ceilings: Sequence[Ceilings]
-) -> tuple[float | None, str]:
-    """Return the least seconds of a plan and their source; (None, why) where a case is of unknown length."""
+) -> tuple[tuple[float, float] | None, str]:
+    """Return least and most seconds of a plan, and their source; (None, why) where a case is of unknown length."""
     if plan.simulation is not None:
         return None, "no earlier run of this plan, and made-up times tell nothing of this machine"
     if devices is None:
         return None, "no earlier run of this plan, and no agent has told yet which devices there are"
-    total_ns, runs, by_card = 0.0, set(), 0
+    least_ns, most_ns, runs, by_card = 0.0, 0.0, set(), 0
     for case in plan.cases:
         for device in devices:
             call_ns, run = _call_ns(case, device, earlier, ceilings)
             if call_ns is None:
                 return None, f"no earlier run of {case_name(case)} on {device.name}, and {_unknown_rate(case, device)}"
-            total_ns += least_lane_ns(call_ns, plan)
+            least_ns += least_lane_ns(call_ns, plan)
+            most_ns += most_lane_ns(call_ns, plan)
             by_card += run is None
             runs |= {run} - {None}
-    return total_ns / 1e9, _sources(plan, runs, by_card)
+    return (least_ns / 1e9, most_ns / 1e9), _sources(plan, runs, by_card)
 
 
 def _call_ns(
@@ -150,10 +157,10 @@ def _call_ns(
     costs = costs_of(case)
     if card is None or costs is None or (device.is_cpu and case.threads not in (0, card.threads)):
         return None, None
-    line = card.transfers.get(link_of(case.variant) or "")
+    line = card.transfers.get(roofline.link_of(case.variant) or "")
     if line is not None:
         return line.elapsed_ns(costs.bytes_moved), None
-    bound = least_ns(costs.flops, costs.bytes_moved, case.dtype, card)
+    bound = roofline.least_ns(costs.flops, costs.bytes_moved, case.dtype, card)
     return (None, None) if bound is None else (bound[1] + card.launch_ns, None)
 
 

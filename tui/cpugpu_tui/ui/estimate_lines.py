@@ -42,8 +42,10 @@ def time_words(found: Estimate, repeats: int) -> str:
         return f"unknown: {found.source}."
     text = seconds_text(found.seconds)
     times = f" for {repeats} runs" if repeats > 1 else ""
-    if found.is_least:
+    if found.is_least and found.most_seconds is None:
         return f"at least {text}{times}: {found.source}."
+    if found.is_least and found.most_seconds is not None:
+        return f"{text} to {seconds_text(found.most_seconds)}{times}: {found.source}."
     return f"about {text}{times}, {found.source}."
 
 
