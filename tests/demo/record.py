@@ -4,11 +4,19 @@ On a machine with a GPU, into a database of its own:
 
     cpugpu-tui machine --measure --db demo.db
     cpugpu-tui run quick --db demo.db
-    for name in matmul-sweep vector-dot jacobian elementwise transfer mnist-mlp; do
-        cpugpu-tui run $name --scale small --db demo.db
-    done
+    cpugpu-tui run matmul-sweep --size 1,51,101,301,1001,3001,9951 --db demo.db
+    cpugpu-tui run vector-dot --size 100,10000,1000000,10000000,100000000 --variant matmul --db demo.db
+    cpugpu-tui run jacobian --scale small --db demo.db
+    cpugpu-tui run jacobian --size 100 --variant loop --db demo.db
+    cpugpu-tui run elementwise --scale small --db demo.db
+    cpugpu-tui run transfer --scale small --db demo.db
+    cpugpu-tui run mnist-mlp --scale small --db demo.db
+    cpugpu-tui run mnist-width --size 32,512,4096 --variant eager --db demo.db
+    cpugpu-tui run mnist-batch --size 32,512,4096 --variant eager --db demo.db
     python -m tests.demo.record tui/cpugpu_tui/runs/demo/recorded.ndjson.gz demo.db
 
+Experiments are in small where the claims do not need more; the shipped runs had 60 s each (`--max-seconds`), on two loans
+of an H200 of one day.
 The machine is measured first, so that every run knows its ceilings. Names of machines and people, paths and UUIDs are
 left out, and of the kernel's version what its builder added; else the runs are whole. The same runs give the same file.
 """

@@ -37,7 +37,7 @@ def whole() -> Recording:
 @pytest.fixture(scope="module")
 def short(whole: Recording) -> Recording:
     """The search and one of the publications' runs."""
-    return Recording((whole.runs[0], whole.runs[6]))
+    return Recording((whole.runs[0], whole.runs[7]))
 
 
 @asynccontextmanager
@@ -207,7 +207,7 @@ async def test_claims_are_judged_by_what_has_been_played(whole: Recording) -> No
     async with demo(whole, size=(200, 60)) as pilot:
         await ended(pilot)
         await pilot.press("K")
-        await settled(pilot, lambda: "3 hold" in text_of(pilot, "#page-title"))
+        await settled(pilot, lambda: "8 hold" in text_of(pilot, "#page-title"))
 
 
 # ------------------------------------------------------------------ the command
@@ -249,7 +249,7 @@ def test_on_a_terminal_it_plays_and_leaves_the_table_and_nothing_else(
 
 def test_quitting_in_the_middle_asks_nothing(tmp_path: Path, environment: dict[str, str | None]) -> None:
     with PtyApp([sys.executable, "-m", "cpugpu_tui", "demo"], env=environment) as app:
-        app.until_text("run 1 of 7")
+        app.until_text("run 1 of 10")
         app.send("q")
         assert app.exit_code() == 0
     assert not list(tmp_path.rglob("*.db"))

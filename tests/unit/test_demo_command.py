@@ -18,7 +18,7 @@ from cpugpu_tui.runs.export.stream import exported
 def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recording of two of the runs."""
     path = tmp_path_factory.mktemp("demo") / "short.gz"
-    path.write_bytes(packed([shipped().runs[0], shipped().runs[6]]))
+    path.write_bytes(packed([shipped().runs[0], shipped().runs[7]]))
     return path
 
 
@@ -29,10 +29,10 @@ def test_it_prints_tables_answers_and_claims_and_says_whose_they_are(cpugpu: Com
     assert first.startswith("REPLAY: recorded on NVIDIA H200 · Intel(R) Xeon(R) Processor · driver ")
     assert first.endswith("none of this was measured here.")
     for number, name in enumerate([run.name for run in shipped().runs], 1):
-        assert f"REPLAY {number} of 7: {name}" in done.out
+        assert f"REPLAY {number} of 10: {name}" in done.out
     assert "The GPU is faster from about 192 on (182 to 200)" in done.out
     assert "REPLAY: what five publications claim" in done.out
-    assert "REPLAY: 3 hold, 2 do not, 1 depend" in done.out
+    assert "REPLAY: 8 hold, 6 do not, 2 depend" in done.out
     assert "Saved as" not in done.out
     assert not cpugpu.database.exists()
 

@@ -31,15 +31,27 @@ def whole() -> Recording:
 def test_it_is_a_whole_real_session_with_all_that_the_app_shows(whole: Recording) -> None:
     names = [run.name for run in whole.runs]
     assert names[0] == "quick"
-    assert set(names[1:]) == {"matmul-sweep", "vector-dot", "jacobian", "elementwise", "transfer", "mnist-mlp"}
+    assert set(names[1:]) == {
+        "matmul-sweep",
+        "vector-dot",
+        "jacobian",
+        "elementwise",
+        "transfer",
+        "mnist-mlp",
+        "mnist-width",
+        "mnist-batch",
+    }
     assert set(names) <= set(PRESETS)
     assert whole.tag == "REPLAY", "nothing in it is simulated"
     assert {found.device for found in whole.ceilings} == {"cpu", "cuda:0"}
     for run in whole.runs:
         assert run.state.status == "done"
         assert run.state.gpu is not None
-        assert all(row.status == "ok" and "damaged" not in row.marks for row in run.state.rows.values())
-        assert run.started.plan.ceilings == whole.ceilings
+        rows = run.state.rows.values()
+        assert any(row.status == "ok" for row in rows)
+        # What did not fit into its 60 s says so, as it did then.
+        assert all(row.status in ("ok", "skipped") and "damaged" not in row.marks for row in rows)
+        assert {found.device for found in run.started.plan.ceilings} == {"cpu", "cuda:0"}
         assert sum(isinstance(event, TelemetryRead) and bool(event.gpus) for event in run.events) >= 8
 
 
@@ -73,7 +85,7 @@ def test_the_wheel_has_it_and_it_is_small(tmp_path: Path) -> None:
 
 
 def test_a_database_and_its_exports_give_the_same_file(whole: Recording, tmp_path: Path) -> None:
-    runs = [whole.runs[1], whole.runs[6]]
+    runs = [whole.runs[0], whole.runs[7]]
     database = tmp_path / "demo.db"
     store = Store.open(database)
     for run in runs:

@@ -16,7 +16,7 @@ from cpugpu_tui.runs.export.stream import ExportedRun
 FIRST_S = 20.0
 """The first run at the demo's own pace: slow enough to watch how the search chooses its sizes."""
 
-OTHERS_S = 52.0
+OTHERS_S = 43.0
 """All other runs together at that pace, each with its share by its own length."""
 
 BETWEEN_S = 3.0
