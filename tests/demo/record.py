@@ -15,8 +15,8 @@ On a machine with a GPU, into a database of its own:
     cpugpu-tui run mnist-batch --size 32,512,4096 --variant eager --db demo.db
     python -m tests.demo.record tui/cpugpu_tui/runs/demo/recorded.ndjson.gz demo.db
 
-Experiments are in small where the claims do not need more; the shipped runs had 60 s each (`--max-seconds`), on two loans
-of an H200 of one day.
+Experiments are in small where the claims do not need more; the shipped runs had 60 s each (`--max-seconds`), on an
+H200 that was lent twice on one day.
 The machine is measured first, so that every run knows its ceilings. Names of machines and people, paths and UUIDs are
 left out, and of the kernel's version what its builder added; else the runs are whole. The same runs give the same file.
 """
