@@ -102,9 +102,9 @@ def test_each_spoils_its_own_rows(cpugpu: CommandLine, hostile: Path) -> None:
     for name in ("good", "prints"):
         assert (found[f"{name}/10"], found[f"{name}/20"]) == ("ok", "ok")
     assert (found["costs-raise/10"], found["costs-nan/10"]) == ("ok", "ok")
-    assert found["costs-raise/20"] == "error: ZeroDivisionError: division by zero"
+    assert found["costs-raise/20"] == "error: ZeroDivisionError: division by zero."
     assert found["costs-nan/20"].startswith("error: ValueError")
-    assert found["raises/10"] == "error: RuntimeError: red and"
+    assert found["raises/10"] == "error: RuntimeError: red and."
     assert found["returns-none/10"] == "error: What came back (cpu) is no tensor but NoneType."
     assert found["exits/10"].startswith("crashed: The agent ended with exit code 70")
     assert found["dies/20"].startswith("crashed: The agent ended with exit code 9")

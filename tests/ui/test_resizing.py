@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from fake_run import finish, new_app, opened, reach_gap, settled, start_run, whole_sweep
 from test_layouts import screen_lines
 from textual.pilot import Pilot
@@ -72,15 +71,16 @@ async def test_resized_at_every_case_of_a_run_nothing_is_lost_and_nothing_is_bla
         await settled(pilot, lambda: any("done 7/7" in line for line in screen_lines(pilot)))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids="{0[0]}x{0[1]}".format)
-async def test_an_open_form_follows_the_size_and_keeps_what_was_typed(size: tuple[int, int]) -> None:
-    async with opened(new_app(), size=size) as pilot:
+async def test_an_open_form_follows_the_size_and_keeps_what_was_typed() -> None:
+    async with opened(new_app(), size=(80, 24)) as pilot:
         await settled(pilot, lambda: pilot.app.picture.agent_ready)
         await pilot.press("enter", *"8,16")
-        for other in (*WAY, size):
-            await at(pilot, other)
-        form = pilot.app.screen
-        assert isinstance(form, WorkloadForm)
-        await settled(pilot, lambda: any("8,16" in line for line in screen_lines(pilot)))
-        await settled(pilot, lambda: form.query_one("#box").max_scroll_y == 0)
-        assert any("enter use these" in line for line in screen_lines(pilot))
+        for size in WAY:
+            await at(pilot, size)
+        for size in ((200, 60), (120, 40), (80, 24)):
+            await at(pilot, size)
+            form = pilot.app.screen
+            assert isinstance(form, WorkloadForm)
+            await settled(pilot, lambda: any("8,16" in line for line in screen_lines(pilot)))
+            await settled(pilot, lambda form=form: form.query_one("#box").max_scroll_y == 0)
+            assert any("enter use these" in line for line in screen_lines(pilot))

@@ -343,7 +343,7 @@ def foreign(folder: Path) -> Path:
     [
         state("database-not-writable", missing_folder, "Not saved", ("does not exist", "--db")),
         state("database-read-only", read_only, "Not saved", ("read-only", "--db")),
-        state("newer-database", newer, "Not saved", ("was written by a newer cpugpu-tui", "Update cpugpu-tui")),
+        state("newer-database", newer, "Not saved", ("was written by a newer", "Update cpugpu-tui")),
         state("damaged-database", damaged, "The database", ("was damaged", ".recover` may save")),
         state("foreign-database", foreign, "Not saved", ("is another program's database", "--db")),
     ],

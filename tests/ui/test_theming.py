@@ -179,12 +179,18 @@ async def test_a_new_file_a_changed_one_and_one_that_goes_are_picked_up(tmp_path
         assert "mine" not in app.theme_names
 
 
+def whole_answer(pilot: Pilot[Any]) -> str:
+    """Return what the answer says, which has room for a whole sentence, without the breaks of its lines."""
+    return " ".join(text_of(pilot, "#answer").split())
+
+
 async def test_a_file_that_breaks_is_said_and_its_theme_stays_as_it_was(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     async with done(tmp_path, "mine") as pilot:
         write(tmp_path, GOOD + 'accent = "blu"')
         await look_again(pilot)
-        said = text_of(pilot, "#status")
+        assert "Theme mine.toml is left out" in text_of(pilot, "#status")
+        said = whole_answer(pilot)
         assert "Theme mine.toml is left out: `accent` is 'blu', not a colour. Write it as #rrggbb" in said
         assert pilot.app.theme == "mine"
         assert pilot.app.screen.styles.background == Color.parse("#101010")
@@ -202,7 +208,7 @@ async def test_what_was_wished_and_is_broken_is_put_on_once_it_is_mended(tmp_pat
     write(tmp_path, "name = ")
     async with done(tmp_path, "mine") as pilot:
         assert pilot.app.theme == "slate"
-        assert "Theme mine.toml is left out: it is not TOML" in text_of(pilot, "#status")
+        assert "Theme mine.toml is left out: it is not TOML" in whole_answer(pilot)
         write(tmp_path, GOOD)
         await look_again(pilot)
         assert pilot.app.theme == "mine"
