@@ -1,11 +1,11 @@
-# cpugpu-tui: `make run` opens the app, `make test` runs every test. Both set up .venv by themselves.
+# cpugpu-tui: `make run` opens the app, `make test` the tests, `make thorough` the slow ones too. All set up .venv by themselves.
 PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11 python3.14,$(if $(shell $(p) -c 'import sys; sys.version_info >= (3, 11) and print(1)' 2>/dev/null),$(p))))
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 ONLY ?=
 
-.PHONY: run test lint bench snapshots wheel clean
+.PHONY: run test thorough lint bench snapshots wheel clean
 .DEFAULT_GOAL := run
 
 run: $(VENV)/.for-run
@@ -13,6 +13,9 @@ run: $(VENV)/.for-run
 
 test: $(VENV)/.for-test
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+thorough: $(VENV)/.for-test
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not gpu'
 
 lint: $(VENV)/.for-lint
 	@$(BIN)/ruff check .

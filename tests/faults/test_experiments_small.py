@@ -11,6 +11,7 @@ from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.workloads import PRESETS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.small is not None])
 def test_it_runs_to_its_end(cpugpu: CommandLine, name: str) -> None:
     """The whole set takes under two minutes on two cores: `pytest --durations=0` says how long."""

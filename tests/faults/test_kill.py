@@ -92,9 +92,10 @@ def kill_app(folder: Path, lines: int, spins: int) -> None:
     assert len(kept) <= len(results(events)) + 1  # saved, and killed before it was shown
 
 
-def test_a_killed_app_leaves_no_agent_and_loses_nothing_that_was_shown(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [6, pytest.param(KILLS, marks=pytest.mark.slow)])
+def test_a_killed_app_leaves_no_agent_and_loses_nothing_that_was_shown(tmp_path: Path, kills: int) -> None:
     moments = random.Random(20)
-    killings = [(index, moments.randrange(0, 70), moments.randrange(200_000)) for index in range(KILLS)]
+    killings = [(index, moments.randrange(0, 70), moments.randrange(200_000)) for index in range(kills)]
     with ThreadPoolExecutor(2) as hands:
         done = [hands.submit(kill_app, folder_of(tmp_path, index), lines, spins) for index, lines, spins in killings]
         for killing in done:
@@ -179,7 +180,8 @@ def last_attempts(finished: dict[str, list[Event]]) -> dict[str, list[Event]]:
 
 
 @pytest.mark.timeout(240)
-def test_a_killed_agent_costs_its_case_and_the_run_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [KILLS_PER_RUN * 2, pytest.param(KILLS, marks=pytest.mark.slow)])
+def test_a_killed_agent_costs_its_case_and_the_run_goes_on(tmp_path: Path, kills: int) -> None:
     with ThreadPoolExecutor(2) as hands:
-        runs = [hands.submit(kill_agents, folder_of(tmp_path, seed), seed) for seed in range(KILLS // KILLS_PER_RUN)]
-        assert sum(run.result() for run in runs) == KILLS
+        runs = [hands.submit(kill_agents, folder_of(tmp_path, seed), seed) for seed in range(kills // KILLS_PER_RUN)]
+        assert sum(run.result() for run in runs) == kills

@@ -26,7 +26,11 @@ def strange(pilot: Pilot[Any]) -> set[str]:
     return {char for strip in strips for char in strip.text if ord(char) > 126}
 
 
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize(
+    "size",
+    [SIZES[0], *(pytest.param(size, marks=pytest.mark.slow) for size in SIZES[1:])],
+    ids=[f"{columns}x{rows}" for columns, rows in SIZES],
+)
 async def test_no_screen_holds_a_sign_outside_ascii(size: tuple[int, int]) -> None:
     backend = FakeBackend()
     app = CpuGpuApp(AppOptions(), ASCII, backend=backend)

@@ -113,6 +113,7 @@ async def test_eight_gpus_at_80x24_say_how_many_are_hidden_and_zoom_shows_all() 
         assert "GPU 7" in "\n".join(await shown(pilot, "GPU 7"))
 
 
+@pytest.mark.slow
 async def test_thousands_of_rows_start_and_scroll() -> None:
     async with opened(new_app(PlanRequest(sizes="1:2001:1")), size=(80, 24)) as pilot:
         session = await start_run(pilot)

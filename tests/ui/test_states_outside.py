@@ -81,6 +81,7 @@ def test_a_dumb_terminal_is_refused_with_what_to_do_in_place(tmp_path: Path, _na
         assert "cpugpu-tui run" in joined(app.lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "env",
     [

@@ -61,6 +61,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(names=st.lists(hostile_bytes, min_size=NAMES_AT_ONCE, max_size=NAMES_AT_ONCE),
        glyphs=st.sampled_from([UNICODE, ASCII]))  # fmt: skip

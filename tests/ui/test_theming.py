@@ -86,6 +86,7 @@ def unreadable(pilot: Pilot[Any]) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 async def test_what_is_drawn_can_be_read_in_every_theme() -> None:
     async with done() as pilot:
         app = pilot.app

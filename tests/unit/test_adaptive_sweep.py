@@ -34,7 +34,9 @@ def calm() -> tuple[RunState, Recorder]:
     return searched(search_plan(CALM))
 
 
-@pytest.mark.parametrize("rho", [0.0, 0.3, 0.8])
+@pytest.mark.parametrize(
+    "rho", [pytest.param(0.0, marks=pytest.mark.slow), 0.3, pytest.param(0.8, marks=pytest.mark.slow)]
+)
 def test_the_bracket_holds_the_planted_crossover_and_is_narrow(rho: float) -> None:
     # 300 seeds of each in `make bench ONLY=search`.
     found = record(rho, range(30))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.compare import FASTER, SLOWER
@@ -39,6 +40,7 @@ def words(found: SeriesComparison) -> set[str]:
     return {each.verdict for each in found.judged}
 
 
+@pytest.mark.slow
 def test_equal_series_are_not_called_different() -> None:
     alarms = 0
     for number in range(PAIRS):

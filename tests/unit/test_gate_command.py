@@ -178,6 +178,7 @@ def test_without_a_history_nothing_is_created(cpugpu: CommandLine) -> None:
     assert not cpugpu.database.exists()
 
 
+@pytest.mark.slow
 def test_made_up_times_do_not_stand_against_measured_ones(based: CommandLine) -> None:
     real = based("run", "matmul", "--size", "16", "--device", "cpu", "--rounds", "5")
     assert real.code == EXIT_OK
@@ -267,6 +268,7 @@ def test_the_verdict_as_json(based: CommandLine) -> None:
     json.dumps(told, allow_nan=False)
 
 
+@pytest.mark.slow
 def test_of_a_search_only_the_sizes_are_run_that_every_run_of_the_baseline_has(cpugpu: CommandLine) -> None:
     made = cpugpu.here("run", "matmul", "--find-crossover", "--size", "16,256", "--simulate", SIMULATED, "--repeat", 5)
     assert made.code == EXIT_OK, made.err
