@@ -17,6 +17,22 @@ hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=No
 hypothesis.settings.load_profile("repeatable")
 
 
+SLOW_FILES = {
+    "test_adaptive_sweep.py", "test_ascii_screens.py", "test_experiments_small.py", "test_gate_command.py",
+    "test_hostile_workload.py", "test_kill.py", "test_resizing.py", "test_search_faults.py", "test_states_outside.py",
+    "test_terminals.py", "test_theming.py", "test_wedged_driver.py", "test_workload_faults.py",
+}  # fmt: skip
+"""Files whose every test takes seconds of processes, terminals or kernels: `make thorough` runs them, CI has 10 min."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of slow files."""
+    for item in items:
+        if item.path.name in SLOW_FILES:
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Let torch's threads sleep while they wait for each other, here and in the agents that tests start.
 

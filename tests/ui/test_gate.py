@@ -55,9 +55,9 @@ async def test_between_gaps_nothing_is_painted_and_a_gap_paints_once(paints: lis
         assert len(paints) == before
         await quiet_after_gap(pilot, session)
         assert len(paints) == before + 1
+        assert not pilot.app.screen._dirty_widgets  # that one paint showed all of it
         await pilot.pause(0.1)
         assert len(paints) == before + 1
-        assert not pilot.app.screen._dirty_widgets  # that one paint showed all of it
         assert pilot.app.gate.paints[STRAY] == 0
 
 
