@@ -22,6 +22,7 @@ PARTS = {
     "startup": "first frame and --help against bare Textual and typer apps",
     "store": "a history of 10,000 runs: listing, opening, saving, and a reader beside a live run",
     "analysis": "how long the answer of 20,000 samples takes",
+    "fuzz": "10,000 random keys and 500 sizes: no crash, no lost run, quit always works",
     "interface": "the app during a run: CPU share, key to paint, bytes a second",
 }
 

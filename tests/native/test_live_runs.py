@@ -25,7 +25,7 @@ __all__ = ["fake_nvml", "nvml_library"]
 
 DEAR = {"field:83", "field:270", "field:271", "nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetMaxClockInfo"}
 # More sizes than five sweeps take, on a loaded machine too: the run is killed once they have been read.
-REQUEST = PlanRequest(names=("matmul",), sizes="64:1024:32", simulation=Simulation(pace=1.0))
+REQUEST = PlanRequest(names=("matmul",), sizes="64:1024:4", simulation=Simulation(pace=1.0))
 
 
 class Listener:

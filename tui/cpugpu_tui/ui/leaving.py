@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from textual import on
+from textual import events, on
 
 from cpugpu_tui.ui.messages import SeriesEnded
 from cpugpu_tui.ui.options import AppResult
@@ -38,6 +38,11 @@ class Leaving(Running):
         self.gate.open_window()
         self.refresh(layout=True)
         self.screen.refresh()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Obey no key once the app is being left: a run begun now would be cut off."""
+        if self._exit_code is None or not isinstance(event, events.Key):
+            await super().on_event(event)
 
     def action_leave(self) -> None:
         """Quit; ask first if a run is going on."""

@@ -111,6 +111,8 @@ class Running(App[AppResult]):
     def change(self, **changes: Any) -> None:
         """Change the picture and show it everywhere; while the gate is held nothing is painted by this."""
         self.picture = replace(self.picture, **changes)
+        if not self.is_running:  # a screen that closes has lost its panes, and readings still come
+            return
         for screen in self.screen_stack:
             if isinstance(screen, MainScreen | Page | PictureModal) and screen.is_mounted:
                 screen.show_picture(self.picture)

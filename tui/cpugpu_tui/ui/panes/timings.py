@@ -233,7 +233,7 @@ class TimingsPane(Vertical):
             sign = Lines(id="filter-sign")
             sign.show([(("/", "key"),)])
             hint = "a name, a size, a verdict; enter keeps, esc shows all"
-            field = Input(placeholder=hint, compact=True, id="filter")
+            field = Input(placeholder=hint, compact=True, id="filter", select_on_focus=False)
             field.cursor_blink = False  # a blink is a paint of its own, and would come beside a timed block
             await self.mount(Horizontal(sign, field, id="filter-line"))
         self.query_one("#filter").focus()

@@ -7,13 +7,13 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from cpugpu_tui.ui.panes.lines import Lines, wrapped
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
+from cpugpu_tui.ui.screens.box import Box
 
 
-class ConfirmScreen(ModalScreen[bool]):
+class ConfirmScreen(Box[bool]):
     """Asks; the run goes on meanwhile. Returns whether the person said yes."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES

@@ -10,20 +10,23 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.runs.export import formats, target
 from cpugpu_tui.ui.panes.lines import Lines, wrapped
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
+from cpugpu_tui.ui.screens.box import Box
 
 
-class ExportForm(ModalScreen[Path | None]):
+class ExportForm(Box[Path | None]):
     """Returns the file, which can be written, or None if the person went back."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", show=False),
+        Binding("ctrl+c", "cancel", show=False, priority=True),  # the field would copy what is selected in it
+    ]
     DEFAULT_CSS = """
     ExportForm {
         & #box { width: 76; max-width: 100%; }

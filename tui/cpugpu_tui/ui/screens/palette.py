@@ -9,13 +9,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.palette import Entry, ranked
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
+from cpugpu_tui.ui.screens.box import Box
 
 TITLE_WIDTH = 20
 """Cells of what an entry is called; longer names push what stands beside them."""
@@ -33,7 +33,7 @@ AROUND = 4 + ABOUT_ROWS
 """Rows of the box that are no entries: border, field, these, and the last line."""
 
 
-class PaletteScreen(ModalScreen[Entry | None]):
+class PaletteScreen(Box[Entry | None]):
     """Returns what the person chose, None if they went back. What is impossible is dimmed and says why."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES

@@ -11,25 +11,25 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
+from cpugpu_tui.ui.screens.box import Box
 from cpugpu_tui.ui.themes import ThemeChoices
 
 _INSIDE = 36
 """Cells of a line; `app.tcss` says how wide the box is and why."""
 
 
-class ThemesScreen(ModalScreen[None]):
+class ThemesScreen(Box[None]):
     """Enter keeps the theme under the cursor, esc brings the old one back."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", show=False),
+        Binding("escape,ctrl+c", "cancel", show=False),
         Binding("q", "cancel", show=False),
         Binding("j", "cursor(1)", show=False),
         Binding("k", "cursor(-1)", show=False),

@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.events import DescendantFocus
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from cpugpu_tui.errors import UsageError
@@ -22,17 +21,19 @@ from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.panes.workload import Entry
 from cpugpu_tui.ui.picture import Picture, PictureModal
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
+from cpugpu_tui.ui.screens.box import Box
 
 LABEL_WIDTH = 13
 """Cells left of the fields, as in `app.tcss`."""
 
 
-class WorkloadForm(PictureModal, ModalScreen[PlanRequest | None]):
+class WorkloadForm(PictureModal, Box[PlanRequest | None]):
     """Returns the changed request, or None if the person went back."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
+        Binding("ctrl+c", "cancel", show=False, priority=True),  # a field would copy what is selected in it
         Binding("down", "app.focus_next", show=False),
         Binding("up", "app.focus_previous", show=False),
     ]

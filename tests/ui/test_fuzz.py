@@ -1,0 +1,55 @@
+"""Random keys and sizes: nothing crashes, no run is lost, the app can always be left. `make bench ONLY=fuzz`: more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from fuzz import REGISTRY, FuzzError, Step, play, script, shortest
+
+KEYS, RESIZES, SEED = 1_000, 100, 14
+
+
+def test_a_thousand_keys_and_a_hundred_sizes_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = script(SEED, KEYS, RESIZES)
+    assert set(REGISTRY) <= set(steps)
+    at_home(tmp_path, monkeypatch)
+    try:
+        outcome = asyncio.run(play(steps, tmp_path, SEED))
+    except FuzzError as error:
+        pytest.fail(f"seed {SEED}: {error}\n{json.dumps(shortest_of(steps[: error.steps], tmp_path))}")
+    print(outcome)
+    assert outcome.quits >= 2
+    assert outcome.runs >= 5
+    assert len(outcome.screens) >= 8, outcome.screens
+
+
+def at_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let whatever is typed as a file's name, and every folder of a person's own, lie here."""
+    monkeypatch.chdir(folder)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(folder))
+
+
+def shortest_of(steps: Sequence[Step], folder: Path) -> Sequence[Step]:
+    """Return what is left of a script that fails when all is gone that it fails without, as far as a minute goes."""
+
+    def fails(some: Sequence[Step]) -> bool:
+        try:
+            asyncio.run(play(some, folder, SEED))
+        except FuzzError:
+            return True
+        return False
+
+    return shortest(steps, fails)
+
+
+def test_what_is_printed_of_a_failure_is_the_part_that_fails() -> None:
+    def fails(steps: Sequence[Step]) -> bool:
+        return "T" in steps and "enter" in steps[steps.index("T") :]
+
+    steps = [*script(3, 50, 5), "T", "x", "enter", *"abc"]
+    assert shortest(steps, fails, tries=500) == ["T", "enter"]
