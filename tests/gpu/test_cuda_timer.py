@@ -30,9 +30,10 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
+from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.session import Session
-from cpugpu_tui.runs.state import DeviceTimes, RunState
+from cpugpu_tui.runs.state import RunState
 
 pytestmark = pytest.mark.gpu
 SMALL, MIDDLE, LARGE = Case("matmul", 64), Case("matmul", 1024), Case("matmul", 8192)

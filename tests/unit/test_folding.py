@@ -39,6 +39,9 @@ def test_a_stream_at_once_is_its_events_one_by_one(stream: list[Event]) -> None:
         at_once, slowly = folded(stream[:end]), one_by_one(stream[:end])
         assert at_once == slowly
         assert list(at_once.rows) == list(slowly.rows)
+        in_parts = folded(stream[end:], at_once)
+        assert in_parts == one_by_one(stream)
+        assert list(in_parts.rows) == list(one_by_one(stream).rows)
 
 
 def test_what_a_search_adds_and_what_concerns_no_case_is_folded_too() -> None:

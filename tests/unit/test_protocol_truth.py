@@ -32,7 +32,8 @@ from cpugpu_tui.model import (
     Plan,
     Simulation,
 )
-from cpugpu_tui.runs.state import DeviceTimes, Row
+from cpugpu_tui.runs.device_times import DeviceTimes
+from cpugpu_tui.runs.state import Row
 from cpugpu_tui.workloads import find
 
 WITHIN = 0.03

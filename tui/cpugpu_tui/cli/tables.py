@@ -21,11 +21,12 @@ from cpugpu_tui.model import DEVICE, ENERGY, PAGEABLE
 from cpugpu_tui.runs.again import again
 from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
+from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.ending import cut_short
 from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit, written
 from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.runs.saving import NOT_SAVED, SAVED_IN_PART
-from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
 
 ENERGY_ON = ("CPU", "GPU")

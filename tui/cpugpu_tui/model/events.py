@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -172,7 +173,7 @@ class MachineRead(Event):
     device: str
     edge: str
     """One of `EDGES`."""
-    readings: dict[str, Reading]
+    readings: Mapping[str, Reading]
     """Keys carry units: `sm_clock_mhz`, `temperature_c`, `memory_used_bytes`, `energy_mj`, `throttled_…_ns`; the last
     two are counted since the driver was loaded."""
     processes: tuple[GpuProcess, ...] | None = None

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Numbers, Point
 from cpugpu_tui.analysis.claims import CLAIMS, Claim
 from cpugpu_tui.model import KERNELS, Ceilings
+from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.folding import folded
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
-from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.runs.state import Row, RunState
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.store import Store

@@ -21,7 +21,8 @@ from cpugpu_tui.analysis.machine_state import (
 )
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.model import EDGES, Reading
-from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.runs.device_times import DeviceTimes
+from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.telemetry.edges import THROTTLED_KEYS
 
 NOT_READ = Reading(None, "not-asked")

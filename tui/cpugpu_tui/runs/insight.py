@@ -6,7 +6,8 @@ from cpugpu_tui.analysis.roofline import Limit, limit, link_of
 from cpugpu_tui.analysis.verdict import Comparison, compare
 from cpugpu_tui.analysis.written import Written, judge
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, SYNCED, Ceilings
-from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.runs.device_times import DeviceTimes
+from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.workloads.contract import REGISTRY
 
 MARK_WORDS = {

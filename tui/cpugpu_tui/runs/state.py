@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from cpugpu_tui.analysis.machine_state import company
-from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import Comparison, compare
 from cpugpu_tui.analysis.what_if import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
 from cpugpu_tui.model import (
     AS_WRITTEN,
     DEVICE,
-    LATENCY,
     PAGEABLE,
     PINNED,
     SYNCED,
@@ -33,12 +30,12 @@ from cpugpu_tui.model import (
     KernelsProfiled,
     MachineRead,
     Progressed,
-    Reading,
     RunFinished,
     RunStarted,
     TelemetryRead,
     TensorsPlaced,
 )
+from cpugpu_tui.runs.device_times import DeviceTimes
 
 HISTORY = 240
 """Telemetry points kept for trends: four minutes at 1 Hz."""
@@ -49,68 +46,6 @@ SAME_NS = 2e6
 
 Sweep = tuple[str, str, str, int]
 """Workload, variant, dtype, threads: see `Case.sweep`."""
-
-ROUND_METRICS = (PAGEABLE, PINNED, DEVICE)
-"""Metrics beside latency that devices are compared in, round by round."""
-
-
-@dataclass(frozen=True)
-class DeviceTimes:
-    """What is known of one case on one device."""
-
-    device: str
-    calibrated: Calibrated | None = None
-    round_ns: Mapping[int, float] = field(default_factory=dict)
-    """Round index → median latency of that round's blocks, ns."""
-    samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Metric → all raw samples so far, ns."""
-    other_round_ns: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    """`PAGEABLE`, `PINNED`, `DEVICE` → round index → median of that round, ns."""
-    clean_ns: tuple[float, ...] = ()
-    """Latency of the blocks of half-rounds without a mark, ns."""
-    marks: tuple[str, ...] = ()
-    clocks_mhz: tuple[float, ...] = ()
-    """SM clock as each half-round began."""
-    end_clocks_mhz: tuple[float, ...] = ()
-    """The same as each ended."""
-    throttled_ns: Mapping[str, float] = field(default_factory=dict)
-    """Throttle reason → time counted within half-rounds."""
-    watched_ns: float = 0.0
-    """Length of the half-rounds in which that was counted; 0 where the driver counts nothing."""
-    mark_counts: Mapping[str, int] = field(default_factory=dict)
-    """Mark → half-rounds that have it."""
-    powers_mw: tuple[float, ...] = ()
-    """Power in each half-round that is long enough for the sensor."""
-    edges: Mapping[str, MachineRead] = field(default_factory=dict)
-    """`begin`, `end` → what the driver said there."""
-    energy: EnergyMeasured | None = None
-    """Energy of repeated calls, or of a long one."""
-    epochs: tuple[EpochFinished, ...] = ()
-    """Of a training inside `as_written`."""
-    kernels: KernelsProfiled | None = None
-    """What one profiled call ran."""
-    placed: TensorsPlaced | None = None
-    """Where its tensors lay."""
-
-    @property
-    def kernels_ns(self) -> float | None:
-        """Summed time of the kernels of one call."""
-        return self.kernels.elapsed_ns if self.kernels is not None else None
-
-    @cached_property
-    def latency_ns(self) -> float | None:
-        """Median of all latency blocks, ns per call."""
-        return self.median_ns(LATENCY)
-
-    def median_ns(self, metric: str) -> float | None:
-        """Median of a metric's samples, or None without samples."""
-        samples = self.samples.get(metric)
-        return median(samples) if samples else None
-
-    @property
-    def timed_once(self) -> bool:
-        """Whether the call was too long to be timed more than once."""
-        return len(self.samples.get(LATENCY, ())) == 1
 
 
 @dataclass(frozen=True)
@@ -288,9 +223,9 @@ def _apply_to_row(row: Row, event: Event) -> Row:
         case CaseStarted():
             return Row(row.case, status="active", started=event)
         case CaseFinished():
-            return replace(row, status="ok", check=event.check)
+            return replace(row, status="ok", check=event.check, times=_packed(row.times))
         case CaseFailed():
-            return replace(row, status=event.kind, failure=event)
+            return replace(row, status=event.kind, failure=event, times=_packed(row.times))
         case Calibrated():
             return _with_times(row, replace(_times(row, event.device), calibrated=event))
         case EpochFinished():
@@ -301,11 +236,15 @@ def _apply_to_row(row: Row, event: Event) -> Row:
         case TensorsPlaced():
             return _with_times(row, replace(_times(row, event.device), placed=event))
         case MachineRead():
-            return _with_times(row, _add_edge(_times(row, event.device), event))
+            return _with_times(row, _times(row, event.device).with_edge(event))
         case HalfRoundTimed():
-            return _with_times(row, _add_half_round(_times(row, event.device), event))
+            return _with_times(row, _times(row, event.device).with_half_round(event))
         case _:
             return row
+
+
+def _packed(times: Mapping[str, DeviceTimes]) -> Mapping[str, DeviceTimes]:
+    return {device: each.packed() for device, each in times.items()}
 
 
 def _times(row: Row, device: str) -> DeviceTimes:
@@ -314,52 +253,6 @@ def _times(row: Row, device: str) -> DeviceTimes:
 
 def _with_times(row: Row, times: DeviceTimes) -> Row:
     return replace(row, times={**row.times, times.device: times})
-
-
-def _add_edge(times: DeviceTimes, event: MachineRead) -> DeviceTimes:
-    """Return the times with one side of the case; somebody else's work on the GPU marks it."""
-    found = company([(event.processes, event.readings.get("memory_used_bytes", Reading(None, "not-asked")))])
-    shared = ("shared-gpu",) if found is not None and found.is_shared else ()
-    marks = tuple(dict.fromkeys((*times.marks, *shared)))
-    return replace(times, edges={**times.edges, event.edge: event}, marks=marks)
-
-
-def _with_known(values: tuple[float, ...], value: float | None) -> tuple[float, ...]:
-    return values if value is None else (*values, value)
-
-
-def _add_half_round(times: DeviceTimes, event: HalfRoundTimed) -> DeviceTimes:
-    samples = dict(times.samples)
-    for metric, values in event.samples.items():
-        samples[metric] = samples.get(metric, ()) + tuple(values)
-    rounds = dict(times.round_ns)
-    latency = event.samples.get(LATENCY)
-    if latency and event.round_index > 0:
-        rounds[event.round_index] = median(latency)
-    others = dict(times.other_round_ns)
-    for name in ROUND_METRICS:
-        if event.samples.get(name) and event.round_index > 0:
-            others[name] = {**others.get(name, {}), event.round_index: median(event.samples[name])}
-    counts = dict(times.mark_counts)
-    for mark in event.marks:
-        counts[mark] = counts.get(mark, 0) + 1
-    throttled = dict(times.throttled_ns)
-    for word, throttled_ns in (event.throttled_ns or {}).items():
-        throttled[word] = throttled.get(word, 0.0) + throttled_ns
-    return replace(
-        times,
-        samples=samples,
-        round_ns=rounds,
-        other_round_ns=others,
-        clean_ns=times.clean_ns if event.marks else times.clean_ns + tuple(latency or ()),
-        marks=tuple(dict.fromkeys((*times.marks, *event.marks))),
-        clocks_mhz=_with_known(times.clocks_mhz, event.sm_clock_mhz),
-        end_clocks_mhz=_with_known(times.end_clocks_mhz, event.sm_clock_end_mhz),
-        powers_mw=_with_known(times.powers_mw, event.power_mw),
-        mark_counts=counts,
-        throttled_ns=throttled,
-        watched_ns=times.watched_ns + (event.watched_ns if event.throttled_ns is not None else 0.0),
-    )
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED
 from cpugpu_tui.model import DEVICE, PAGEABLE, Case
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
+from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.insight import end_to_end, row_limit, written
-from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.roles import Spans
 

@@ -17,7 +17,8 @@ from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
 from cpugpu_tui.errors import CpuGpuError, UnfitError
-from cpugpu_tui.model import Event, Hello, Progressed, RunStarted, TelemetryRead
+from cpugpu_tui.model import Event, Hello, Progressed, RunFinished, RunStarted, TelemetryRead
+from cpugpu_tui.runs.folding import folded as run_of
 from cpugpu_tui.runs.state import RunState, TelemetryState
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.bridge import Bridge
@@ -51,14 +52,17 @@ BELL_S = 30.0
 
 def folded(run: RunState, telemetry: TelemetryState, new: Iterable[Event]) -> tuple[RunState, TelemetryState]:
     """Return both states after these events. What comes after a run's end belongs to another run."""
+    together: list[Event] = []
+    ended = run.finished is not None
     for event in new:
         if isinstance(event, TelemetryRead):
             telemetry = telemetry.apply(event)
-        elif run.finished is not None and not isinstance(event, RunStarted):
-            run = RunState().apply(event)
-        else:
-            run = run.apply(event)
-    return run, telemetry
+            continue
+        if ended and not isinstance(event, RunStarted):
+            run, together = RunState(), []
+        together.append(event)
+        ended = isinstance(event, RunFinished)
+    return run_of(together, run) if together else run, telemetry
 
 
 def first_picture(options: AppOptions) -> Picture:

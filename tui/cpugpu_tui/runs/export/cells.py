@@ -8,10 +8,11 @@ from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.quantities import percent, significant, time_text
 from cpugpu_tui.model import DEVICE, PAGEABLE
 from cpugpu_tui.runs.answers import answer_lines
+from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.ending import cut_short
 from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit
 from cpugpu_tui.runs.signs import micro
-from cpugpu_tui.runs.state import DeviceTimes, Row, RunState, Sweep
+from cpugpu_tui.runs.state import Row, RunState, Sweep
 
 NONE = "–"
 """What stands where there is nothing to say."""

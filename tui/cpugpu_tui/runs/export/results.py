@@ -8,8 +8,9 @@ from cpugpu_tui.analysis.energy import energy
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import Comparison
 from cpugpu_tui.model import PAGEABLE, PINNED
+from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.insight import end_to_end
-from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.runs.state import Row, RunState
 
 
 @dataclass(frozen=True)

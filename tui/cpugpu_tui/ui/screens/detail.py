@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.quantities import US, half_width, significant
-from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.runs.device_times import DeviceTimes
+from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap

@@ -20,8 +20,9 @@ from cpugpu_tui.model import (
     Device,
 )
 from cpugpu_tui.runs.answers import beside
+from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.insight import MARK_WORDS
-from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.panes.lines import spelled, wrapped

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cpugpu_tui.analysis.quantities import percent, time_text
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.model import LATENCY, SINGLE
-from cpugpu_tui.runs.state import DeviceTimes
+from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.ui.glyphs import Glyphs, trend_lines
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.paragraph import paragraph

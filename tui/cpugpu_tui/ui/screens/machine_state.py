@@ -15,7 +15,8 @@ from cpugpu_tui.analysis.machine_state import (
 from cpugpu_tui.analysis.quantities import gib, percent, significant
 from cpugpu_tui.model import Reading
 from cpugpu_tui.runs.condition import Condition, condition
-from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.runs.device_times import DeviceTimes
+from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.ui.glyphs import Glyphs

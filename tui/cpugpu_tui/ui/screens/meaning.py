@@ -5,8 +5,9 @@ from __future__ import annotations
 from cpugpu_tui.analysis.quantities import duration, half_width, percent, significant, time_text
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, MOVING, PAGEABLE, PINNED, SYSTEM, USER
+from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.insight import ceilings_of, clock_words, device_limit, end_to_end, written
-from cpugpu_tui.runs.state import DeviceTimes, Row, RunState
+from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import wrapped
 from cpugpu_tui.ui.roles import Spans

@@ -1,0 +1,90 @@
+"""Numbers of cases that are over: they say what they said before, in less memory."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cpugpu_tui.model import (
+    DEVICE,
+    LATENCY,
+    PAGEABLE,
+    Case,
+    CaseFinished,
+    HalfRoundTimed,
+    MachineRead,
+    Plan,
+    Reading,
+    RunStarted,
+)
+from cpugpu_tui.runs.device_times import DeviceTimes
+from cpugpu_tui.runs.packed import Numbers, Readings, Series
+from cpugpu_tui.runs.state import RunState
+
+NS = st.floats(allow_nan=False, allow_infinity=False)
+KEYS = st.sampled_from((LATENCY, DEVICE, PAGEABLE, "other"))
+
+
+@given(st.dictionaries(KEYS, st.lists(NS, max_size=9).map(tuple)), st.dictionaries(st.integers(-3, 99), NS))
+def test_numbers_are_what_was_put_in_in_its_order(
+    series: dict[str, tuple[float, ...]], numbers: dict[int, float]
+) -> None:
+    assert Series(series) == series
+    assert list(Series(series).items()) == list(series.items())
+    assert Numbers(numbers) == numbers
+    assert list(Numbers(numbers).items()) == list(numbers.items())
+    assert Series(series).get("none") is None
+    assert 1000 not in Numbers(numbers)
+
+
+READINGS = st.builds(
+    Reading, NS | st.none(), st.sampled_from((None, "not-supported")), st.floats(0, 1e3), st.booleans()
+)
+
+
+@given(st.dictionaries(KEYS, READINGS))
+def test_readings_are_what_was_put_in(readings: dict[str, Reading]) -> None:
+    assert Readings(readings) == readings
+    assert list(Readings(readings)) == list(readings)
+
+
+def half(index: int, *ns: float, marks: tuple[str, ...] = ()) -> HalfRoundTimed:
+    return HalfRoundTimed(
+        case="c", device="cuda:0", round_index=index, calls_per_block=1, samples={LATENCY: ns, DEVICE: (ns[0] / 2,)},
+        marks=marks, sm_clock_mhz=1980.0, sm_clock_end_mhz=1975.0, power_mw=4e5, throttled_ns={"hot": 5.0},
+    )  # fmt: skip
+
+
+EVENTS = (
+    MachineRead(case="c", device="cuda:0", edge="begin", readings={"power_mw": Reading(None, "not-supported")}),
+    half(1, 3.0, 5.0), half(2, 4.0, 6.0, marks=("starved",)), half(3, 5.0, 5.0),
+)  # fmt: skip
+
+
+def times_of(*events: MachineRead | HalfRoundTimed) -> DeviceTimes:
+    times = DeviceTimes("cuda:0")
+    for event in events:
+        times = times.with_edge(event) if isinstance(event, MachineRead) else times.with_half_round(event)
+    return times
+
+
+def test_times_are_the_same_and_take_more_events() -> None:
+    whole, packed = times_of(*EVENTS), times_of(*EVENTS).packed()
+    assert packed.round_ns == whole.round_ns == {1: 4.0, 2: 5.0, 3: 5.0}
+    assert packed.clean_ns == whole.clean_ns == (3.0, 5.0, 5.0, 5.0)
+    assert packed.other_round_ns == whole.other_round_ns
+    assert packed.edges == whole.edges
+    assert list(packed.clocks_mhz) == list(whole.clocks_mhz)
+    later = packed.with_half_round(half(4, 9.0, 9.0, marks=("starved",)))
+    assert later.samples == times_of(*EVENTS, half(4, 9.0, 9.0, marks=("starved",))).samples
+    assert later.clean_ns == packed.clean_ns
+
+
+def test_a_case_that_is_over_is_packed() -> None:
+    case = Case("matmul", 64)
+    run = RunState().apply(RunStarted(run_id="r", series_id="s", plan=Plan("m", (case,)), environment={}))
+    for event in (HalfRoundTimed(case=case.key, device="cpu", round_index=1, calls_per_block=1,
+                                 samples={LATENCY: (2.0, 4.0)}), CaseFinished(case=case.key)):  # fmt: skip
+        run = run.apply(event)
+    assert isinstance(run.rows[case.key].times["cpu"].samples, Series)
+    assert run.rows[case.key].times["cpu"].latency_ns == 3.0
