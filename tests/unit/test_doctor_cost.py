@@ -119,7 +119,11 @@ def test_only_blocks_with_telemetry_see_sweeps(monkeypatch: pytest.MonkeyPatch) 
 
         def block(self) -> float:
             before = len(sweeps)
-            threading.Event().wait(0.1)  # a block takes its time, that is what it is for
+            if gates[0]._open:  # a block is longer than a sweep is away, however loaded the machine
+                with gates[0]._changed:
+                    gates[0]._changed.wait_for(lambda: len(sweeps) > before, 20.0)
+            else:
+                threading.Event().wait(0.1)  # time enough for a sweep that nobody held
             blocks.append((gates[0]._open, len(sweeps) - before))
             quiet.append(samplers[0].quiet)
             return 25_000.0 + len(blocks) % 3
@@ -136,7 +140,7 @@ def test_only_blocks_with_telemetry_see_sweeps(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(telemetry_cost, "Sampler", NotedSampler)
     monkeypatch.setattr(telemetry_cost, "LoopProcess", CountingLoop)
     monkeypatch.setattr(telemetry_cost, "INTERVAL_S", 0.1)
-    measured = measure_cost(None, None, 5.0, lambda _: None)
+    measured = measure_cost(None, None, 60.0, lambda _: None)
     assert measured.rounds == 8
     assert [is_on for is_on, _ in blocks[1:5]] == [False, True, True, False]  # the order is flipped
     assert {count for is_on, count in blocks if not is_on} == {0}
