@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     Two workers on two cores have twice as many of these threads as cores, and by default they spin: the small
     experiments took 19.7 s of CPU where 6.7 s are enough. On a machine with a GPU the times themselves are looked at.
     """
+    # A job in a shell's background ignores ctrl+c, and so would the programs that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("markexpr") != "gpu":
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 

@@ -115,10 +115,11 @@ class Running(App[AppResult]):
     def change(self, **changes: Any) -> None:
         """Change the picture and show it everywhere; while the gate is held nothing is painted by this."""
         self.picture = replace(self.picture, **changes)
-        if not self.is_running:  # a screen that closes has lost its panes, and readings still come
+        if not self.is_running:
             return
         for screen in self.screen_stack:
-            if isinstance(screen, MainScreen | Page | PictureModal) and screen.is_mounted:
+            # While the app ends its screens lose their widgets, and readings still come.
+            if isinstance(screen, MainScreen | Page | PictureModal) and screen.is_mounted and screen.is_attached:
                 screen.show_picture(self.picture)
 
     def situate(self, **changes: Any) -> None:
