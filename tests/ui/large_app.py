@@ -1,15 +1,18 @@
-"""The app with a run of thousands of cases, for a pseudo-terminal: `large_app.py CASES [CASES_BETWEEN_GAPS]`.
+"""The app with a run of thousands of cases, for a pseudo-terminal: `large_app.py CASES CASES_BETWEEN_GAPS`.
 
 Agents, store and driver are left out; the events go the way of a real run's, through the bridge and the fold.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from fake_run import DEVICES, ENVIRONMENT, FakeBackend
 
@@ -74,12 +77,13 @@ def case_events(case: Case, random: Random) -> Iterator[Event]:
 
 
 class LargeSession:
-    """Delivers the whole run as fast as it is taken."""
+    """Delivers the whole run as fast as it is shown: a real one takes hours, and nothing piles up."""
 
     series_id, notice = "series", None
 
     def __init__(self, plan: Plan, together: int) -> None:
         self._plan, self._together = plan, together
+        self.shown = threading.Semaphore(0)
 
     def run(self, deliver: Callable[[Event], None]) -> RunFinished:
         random = Random(1)
@@ -94,6 +98,7 @@ class LargeSession:
             if number % self._together == 0:
                 deliver(Progressed(case=case.key, device="", phase="gap"))
                 deliver(Gap(duration_ms=50.0))
+                self.shown.acquire(timeout=20.0)
         end = RunFinished(status="done")
         deliver(end)
         return end
@@ -107,15 +112,33 @@ class LargeBackend(FakeBackend):
 
     def __init__(self, cases: int, together: int) -> None:
         super().__init__()
-        self._large = LargeSession(plan_of(cases), together)
+        self.large = LargeSession(plan_of(cases), together)
 
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> LargeSession:  # type: ignore[override]
         del plan, series_id, case_timeout_s
-        return self._large
+        return self.large
+
+
+class LargeApp(CpuGpuApp):
+    """Says when it has shown what came in a gap."""
+
+    CSS_PATH = Path(inspect.getfile(CpuGpuApp)).with_name("app.tcss")
+    backend: Backend
+
+    def change(self, **changes: Any) -> None:
+        super().change(**changes)
+        if "run" in changes and isinstance(self.backend, LargeBackend):
+            self.backend.large.shown.release()
+
+
+def large_app(cases: int, together: int, **options: Any) -> LargeApp:
+    """An app whose next run has so many cases."""
+    backend = LargeBackend(cases, together)
+    app = LargeApp(AppOptions(), backend=backend, **options)
+    app.backend = backend
+    return app
 
 
 if __name__ == "__main__":
-    backend: Backend = LargeBackend(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 100)
     with private_terminal(Path(tempfile.mkdtemp()) / "log.txt"):
-        app = CpuGpuApp(AppOptions(), backend=backend, driver_class=ThriftyDriver)
-        app.run(mouse=False)
+        large_app(int(sys.argv[1]), int(sys.argv[2]), driver_class=ThriftyDriver).run(mouse=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cpugpu_tui.analysis.verdict import Comparison
 from cpugpu_tui.model import (
     DEVICE,
     LATENCY,
@@ -18,7 +19,7 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.packed import Numbers, Readings, Series
+from cpugpu_tui.runs.packed import Comparisons, Numbers, Readings, Rounds, Series
 from cpugpu_tui.runs.state import RunState
 
 NS = st.floats(allow_nan=False, allow_infinity=False)
@@ -35,6 +36,9 @@ def test_numbers_are_what_was_put_in_in_its_order(
     assert list(Numbers(numbers).items()) == list(numbers.items())
     assert Series(series).get("none") is None
     assert 1000 not in Numbers(numbers)
+    rounds = {name: dict(enumerate(values)) for name, values in series.items()}
+    assert Rounds(rounds) == rounds
+    assert [(name, list(found)) for name, found in Rounds(rounds).items()] == [(n, list(r)) for n, r in rounds.items()]
 
 
 READINGS = st.builds(
@@ -46,6 +50,17 @@ READINGS = st.builds(
 def test_readings_are_what_was_put_in(readings: dict[str, Reading]) -> None:
     assert Readings(readings) == readings
     assert list(Readings(readings)) == list(readings)
+
+
+COMPARISONS = st.builds(
+    Comparison, NS, NS | st.none(), NS | st.none(), st.integers(0, 99), st.sampled_from(("GPU", "tie"))
+)
+
+
+@given(st.dictionaries(KEYS, COMPARISONS))
+def test_comparisons_are_what_was_put_in(comparisons: dict[str, Comparison]) -> None:
+    assert Comparisons(comparisons) == comparisons
+    assert list(Comparisons(comparisons)) == list(comparisons)
 
 
 def half(index: int, *ns: float, marks: tuple[str, ...] = ()) -> HalfRoundTimed:

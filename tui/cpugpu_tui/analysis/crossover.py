@@ -20,7 +20,7 @@ NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER, ALWAYS, NEVER, RISES, FALLS, SEVERAL =
 decided size; the CPU does; the CPU up to the bracket, the GPU above; the reverse; the lead changes more than once."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SweepPoint:
     """One size of a sweep with its comparison."""
 

@@ -14,7 +14,7 @@ EQUIVALENCE = 0.02
 GPU_WINS, CPU_WINS, TIE, UNDECIDED, TOO_FEW = "GPU", "CPU", "tie", "undecided", "too few rounds"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Speed-up of the GPU over the CPU: time(CPU) / time(GPU)."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from sys import intern
 
 from cpugpu_tui.model.machine import Ceilings
 from cpugpu_tui.model.simulation import Simulation
@@ -88,7 +89,7 @@ class Case:
     def key(self) -> str:
         """Short text that identifies the case within a run and across runs."""
         threads = str(self.threads) if self.threads else "all"
-        return f"{self.workload}/{self.variant}/{self.size}/{self.dtype}/t{threads}"
+        return intern(f"{self.workload}/{self.variant}/{self.size}/{self.dtype}/t{threads}")  # many things hold it
 
     @property
     def sweep(self) -> tuple[str, str, str, int]:

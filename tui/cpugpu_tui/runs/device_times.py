@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from sys import intern
 from types import MappingProxyType
 from typing import Any
 
@@ -25,7 +25,8 @@ from cpugpu_tui.model import (
     Reading,
     TensorsPlaced,
 )
-from cpugpu_tui.runs.packed import Numbers, Readings, Series
+from cpugpu_tui.runs.kept import kept, teach
+from cpugpu_tui.runs.packed import Numbers, Readings, Rounds, Series
 
 ROUND_METRICS = (PAGEABLE, PINNED, DEVICE)
 """Metrics beside latency that devices are compared in, round by round."""
@@ -74,7 +75,7 @@ class DeviceTimes:
         """Summed time of the kernels of one call."""
         return self.kernels.elapsed_ns if self.kernels is not None else None
 
-    @cached_property
+    @kept
     def latency_ns(self) -> float | None:
         """Median of all latency blocks, ns per call."""
         return self.median_ns(LATENCY)
@@ -141,11 +142,14 @@ class DeviceTimes:
     def packed(self) -> DeviceTimes:
         """Return the same in a third of the memory; more may still be added."""
         edges = {edge: replace(read, readings=Readings(read.readings)) for edge, read in self.edges.items()}
+        known = self.calibrated
         return replace(
             self,
+            device=intern(self.device),
+            calibrated=replace(known, case=intern(known.case), device=intern(known.device)) if known else None,
             samples=Series(self.samples),
             round_ns=Numbers(self.round_ns),
-            other_round_ns={name: Numbers(rounds) for name, rounds in self.other_round_ns.items()} or NOTHING,
+            other_round_ns=Rounds(self.other_round_ns) if self.other_round_ns else NOTHING,
             clocks_mhz=_in_array(self.clocks_mhz),
             end_clocks_mhz=_in_array(self.end_clocks_mhz),
             powers_mw=_in_array(self.powers_mw),
@@ -154,6 +158,8 @@ class DeviceTimes:
             edges=edges or NOTHING,
         )
 
+
+teach(DeviceTimes("cpu"))
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """One for all: an empty dictionary takes 64 bytes."""

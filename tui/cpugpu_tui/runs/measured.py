@@ -160,10 +160,14 @@ def facts_of(run: RunState, power_limits_mw: Mapping[str, float]) -> dict[str, A
 
 def _throttled(run: RunState) -> str | None:
     """Return the reasons that held a GPU's clocks down in any case; `nothing`, or None where that is not known."""
-    conditions = [condition(run, row, times) for row in run.rows.values() for times in row.times.values()]
-    known = [each for each in conditions if each.unthrottled_reason is None]
-    words = {t.word for each in known for t in each.throttles if t.share >= SHOWN_SHARE}
-    return (", ".join(sorted(words)) or "nothing") if known else None
+    words, is_known = set[str](), False
+    for row in run.rows.values():
+        for times in row.times.values():
+            found = condition(run, row, times)  # one at a time: of 10 000 cases they are 20 MB
+            if found.unthrottled_reason is None:
+                is_known = True
+                words |= {throttle.word for throttle in found.throttles if throttle.share >= SHOWN_SHARE}
+    return (", ".join(sorted(words)) or "nothing") if is_known else None
 
 
 def _is_shared(run: RunState) -> str | None:

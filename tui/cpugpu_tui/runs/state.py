@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from sys import intern
+from typing import Any
 
 from cpugpu_tui.analysis.verdict import Comparison, compare
 from cpugpu_tui.analysis.what_if import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
@@ -36,6 +38,8 @@ from cpugpu_tui.model import (
     TensorsPlaced,
 )
 from cpugpu_tui.runs.device_times import DeviceTimes
+from cpugpu_tui.runs.kept import kept, teach
+from cpugpu_tui.runs.packed import Comparisons
 
 HISTORY = 240
 """Telemetry points kept for trends: four minutes at 1 Hz."""
@@ -72,14 +76,14 @@ class Row:
         """Times on the first GPU of the run."""
         return next((t for name, t in self.times.items() if name != "cpu"), None)
 
-    @cached_property
+    @kept
     def comparison(self) -> Comparison | None:
         """CPU against the first GPU, round by round; None without a common round."""
         if self.cpu is None or self.gpu is None or self.status == "mismatch":
             return None
         return compare(self.cpu.round_ns, self.gpu.round_ns)
 
-    @cached_property
+    @kept
     def in_worlds(self) -> Mapping[str, Comparison]:
         """CPU against the first GPU as it would be with other costs: `WhatIf.key` → comparison, where it has times."""
         if self.cpu is None or self.gpu is None or self.comparison is None:
@@ -90,20 +94,23 @@ class Row:
         for what_if in WHAT_IFS:
             if what_if.key not in found:
                 found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if.key, rounds))
-        return {key: comparison for key, comparison in found.items() if comparison is not None}
+        return Comparisons({key: comparison for key, comparison in found.items() if comparison is not None})
 
     @property
     def marks(self) -> tuple[str, ...]:
         """Marks of all devices, each once, in the order in which they came."""
         return tuple(dict.fromkeys(mark for times in self.times.values() for mark in times.marks))
 
-    @cached_property
+    @kept
     def naive_factor(self) -> float | None:
         """How far the publication's clock was off on the GPU: the same calls waited for / as written."""
         if self.gpu is None:
             return None
         written, true = self.gpu.median_ns(AS_WRITTEN), self.gpu.median_ns(SYNCED)
         return true / written if written and true else None
+
+
+teach(Row(Case("", 1)))
 
 
 @dataclass(frozen=True)
@@ -158,6 +165,11 @@ class RunState:
         for row in self.rows.values():
             found.setdefault(row.case.sweep, []).append(row)
         return {sweep: tuple(rows) for sweep, rows in found.items()}
+
+    @cached_property
+    def derived(self) -> dict[str, Any]:
+        """What others have worked out of this state, by a name of theirs, and want to find again: it never changes."""
+        return {}
 
     def apply(self, event: Event) -> RunState:
         """Return the state after `event`; events that do not concern it change nothing."""
@@ -223,9 +235,9 @@ def _apply_to_row(row: Row, event: Event) -> Row:
         case CaseStarted():
             return Row(row.case, status="active", started=event)
         case CaseFinished():
-            return replace(row, status="ok", check=event.check, times=_packed(row.times))
+            return _packed(replace(row, status="ok", check=event.check))
         case CaseFailed():
-            return replace(row, status=event.kind, failure=event, times=_packed(row.times))
+            return _packed(replace(row, status=event.kind, failure=event))
         case Calibrated():
             return _with_times(row, replace(_times(row, event.device), calibrated=event))
         case EpochFinished():
@@ -243,8 +255,10 @@ def _apply_to_row(row: Row, event: Event) -> Row:
             return row
 
 
-def _packed(times: Mapping[str, DeviceTimes]) -> Mapping[str, DeviceTimes]:
-    return {device: each.packed() for device, each in times.items()}
+def _packed(row: Row) -> Row:
+    """Return a row that is over, in as little memory as thousands of them need."""
+    started = replace(row.started, case=intern(row.started.case)) if row.started is not None else None
+    return replace(row, started=started, times={intern(name): times.packed() for name, times in row.times.items()})
 
 
 def _times(row: Row, device: str) -> DeviceTimes:

@@ -56,19 +56,26 @@ class Look:
 
 def look_of(run: RunState, unit: Unit, glyphs: Glyphs, rounds_width: int, case_width: int = 0) -> Look:
     """Return how a run's rows look."""
-    cases = run.run.plan.cases if run.run is not None else ()
+    if "varying" not in run.derived:
+        run.derived["varying"] = _varying(run)
     return Look(
         unit=unit,
-        varying=frozenset(
-            name for name in ("workload", "variant", "dtype") if len({getattr(case, name) for case in cases}) > 1
-        )
-        # Sweeps that differ in threads alone are columns of one row, which need not be told.
-        | ({"threads"} if len({sweep[-1] for sweep in run.sweeps if not is_column(run, sweep)}) > 1 else frozenset()),
+        varying=run.derived["varying"],
         glyphs=glyphs,
         rounds_width=rounds_width,
         cpu_only=bool(run.devices) and run.gpu is None,
         case_width=case_width,
     )
+
+
+def _varying(run: RunState) -> frozenset[str]:
+    """Return the fields that differ between the cases of a run."""
+    cases = run.run.plan.cases if run.run is not None else ()
+    names = {name for name in ("workload", "variant", "dtype") if len({getattr(case, name) for case in cases}) > 1}
+    # Sweeps that differ in threads alone are columns of one row, which need not be told.
+    if len({sweep[-1] for sweep in run.sweeps if not is_column(run, sweep)}) > 1:
+        names.add("threads")
+    return frozenset(names)
 
 
 def unit_of(rows: Iterable[Row]) -> Unit:

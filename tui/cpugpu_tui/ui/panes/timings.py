@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
+from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -175,7 +178,9 @@ class TimingsPane(Vertical):
         if self._shown is not None and self._shown[0] is run and self._shown[1:] == now:
             return
         self.table.set_columns(laid_out)
-        self._fill(run, look, laid_out)
+        is_wide = any(column.key == rows.CHANGE_CPU and column.width >= WORDS_WIDTH for column in laid_out)
+        self.table.cells_of = partial(self._cells_of, look, is_wide)
+        self._fill(run, look)
         self._shown = (run, *now)
 
     def _told(self) -> frozenset[str]:
@@ -186,26 +191,26 @@ class TimingsPane(Vertical):
         told = {rows.CHANGE: changes.base is not None, rows.SPREAD: changes.runs > 1}
         return frozenset(key for key, is_told in told.items() if is_told)
 
-    def _fill(self, run: RunState, look: rows.Look, laid_out: list[Column]) -> None:
+    def _fill(self, run: RunState, look: rows.Look) -> None:
         """Bring the table's rows up to date with the run's."""
         table = self.table
         shown = in_order(run, rows.shown_keys(run, self._wanted, look.varying), self._order)
+        table.keep_rows(shown)
         known = set(table.row_keys)
-        for key in known.difference(shown):
-            table.remove_row(key)
         before = self._shown[0].rows if self._shown is not None and self._shown[3] == look else {}
-        is_wide = any(column.key == rows.CHANGE_CPU and column.width >= WORDS_WIDTH for column in laid_out)
         is_told_anew = self._shown is None or self._shown[4] is not self._changes
         for key in shown:
-            row = run.rows[key]
             # Rows are immutable: the very same object has the very same cells.
-            is_new = key not in known or before.get(key) is not row
-            cells = rows.cells(row, look, run) if is_new else {}
-            if is_new or is_told_anew:
-                cells |= rows.change_cells(self._changes, row, run, self._glyphs, wide=is_wide)
-            if cells:
-                table.upsert(key, {name: rich_text(self, spans) for name, spans in cells.items()})
+            if is_told_anew or key not in known or before.get(key) is not run.rows[key]:
+                table.touch(key)
         table.order(shown)
+
+    def _cells_of(self, look: rows.Look, wide: bool, row_key: str) -> Mapping[str, Text]:
+        """Return what a row of the run that is shown says."""
+        run = self._run
+        row = run.rows[row_key]
+        cells = rows.cells(row, look, run) | rows.change_cells(self._changes, row, run, self._glyphs, wide=wide)
+        return {name: rich_text(self, spans) for name, spans in cells.items()}
 
     def _show_title(self, *, is_alone: bool) -> None:
         """Say in the title, which every size has, what the rows are sorted by and what they are compared with."""
