@@ -23,6 +23,7 @@ PARTS = {
     "store": "a history of 10,000 runs: listing, opening, saving, and a reader beside a live run",
     "analysis": "how long the answer of 20,000 samples takes",
     "fuzz": "10,000 random keys and 500 sizes: no crash, no lost run, quit always works",
+    "large": "the app after 10,000 finished cases: memory, key to paint",
     "interface": "the app during a run: CPU share, key to paint, bytes a second",
 }
 

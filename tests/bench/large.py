@@ -1,0 +1,42 @@
+"""The app after 10,000 finished cases: its memory, and how long a key in the table takes (budgets: issue 7)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import psutil
+
+from cpugpu_tui.analysis.stats import percentile
+from tests.bench.interface import key_to_paint_ms
+from tests.bench.ratios import table
+from tests.ui.pty_app import PtyApp
+
+LARGE_APP = Path(__file__).parents[1] / "ui/large_app.py"
+KEYS = {
+    "line by line": ("\x1b[A", "\x1b[B"),
+    "page by page": ("\x1b[5~", "\x1b[6~"),
+    "end to end": ("\x1b[H", "\x1b[F"),
+}
+"""What is done → the keys that do it, in turn."""
+TIMES = 20
+RUN_S = 900.0
+
+
+def main() -> None:
+    """Print a row for each length of a run."""
+    header = ("finished cases", "resident memory (≤ 150 MB)", *(f"{name}, median / max, ms (≤ 100)" for name in KEYS))
+    table("A run's table at 120×40", header, (row(cases) for cases in (100, 10_000)))
+
+
+def row(cases: int) -> tuple[str, ...]:
+    """Let a run of so many cases come in, then move through its rows."""
+    with PtyApp([sys.executable, str(LARGE_APP), str(cases), "100"], columns=120, rows=40) as app:
+        app.until_text("Press r")
+        app.send("r")
+        app.until(lambda a: f"{cases}/{cases}" in a.text, RUN_S)
+        app.bytes_until_quiet(1.0)
+        delays = [[key_to_paint_ms(app, key) for _ in range(TIMES) for key in keys] for keys in KEYS.values()]
+        memory_mb = psutil.Process(app.pid).memory_info().rss / 1e6
+        app.send("q")
+    return (f"{cases:,}", f"{memory_mb:.0f} MB", *(f"{percentile(ms, 50):.0f} / {max(ms):.0f}" for ms in delays))
