@@ -10,7 +10,7 @@ from cpugpu_tui.model.machine import Ceilings, Device, GpuProcess, GpuTelemetry,
 from cpugpu_tui.model.plans import Case, OwnFile, Plan, Refused, WorkloadInfo
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Check:
     """Outcome of comparing the devices' results."""
 
@@ -22,7 +22,7 @@ class Check:
     """What was allowed."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
     """Something that happened in a run. Both clocks are read when it is emitted."""
 
@@ -34,7 +34,7 @@ class Event:
     """CLOCK_MONOTONIC of the machine that emitted it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Hello(Event):
     """The agent is ready to take a plan."""
 
@@ -48,14 +48,14 @@ class Hello(Event):
     """Files whose workloads are in the catalogue."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WorkloadsLoading(Event):
     """The agent begins with a person's file or package: if it never speaks again, that one is why."""
 
     source: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DevicesFound(Event):
     """The devices of this run, in the order in which they are timed first."""
 
@@ -64,7 +64,7 @@ class DevicesFound(Event):
     """One sentence of cause and remedy when a GPU was wanted and none can be used."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunStarted(Event):
     """The first event of a run's stream; emitted by the controller."""
 
@@ -79,7 +79,7 @@ class RunStarted(Event):
     """Short number in the database; None when the run is not saved."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseStarted(Event):
     """A case becomes active; what was known of it before (from a dead agent) is void."""
 
@@ -93,14 +93,14 @@ class CaseStarted(Event):
     """Calls' worth of work between the publication's two clock readings; 0 where nobody published this."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CasesChosen(Event):
     """A search goes on with further cases."""
 
     cases: tuple[Case, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TensorsPlaced(Event):
     """Where a case's tensors lie on one device, read from the tensors themselves."""
 
@@ -111,7 +111,7 @@ class TensorsPlaced(Event):
     results: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Calibrated(Event):
     """Warm-up is over on this device; how the rounds will look."""
 
@@ -131,7 +131,7 @@ class Calibrated(Event):
     """Most half-rounds; in between the interval decides. 0 stands for `rounds`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class HalfRoundTimed(Event):
     """Raw samples of one device in one round."""
 
@@ -165,7 +165,7 @@ EDGES = ("begin", "end")
 """Sides of a case: before its first call on a device, and after its last."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MachineRead(Event):
     """What the driver said of a GPU at one side of a case, outside all timed blocks."""
 
@@ -182,7 +182,7 @@ class MachineRead(Event):
     """Of an `end`: time since `begin`, by the clock that the counters go by."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EnergyMeasured(Event):
     """An energy counter at both sides of a window of repeated calls, or of idleness; what it means is derived.
 
@@ -208,14 +208,14 @@ class EnergyMeasured(Event):
     """Why there is no window: a key of `telemetry.reasons.REASONS`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Gap(Event):
     """Nothing is timed for this long from now on: a user interface paints now and only now."""
 
     duration_ms: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Progressed(Event):
     """What the agent is about to do; names the culprit if it dies doing it."""
 
@@ -235,7 +235,7 @@ class Progressed(Event):
     """The agent's estimate for the rest of its plan, None if unknown."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EpochFinished(Event):
     """A training inside `as_written` has seen all its images once more."""
 
@@ -253,7 +253,7 @@ class EpochFinished(Event):
     steps: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class KernelsProfiled(Event):
     """One call of a finished case was profiled; comes after all cases, because the profiler slows launches."""
 
@@ -265,14 +265,14 @@ class KernelsProfiled(Event):
     """Sum of their times."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CeilingsMeasured(Event):
     """One device has been calibrated."""
 
     ceilings: Ceilings
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseFinished(Event):
     """A case is complete; its half-rounds came before."""
 
@@ -285,7 +285,7 @@ FAILURES = ("oom", "unsupported", "mismatch", "error", "timeout", "crashed", "sk
 """Kinds of `CaseFailed`; `skipped` is no failure (time ran out, or the person stopped)."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseFailed(Event):
     """A case has no result, or none that may be shown."""
 
@@ -297,7 +297,7 @@ class CaseFailed(Event):
     device: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TelemetryRead(Event):
     """One sweep over all GPUs and the host."""
 
@@ -308,7 +308,7 @@ class TelemetryRead(Event):
     """Why there is no GPU telemetry, or that the driver has stopped answering: cause and remedy."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunFinished(Event):
     """The last event of a stream."""
 

@@ -16,7 +16,7 @@ SHOWN_SHARE = 0.01
 """Throttling for less of the time than this is not mentioned."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MeasuredCase:
     """A case of one run."""
 
@@ -31,7 +31,7 @@ class MeasuredCase:
     """Whether a search chose it as it went."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MeasuredRun:
     """One run."""
 

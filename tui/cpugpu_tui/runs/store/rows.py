@@ -8,6 +8,7 @@ import sqlite3
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -126,7 +127,7 @@ def clock_columns(event: Event) -> dict[str, int]:
 
 def _columns(event: Event, leave_out: tuple[str, ...]) -> dict[str, Any]:
     """Return the fields of an event whose table has columns of the same names."""
-    return {name: value for name, value in vars(event).items() if name not in leave_out}
+    return {field.name: getattr(event, field.name) for field in fields(event) if field.name not in leave_out}
 
 
 def ceilings_row(found: Ceilings) -> tuple[object, ...]:
