@@ -14,7 +14,8 @@ import pytest
 from command_line import CommandLine
 
 # The same examples on every machine, and no verdict on how long one takes: CI machines share their cores.
-hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
+hypothesis.settings.register_profile("thorough", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
 
 
@@ -42,6 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     # A job in a shell's background ignores ctrl+c, and so would the programs that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("markexpr") == "not gpu":
+        hypothesis.settings.load_profile("thorough")
     if config.getoption("markexpr") != "gpu":
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 

@@ -197,7 +197,10 @@ def is_whole(app: PtyApp) -> bool:
     return all(app.text.count(part) == 1 for part in parts) and "Run again" in app.lines[-1]
 
 
-@pytest.mark.parametrize("between", [(60, 16), (120, 40), None])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("between", [pytest.param((60, 16), marks=SLOW), pytest.param((120, 40), marks=SLOW), None])
 def test_resized_there_and_back_nothing_is_missing_and_nothing_is_left_over(
     start: Start, between: tuple[int, int] | None
 ) -> None:
@@ -224,7 +227,10 @@ def test_without_utf8_there_are_no_question_marks(start: Start) -> None:
     assert "?" not in app.text.replace("? Help", "").replace("? explains", "")
 
 
-@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "xterm", "COLORTERM": ""}, {"TERM": "screen-256color"}])
+@pytest.mark.parametrize(
+    "env",
+    [{"NO_COLOR": "1"}, {"TERM": "xterm", "COLORTERM": ""}, pytest.param({"TERM": "screen-256color"}, marks=SLOW)],
+)
 def test_with_few_colours_everything_is_still_said(start: Start, env: dict[str, str]) -> None:
     app = start(**env)
     app.send("r")
