@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 ONLY ?=
+comma := ,
 
 .PHONY: run test thorough lint bench snapshots wheel clean
 .DEFAULT_GOAL := run
@@ -40,16 +41,18 @@ $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Missing: Python 3.11 or later. Install it, or name one: make run PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Missing: the venv module of $(PYTHON). On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 
-# Each stamp holds one set of extras; a change of pyproject.toml or constraints.txt renews it.
-$(VENV)/.for-run: $(VENV)/bin/python pyproject.toml constraints.txt
+# Each stamp holds one set of extras, and the smaller sets; a change of pyproject.toml or constraints.txt renews it.
+define install
 	@echo "Installing cpugpu-tui into $(VENV) (torch is large: the first time takes a while)" >&2
-	@$(PIP) --editable . || { echo "Missing: a package index that pip can reach (see the lines above)." >&2; exit 1; }
-	@touch $@
+	@$(PIP) --editable '.$(1)' || { echo "Missing: a package index that pip can reach (see the lines above)." >&2; exit 1; }
+	@touch $(2)
+endef
 
-$(VENV)/.for-test: $(VENV)/.for-run
-	@$(PIP) --editable '.[test]' || { echo "Missing: a package index that pip can reach (see the lines above)." >&2; exit 1; }
-	@touch $@
+$(VENV)/.for-run: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(call install,,$@)
 
-$(VENV)/.for-lint: $(VENV)/.for-test
-	@$(PIP) --editable '.[test,lint]' || { echo "Missing: a package index that pip can reach (see the lines above)." >&2; exit 1; }
-	@touch $@
+$(VENV)/.for-test: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(call install,[test],$(VENV)/.for-run $@)
+
+$(VENV)/.for-lint: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(call install,[test$(comma)lint],$(VENV)/.for-run $(VENV)/.for-test $@)
