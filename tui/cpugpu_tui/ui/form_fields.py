@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cpugpu_tui.runs.planning import FieldError, PlanRequest, build_plan, find_preset
+from cpugpu_tui.runs.planning import FieldError, PlanRequest, find_preset
+from cpugpu_tui.ui.estimate_lines import plan_of
 
 DEVICES = "devices"
 """The field that is chosen from, not typed."""
@@ -34,7 +35,7 @@ def hints(request: PlanRequest) -> dict[str, str]:
 
 def placeholders(request: PlanRequest) -> dict[str, str]:
     """Return what an empty field stands for."""
-    plan = build_plan(PlanRequest(request.names, own=request.own))
+    plan = plan_of(PlanRequest(request.names, own=request.own))
     sizes = list(dict.fromkeys(str(case.size) for case in plan.cases))
     shown = sizes if len(sizes) <= 8 else [*sizes[:3], "...", sizes[-1]]
     return {
@@ -82,7 +83,7 @@ def request_from(texts: Mapping[str, str], devices: tuple[str, ...], base: PlanR
         max_seconds=_seconds("max_seconds", typed["max_seconds"]),
         scale=typed["scale"] or "full",
     )
-    build_plan(request)
+    plan_of(request)
     return request
 
 
