@@ -62,6 +62,12 @@ def test_the_terminals_process_never_has_torch(module: str) -> None:
     assert not modules_after(f"import {module}") & {"torch", "numpy"}
 
 
+def test_before_the_first_frame_nothing_is_loaded_that_it_has_no_use_for() -> None:
+    """Asking `importlib.metadata`, which parses mail, for the person's workloads took 40 ms of it, hashing 4."""
+    shown = "from cpugpu_tui.cli.own import all_own; all_own(())\nimport cpugpu_tui.ui.app, cpugpu_tui.ui.start"
+    assert not modules_after(shown) & {"email", "zipfile", "_hashlib", "msgspec", "_sqlite3", "pynvml", "plotext"}
+
+
 def test_a_simulated_run_and_the_listings_load_no_torch() -> None:
     run = ("run", "--simulate", "cpu_overhead_ns=200000", "--size", "64", "--no-save")
     assert "torch" not in after_command(*run)

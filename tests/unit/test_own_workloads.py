@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from command_line import FAST, CommandLine
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import CaseFinished, Check, RunStarted
-from cpugpu_tui.runs.own import Own
+from cpugpu_tui.runs.own import Own, offers_installed
 from cpugpu_tui.runs.planning import FieldError, PlanRequest, build_plan
 from cpugpu_tui.ui.panes.workload import entries
 from cpugpu_tui.ui.screens.workload_form import placeholders
@@ -150,11 +151,32 @@ def test_modules_beside_a_file_can_be_imported_but_come_last(tmp_path: Path) -> 
 def test_installed_packages_are_found_by_their_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, "gelu_package", GELU)
     monkeypatch.syspath_prepend(str(tmp_path))
+    assert offers_installed()
     (point,) = loading.installed_points()
     found = load((), lambda _source: None, installed=True)
     assert [(info.name, info.source) for info in found.infos] == [("gelu", "gelu-package (gelu)")]
     assert loading.source_of(point) == "gelu-package (gelu)"
     assert not found.refused
+
+
+def test_a_package_that_only_speaks_of_the_group_offers_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = tmp_path / "other-1.0.dist-info"
+    facts.mkdir()
+    written(facts / "METADATA", "Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    written(facts / "entry_points.txt", "[console_scripts]\ncpugpu_tui.workloads = other:main\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert not offers_installed()
+
+
+def test_a_package_in_an_archive_is_found_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "gelu_package", GELU)
+    with ZipFile(tmp_path / "all.zip", "w") as archive:
+        for path in sorted(tmp_path.glob("gelu*/*")):
+            archive.write(path, path.relative_to(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path / "all.zip"))
+    assert offers_installed()
 
 
 def install(folder: Path, module: str, text: str) -> None:

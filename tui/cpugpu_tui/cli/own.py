@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -81,6 +80,8 @@ def check_unchanged(plan: Plan) -> None:
     Raises:
         UsageError: a file has changed since the run began.
     """
+    import hashlib  # here: it loads OpenSSL, 4 ms before the first frame
+
     for file in plan.own_files:
         if hashlib.sha256(Path(file.path).read_bytes()).hexdigest() != file.sha256:
             raise UsageError(f"{file.path} has changed since this run began.", "Run it anew, without --resume.")

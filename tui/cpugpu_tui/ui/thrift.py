@@ -131,20 +131,25 @@ class ScreenMemory:
 
     def _text(self, text: str, row: int, column: int, pen: Pen) -> None:
         cells, blank = self._rows[row], pen.on_blank()
+        if column not in cells and column + len(text) - 1 not in cells:
+            # Nothing is known here, as in the first frame and after a resize: 4 800 cells one by one take 9 ms.
+            self._put(row, column, text, blank if text.isspace() else pen)
+            cells.update((place, (sign, blank if sign == " " else pen)) for place, sign in enumerate(text, column))
+            return
         for place, character in enumerate(text, column):
             cell = (character, blank if character == " " else pen)
             if cells.get(place) != cell:
                 cells[place] = cell
                 self._put(row, place, *cell)
 
-    def _put(self, row: int, column: int, character: str, pen: Pen) -> None:
+    def _put(self, row: int, column: int, text: str, pen: Pen) -> None:
         if self._cursor != (row, column):
             self._move(row, column)
-        if not (character == " " and self._pen.on_blank() == pen):
+        if not (text.isspace() and self._pen.on_blank() == pen):
             self._written.append(pen.code_from(self._pen))
             self._pen = pen
-        self._written.append(character)
-        self._cursor = (row, column + 1)
+        self._written.append(text)
+        self._cursor = (row, column + len(text))
 
     def _move(self, row: int, column: int) -> None:
         cursor = self._cursor

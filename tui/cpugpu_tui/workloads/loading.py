@@ -5,7 +5,6 @@ Whatever such code does while it is loaded is a sentence with file and line, and
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 import sys
@@ -78,6 +77,8 @@ def load_file(path: str) -> tuple[tuple[WorkloadInfo, ...], OwnFile]:
     Raises:
         UsageError: it cannot be read, raises, ends, or registers what is no workload; the sentence names file and line.
     """
+    import hashlib  # here: it loads OpenSSL, 4 ms before the first frame
+
     try:
         source = Path(path).read_bytes()
     except OSError as error:
