@@ -88,6 +88,31 @@ def test_the_agents_side_imports_the_standard_library_alone(module: str) -> None
     assert foreign <= {"cpugpu_tui"}
 
 
+def test_what_every_plan_needs_is_done_when_the_plan_comes() -> None:
+    """A plan waited 240 ms for modules, and for a collection over all of torch."""
+    seen = (
+        "def seen(line):\n"
+        "    print('cpugpu_tui.bench.torch_machine' in sys.modules, gc.get_freeze_count() > 100_000, file=sys.stderr)\n"
+        "    raise SystemExit\n"
+    )
+    code = f"import gc, sys\nfrom cpugpu_tui.bench import agent\n{seen}agent.plan_from_json = seen\nagent.main()"
+    agent = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert agent.stdin is not None
+    assert agent.stderr is not None
+    agent.stdin.write("{}\n")
+    agent.stdin.flush()
+    assert agent.stderr.read().startswith("True True")
+    agent.stdin.close()
+    agent.stderr.close()
+    agent.wait()
+
+
 def test_the_agents_side_does_not_reach_up() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", "import cpugpu_tui.bench.agent, sys; print(*sys.modules)"],

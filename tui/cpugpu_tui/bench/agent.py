@@ -20,7 +20,7 @@ from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.emitter import LineEmitter
 from cpugpu_tui.bench.environment import facts
 from cpugpu_tui.bench.own_workloads import hello, wanted
-from cpugpu_tui.bench.worker import THREAD_NAME, work
+from cpugpu_tui.bench.worker import THREAD_NAME, stand_by, work
 from cpugpu_tui.model import Case, Ceilings, Found, Line, OwnFile, Plan, Search, Simulation
 
 EXIT_CONTROLLER_GONE = 1
@@ -82,6 +82,8 @@ def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, 
         files, installed = wanted(arguments)
         emit(hello(environment, files, emit, installed=installed))
         emit.flush()
+        if "--simulated" not in arguments:
+            stand_by()
         code = 0 if work(plan_from_json(plans.get()), environment, emit, control) else EXIT_BROKEN
     except BrokenPipeError:
         code = EXIT_CONTROLLER_GONE
