@@ -118,6 +118,7 @@ async def test_x_stops_after_the_block_and_twice_at_once() -> None:
         assert session.asked == ["stop", "kill"]
         await settled(pilot, lambda: not pilot.app.picture.situation.live)
         assert "stopped" in text_of(pilot, "#status")
+        assert pilot.app.backend.prepared == 1, "the next r would wait seconds for its agent to import torch"
 
 
 async def test_a_stop_ends_the_series_too() -> None:

@@ -62,7 +62,7 @@ class Bridge:
         self._streaming = False
         self._opened = threading.Event()
         """Keys are answered from the first frame on: a run may be asked for before there is anything to run it."""
-        self._stop = self._paused = False
+        self._stop = self._paused = self._leaving = False
         self.repeat_number = 1
         """Which run of its series is going on."""
         self._reading = threading.Lock()
@@ -188,7 +188,7 @@ class Bridge:
         finished = session.run(self._deliver)
         if session.notice:
             self._notice(session.notice)
-        if not self._stop:
+        if not self._leaving:  # after a stop too: the next r would wait 4 s for its agent to import torch
             self._prepare()
         return finished.status == "done" and not self._stop
 
@@ -241,10 +241,11 @@ class Bridge:
         if session is not None:
             session.stop()
 
-    def kill(self) -> None:
-        """Stop run and series at once; finished cases are saved."""
+    def kill(self, *, leaving: bool = False) -> None:
+        """Stop run and series at once; finished cases are saved. `leaving`: no other run will follow."""
         with self._lock:
             self._stop, session = True, self._session
+            self._leaving = self._leaving or leaving
         if session is not None:
             session.kill()
 

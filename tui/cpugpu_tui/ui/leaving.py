@@ -70,7 +70,7 @@ class Leaving(Running):
         if not self.picture.situation.live:
             self._go()
             return
-        self.bridge.kill()
+        self.bridge.kill(leaving=True)
         self.change(quitting=True)
         self.set_timer(GRACE_S, self._go)
 
