@@ -24,7 +24,8 @@ PARTS = {
     "analysis": "how long the answer of 20,000 samples takes",
     "fuzz": "10,000 random keys and 500 sizes: no crash, no lost run, quit always works",
     "large": "the app after 10,000 finished cases: memory, key to paint",
-    "interface": "the app during a run: CPU share, key to paint, bytes a second",
+    "interface": "the budgets of the app: bytes, CPU share, key to paint, start, a second r; each kept or missed",
+    "monitors": "the idle app beside nvitop, htop and btop: bytes a second and CPU share",
 }
 
 

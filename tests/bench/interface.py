@@ -1,64 +1,181 @@
-"""The app while a real run is live: share of a core, key to paint, bytes a second (budgets: UX.md)."""
+"""The app's budgets (UX.md) at 120×40 with all panes on: bytes, CPU, keys, start, and a second `r`.
+
+Bytes are those of a simulated machine with a GPU that works at a person's pace, so that every pane has something to
+show; CPU and keys those of a real `vector-dot`, which keeps all cores busy. Times from start are ratios, alternated.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from cpugpu_tui.analysis.stats import percentile
+from cpugpu_tui.analysis.stats import median, percentile
+from cpugpu_tui.model import CaseStarted, RunStarted
+from cpugpu_tui.runs.store import Store
 from tests.bench.ratios import table
+from tests.bench.startup import START_RATIO, Starts
 from tests.ui.pty_app import PtyApp
 
-SIZES = ((80, 24), (120, 40), (200, 60))
+COLUMNS, ROWS = 120, 40
 WINDOW_S = 10.0
+KEYS = 200
+SECOND_RUNS = 8
+PACED = "noise=0.02,pace=2"
+"""A simulated machine whose runs take as long as real ones."""
+IDLE_TRACE = Path(__file__).parents[1] / "traces" / "idle.ndjson"
+LIVE_B, IDLE_B, PAUSED_B = 2300.0, 500.0, 0.0
+CPU_PCT, KEY_MS, AGAIN_MS = 5.0, 100.0, 150.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """One budget and what was found."""
+
+    what: str
+    found: float
+    most: float
+    unit: str
+    remark: str = ""
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the line as the table has it."""
+        digits = 2 if self.unit == "×" else 0 if self.found >= 10 or self.found == 0 else 1
+        kept = "kept" if self.found <= self.most else "missed"
+        found = f"×{self.found:.2f}" if self.unit == "×" else f"{self.found:.{digits}f} {self.unit}"
+        most = f"≤ ×{self.most:g}" if self.unit == "×" else f"≤ {self.most:g} {self.unit}"
+        return (self.what, most, found, kept, self.remark)
 
 
 def main() -> None:
-    """Print one row per terminal size."""
-    table(
-        "The app during `vector-dot` on this machine",
-        (
-            "terminal",
-            "CPU of one core (≤ 5 %)",
-            "bytes/s (≤ 2300 at 120×40)",
-            "key to paint, median / p99 / max, ms (≤ 100)",
-        ),
-        (row(*size) for size in SIZES),
-    )
+    """Print a line for each budget."""
+    header = ("what", "goal", "found", "", "how, and load of the machine then")
+    table(f"Budgets of the app at {COLUMNS}×{ROWS}", header, (line.cells() for line in lines()))
 
 
-def row(columns: int, rows: int) -> tuple[str, ...]:
-    """Measure one size."""
+def lines() -> Iterator[Line]:
+    """Measure budget after budget."""
+    yield from paced_lines()
+    yield idle_line()
+    yield from busy_lines()
+    yield from second_run_lines()
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "cpugpu_tui", "--db", str(Path(folder) / "results.db")]
-        with PtyApp(command, columns=columns, rows=rows) as app:
-            app.until_text("ress r")
-            app.send("jj")  # vector-dot: minutes long
-            app.until_text("vector-dot")
-            app.bytes_during(3.0)
-            app.send("r")
-            app.until(lambda a: "of 8" in a.text, 60)
-            process = psutil.Process(app.pid)
-            before, started = process.cpu_times(), time.monotonic()
-            written = app.bytes_during(WINDOW_S)
-            after, elapsed_s = process.cpu_times(), time.monotonic() - started
-            share_pct = 100 * (after.user + after.system - before.user - before.system) / elapsed_s
-            delays_ms = [key_to_paint_ms(app, key) for key in "jk" * 50]
-            app.send("q")
-    return (
-        f"{columns}×{rows}", f"{share_pct:.1f} %", f"{written / elapsed_s:.0f}",
-        f"{percentile(delays_ms, 50):.0f} / {percentile(delays_ms, 99):.0f} / {max(delays_ms):.0f}",
-    )  # fmt: skip
+        starts = Starts(Path(folder))
+        for what, measure in (
+            ("first frame / bare Textual app's", starts.frame),
+            ("--help / bare typer app's", starts.help),
+        ):
+            ratio, known = measure()
+            told = ratio.text() + ("" if known else ", not known to 3 %")
+            yield Line(what, ratio.value, START_RATIO, "×", f"{told}, {load()}")
 
 
-def key_to_paint_ms(app: PtyApp, key: str) -> float:
+def load() -> str:
+    """Return the load of the machine now."""
+    return f"load {os.getloadavg()[0]:.1f}"
+
+
+def app(folder: str, *options: str) -> PtyApp:
+    """Start the app with a history of its own."""
+    command = [sys.executable, "-m", "cpugpu_tui", "--db", str(Path(folder) / "results.db"), *options]
+    return PtyApp(command, columns=COLUMNS, rows=ROWS, env={"PYTHONDONTWRITEBYTECODE": None})
+
+
+def paced_lines() -> Iterator[Line]:
+    """Yield bytes while a run is live, and while it is paused."""
+    with tempfile.TemporaryDirectory() as folder, app(folder, "--simulate", PACED) as paced:
+        paced.until_text("ready", 60)
+        paced.send("r")
+        paced.until(lambda a: re.search(r"[1-9] of \d", a.text) is not None, 60)
+        live = paced.bytes_during(WINDOW_S) / WINDOW_S
+        yield Line("bytes/s, run live", live, LIVE_B, "B/s", f"simulated GPU, {WINDOW_S:g} s, {load()}")
+        paced.send(" ")
+        paced.until_text("paused")
+        paced.bytes_until_quiet(1.5)
+        yield Line("bytes/s, run paused", paced.bytes_during(5.0) / 5.0, PAUSED_B, "B/s", f"5 s, {load()}")
+
+
+def idle_line() -> Line:
+    """Return bytes of the app while nothing runs: telemetry as it was recorded on an idle H200."""
+    with tempfile.TemporaryDirectory() as folder, app(folder, "--replay", str(IDLE_TRACE)) as idle:
+        idle.until_text("REPLAY", 60)
+        idle.bytes_during(2.0)
+        written = idle.bytes_during(WINDOW_S) / WINDOW_S
+    return Line("bytes/s, idle", written, IDLE_B, "B/s", f"trace of an idle H200, {WINDOW_S:g} s, {load()}")
+
+
+def busy_lines() -> Iterator[Line]:
+    """Yield share of a core and key to paint while the kernels of a real run keep all cores busy."""
+    with tempfile.TemporaryDirectory() as folder, app(folder) as busy:
+        busy.until_text("ready", 120)
+        busy.send("jj")  # vector-dot: minutes long
+        busy.until_text("vector-dot")
+        busy.send("r")
+        busy.until(lambda a: "of 8" in a.text, 120)
+        process = psutil.Process(busy.pid)
+        before, started_s = process.cpu_times(), time.monotonic()
+        busy.bytes_during(WINDOW_S)
+        after, elapsed_s = process.cpu_times(), time.monotonic() - started_s
+        share_pct = 100 * (after.user + after.system - before.user - before.system) / elapsed_s
+        yield Line("CPU of the UI process, run live", share_pct, CPU_PCT, "%", f"real vector-dot, {load()}")
+        delays_ms = [key_to_paint_ms(busy, key) for key in "jk" * (KEYS // 2)]
+        told = f"{KEYS} keys, median {percentile(delays_ms, 50):.0f}, longest {max(delays_ms):.0f} ms, {load()}"
+        yield Line("key to paint, p99, run live", percentile(delays_ms, 99), KEY_MS, "ms", told)
+        busy.send("qy")
+
+
+def key_to_paint_ms(busy: PtyApp, key: str) -> float:
     """Return the milliseconds from a key to the first bytes after it; gaps paint too, so wait for silence first."""
-    app.bytes_until_quiet(0.06)
-    seen, started = len(app.output), time.monotonic()
-    app.send(key)
-    app.until(lambda a: len(a.output) > seen)
-    return 1000 * (time.monotonic() - started)
+    busy.bytes_until_quiet(0.06)
+    seen, started_s = len(busy.output), time.monotonic()
+    busy.send(key)
+    busy.until(lambda a: len(a.output) > seen)
+    return 1000 * (time.monotonic() - started_s)
+
+
+def second_run_lines() -> Iterator[Line]:
+    """Yield the time from a second `r` to the first case in its agent, where that had seconds to get ready before.
+
+    Each run is stopped after its first block; both clocks are this machine's monotonic one.
+    """
+    starts_ms: list[float] = []
+    handed_ms: list[float] = []
+    with tempfile.TemporaryDirectory() as folder, app(folder) as again:
+        again.until_text("ready", 120)
+        for number in range(1, SECOND_RUNS + 2):
+            again.bytes_during(8.0)  # the person reads; meanwhile the next agent imports torch
+            pressed_ns = time.monotonic_ns()
+            again.send("r")
+            again.until(lambda a: re.search(r"quick \d/\d+ .*matmul", a.lines[0]) is not None, 60)
+            again.send("x")
+            again.until(lambda a, said=f"stopped .*run {number}\\b": re.search(said, a.lines[0]) is not None, 120)  # type: ignore[misc]
+            events = events_of(Path(folder) / "results.db")
+            if number > 1:
+                handed_ms.append(first_ms(events, RunStarted, pressed_ns))
+                starts_ms.append(first_ms(events, CaseStarted, pressed_ns))
+        again.send("q")
+    told = (
+        f"{SECOND_RUNS} runs, longest {max(starts_ms):.0f} ms, plan handed over after {median(handed_ms):.0f}, {load()}"
+    )
+    yield Line("second r to the agent's first case, median", median(starts_ms), AGAIN_MS, "ms", told)
+
+
+def events_of(database: Path) -> list[object]:
+    """Return the events of the newest run."""
+    store = Store.open(database)
+    try:
+        return list(store.load(store.find("latest")))
+    finally:
+        store.close()
+
+
+def first_ms(events: list[object], kind: type[RunStarted | CaseStarted], since_ns: int) -> float:
+    """Return when the first event of a kind was emitted, ms after a moment."""
+    return next((event.mono_ns - since_ns) / 1e6 for event in events if isinstance(event, kind))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.bench.ratios import alternate, table
+from tests.bench.ratios import Ratio, alternate, cap_seconds, table
 from tests.ui.pty_app import PtyApp
 
 BARE_TEXTUAL = """
@@ -31,38 +33,74 @@ app()
 """
 
 
+START_RATIO = 1.5
+"""Most of what Textual's and typer's own apps take."""
+
+
+class Starts:
+    """What is started: ours as people start it, and the least there can be.
+
+    Byte code is kept in a folder of this part's own, by ours and by the bare ones: an environment that keeps none
+    (PYTHONDONTWRITEBYTECODE) has that of installed packages, but ours would be compiled at each start.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._bare_app, self._bare_cli = folder / "bare_app.py", folder / "bare_cli.py"
+        self._bare_app.write_text(BARE_TEXTUAL)
+        self._bare_cli.write_text(BARE_TYPER)
+        self._ours = [sys.executable, "-m", "cpugpu_tui"]  # without options
+        self._env = {
+            "CPUGPU_DB": str(folder / "results.db"),
+            "PYTHONPYCACHEPREFIX": str(folder / "pycache"),
+            "PYTHONDONTWRITEBYTECODE": None,
+        }
+
+    def frame(self) -> tuple[Ratio, bool]:
+        """Return the ratio of the times to the first frame, and whether it is known to 3 %."""
+        return self._ratio(
+            lambda: first_frame_s(self._ours, "ress r", self._env),
+            lambda: first_frame_s([sys.executable, str(self._bare_app)], "press r", self._env),
+        )
+
+    def help(self) -> tuple[Ratio, bool]:
+        """Return the ratio of the times of `--help`, and whether it is known to 3 %."""
+        return self._ratio(
+            lambda: run_s([*self._ours, "--help"], self._env),
+            lambda: run_s([sys.executable, str(self._bare_cli), "--help"], self._env),
+        )
+
+    def _ratio(self, ours: Callable[[], float], bare: Callable[[], float]) -> tuple[Ratio, bool]:
+        for start in (ours, bare):
+            start()  # warms the file cache
+        return alternate(ours, bare, half_width_pct=3, cap_s=cap_seconds(60.0))
+
+
 def main() -> None:
     """Print both ratios."""
     with tempfile.TemporaryDirectory() as folder:
-        bare_app, bare_cli = Path(folder) / "bare_app.py", Path(folder) / "bare_cli.py"
-        bare_app.write_text(BARE_TEXTUAL)
-        bare_cli.write_text(BARE_TYPER)
-        ours = [sys.executable, "-m", "cpugpu_tui"]  # without options, as people start it
+        starts = Starts(Path(folder))
         rows = []
-        frame, known = alternate(
-            lambda: first_frame_s(ours, "ress r", CPUGPU_DB=str(Path(folder) / "results.db")),
-            lambda: first_frame_s([sys.executable, str(bare_app)], "press r"),
-            half_width_pct=3, cap_s=60,
-        )  # fmt: skip
-        rows.append(("first frame / bare Textual app", f"{frame.value:.2f}", frame.text(), "≤ 1.5", str(known)))
-        help_ratio, known = alternate(
-            lambda: run_s([*ours, "--help"]), lambda: run_s([sys.executable, str(bare_cli), "--help"]),
-            half_width_pct=3, cap_s=60,
-        )  # fmt: skip
-        rows.append(("--help / bare typer app", f"{help_ratio.value:.2f}", help_ratio.text(), "≤ 1.5", str(known)))
+        for what, measure in (
+            ("first frame / bare Textual app", starts.frame),
+            ("--help / bare typer app", starts.help),
+        ):
+            ratio, known = measure()
+            rows.append((what, f"{ratio.value:.2f}", ratio.text(), f"≤ {START_RATIO:g}", str(known)))
     table("Start-up, warm file cache", ("what", "ratio", "excess", "budget", "known to 3 %"), rows)
 
 
-def first_frame_s(command: list[str], text: str, **env: str) -> float:
+def first_frame_s(command: list[str], text: str, env: Mapping[str, str | None]) -> float:
     """Return the seconds from start to the moment at which the terminal has the text."""
-    started = time.monotonic()
+    started_s = time.monotonic()
     with PtyApp(command, columns=120, rows=40, env=env) as app:
         app.until_bytes(text.encode())
-        return time.monotonic() - started
+        return time.monotonic() - started_s
 
 
-def run_s(command: list[str]) -> float:
+def run_s(command: list[str], env: Mapping[str, str | None]) -> float:
     """Return the wall seconds of a command."""
-    started = time.monotonic()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - started
+    kept = {**os.environ, **env}
+    environment = {name: value for name, value in kept.items() if value is not None}
+    started_s = time.monotonic()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+    return time.monotonic() - started_s
