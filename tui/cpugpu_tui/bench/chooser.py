@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from cpugpu_tui.analysis.crossover import SweepPoint, crossover
-from cpugpu_tui.analysis.search import is_clear, is_hopeless, next_size
+from cpugpu_tui.analysis.search import is_hopeless, next_size
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TOO_FEW, Comparison, word
 from cpugpu_tui.bench.point import Point
 from cpugpu_tui.model import Case, Found, Search
@@ -30,8 +30,8 @@ class _Sweep:
     tried: dict[int, Case] = field(default_factory=dict)
     points: dict[int, Point] = field(default_factory=dict)
     """Those of this process, active or finished."""
-    found: dict[int, Comparison] = field(default_factory=dict)
-    """Those of a process that died."""
+    found: dict[str, dict[int, Comparison]] = field(default_factory=lambda: defaultdict(dict))
+    """Those of a process that died, for each GPU."""
     estimates: dict[int, float] = field(default_factory=dict)
     """Size → speed-up as far as warm-up could tell."""
 
@@ -39,8 +39,10 @@ class _Sweep:
 class Chooser:
     """Knows all cases of a search, and proposes the next."""
 
-    def __init__(self, search: Search, cases: tuple[Case, ...]) -> None:
+    def __init__(self, search: Search, cases: tuple[Case, ...], gpus: tuple[str, ...]) -> None:
+        """`gpus` are the names of those that the CPU is compared with: each has a crossover of its own to narrow."""
         self._search = search
+        self._gpus = gpus
         self._sweeps: dict[tuple[str, str, str, int], _Sweep] = defaultdict(lambda: _Sweep(0))
         for case in cases:
             self._sweeps[case.sweep].tried[case.size] = case
@@ -57,8 +59,9 @@ class Chooser:
         verdict = TOO_FEW
         if found.low is not None and found.high is not None:
             verdict = word(math.log(found.low), math.log(found.high))
-        sweep.found[size] = Comparison(found.speedup, found.low, found.high, found.rounds, verdict)
-        sweep.estimates[size] = found.speedup
+        device = found.device or next(iter(self._gpus), "")
+        sweep.found[device][size] = Comparison(found.speedup, found.low, found.high, found.rounds, verdict)
+        sweep.estimates[size] = min(found.speedup, sweep.estimates.get(size, found.speedup))
 
     def learn(self, point: Point) -> None:
         """Take note of a case that has begun."""
@@ -76,10 +79,14 @@ class Chooser:
 
     def keeps(self, point: Point) -> bool:
         """Whether a case that is done goes on beside the next ones: as long as it is an end of a bracket, or inside."""
-        if len(point.lanes) < 2 or point.is_exhausted or point.rounds_complete >= END_ROUNDS:
+        if not point.is_compared or point.is_exhausted or point.rounds_complete >= END_ROUNDS:
             return False
         sweep = self._sweeps[point.case.sweep]
-        return any(self._brackets(self._points(sweep, moved=moved), point.case.size) for moved in (False, True))
+        return any(
+            self._brackets(self._points(sweep, gpu, moved=moved), point.case.size)
+            for gpu in self._gpus
+            for moved in (False, True)
+        )
 
     def _brackets(self, points: list[SweepPoint], size: int) -> bool:
         """Whether a size is one of those between which the lead changes, as far as is known by now."""
@@ -106,24 +113,31 @@ class Chooser:
 
     def _is_open(self, point: Point) -> bool:
         """Whether the next rounds of a case may decide what comes next."""
-        if point.is_over or len(point.lanes) < 2:
+        if point.is_over or not point.is_compared:
             return False
-        return not (point.rounds_complete >= PATIENCE or is_clear(point.comparison))
+        return not (point.rounds_complete >= PATIENCE or point.is_clear)
 
     def _next_size(self, sweep: _Sweep) -> int | None:
         tried, search = sweep.tried, self._search
         if len(tried) >= search.most_cases:
             return None
-        resident = next_size(self._points(sweep, moved=False), tried, search.ratio)
+        resident = self._narrowing(sweep, moved=False)
         if resident is not None and len(tried) < sweep.grid + search.most_steps:
             return resident
-        return next_size(self._points(sweep, moved=True), tried, search.ratio)
+        return self._narrowing(sweep, moved=True)
 
-    def _points(self, sweep: _Sweep, *, moved: bool) -> list[SweepPoint]:
+    def _narrowing(self, sweep: _Sweep, *, moved: bool) -> int | None:
+        """Return the size that narrows the first GPU's crossover, or else the next one's; GPUs alike share them."""
+        proposed = (
+            next_size(self._points(sweep, gpu, moved=moved), sweep.tried, self._search.ratio) for gpu in self._gpus
+        )
+        return next((size for size in proposed if size is not None), None)
+
+    def _points(self, sweep: _Sweep, gpu: str, *, moved: bool) -> list[SweepPoint]:
         points = []
         for size, point in sweep.points.items():
-            comparison = point.moved_comparison if moved else point.comparison
+            comparison = (point.moved_comparisons if moved else point.comparisons).get(gpu)
             if comparison is not None:
                 points.append(SweepPoint(size, comparison))
-        known = [] if moved else [SweepPoint(size, comparison) for size, comparison in sweep.found.items()]
-        return points + known
+        found = {} if moved else sweep.found.get(gpu, {})
+        return points + [SweepPoint(size, comparison) for size, comparison in found.items()]

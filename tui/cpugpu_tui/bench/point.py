@@ -57,9 +57,9 @@ class Point:
         self._over = over
         self._devices = tuple(d for d in machine.devices if not (without_cpu and d.is_cpu))
         self.lanes: list[Lane] = []
-        self.comparison: Comparison | None = None
-        """CPU against the first GPU so far, inputs on the device; None until both had a round."""
-        self.moved_comparison: Comparison | None = None
+        self.comparisons: dict[str, Comparison] = {}
+        """GPU → CPU against it so far, inputs on the device; without those that had no round beside the CPU."""
+        self.moved_comparisons: dict[str, Comparison] = {}
         """The same with data that starts and ends on the host."""
         self.is_over = False
         """Whether it has finished or failed."""
@@ -265,19 +265,32 @@ class Point:
     def _is_converged(self) -> bool:
         if len(self.lanes[0].round_ns) < self._plan.rounds:
             return False
-        if self._plan.search is None or len(self.lanes) < 2:
+        if self._plan.search is None or not self.is_compared:
             return is_converged([lane.round_ns for lane in self.lanes])
-        cpu, gpu = self.lanes[:2]
-        self.comparison = compare(cpu.round_ns, gpu.round_ns)
-        self.moved_comparison = compare(cpu.round_ns, gpu.moved_ns)
-        return is_clear(self.comparison) and (not gpu.moved_ns or is_clear(self.moved_comparison))
+        cpu, *gpus = self.lanes
+        for gpu in gpus:
+            found, moved = compare(cpu.round_ns, gpu.round_ns), compare(cpu.round_ns, gpu.moved_ns)
+            self.comparisons |= {gpu.name: found} if found is not None else {}
+            self.moved_comparisons |= {gpu.name: moved} if moved is not None else {}
+        return all(is_clear(self.comparisons.get(gpu.name)) for gpu in gpus) and all(
+            not gpu.moved_ns or is_clear(self.moved_comparisons.get(gpu.name)) for gpu in gpus
+        )
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether a GPU is timed beside the CPU."""
+        return len(self.lanes) > 1 and self.lanes[0].timer.device.is_cpu
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether every GPU's lead or lag is clear, inputs on the device."""
+        return bool(self.comparisons) and all(is_clear(found) for found in self.comparisons.values())
 
     @property
     def estimated_speedup(self) -> float | None:
-        """CPU / GPU as far as warm-up could tell; None with one device."""
-        if len(self.lanes) < 2 or not self.lanes[1].estimate_ns:
-            return None
-        return self.lanes[0].estimate_ns / self.lanes[1].estimate_ns
+        """CPU / slowest GPU as far as warm-up could tell; None without both."""
+        slowest_ns = max((lane.estimate_ns for lane in self.lanes[1:]), default=0.0)
+        return self.lanes[0].estimate_ns / slowest_ns if self.is_compared and slowest_ns else None
 
     def _half_round(self, lane: Lane) -> HalfRoundTimed:
         readiness = Readiness() if lane.is_timed_once else lane.timer.ready(lane.operation, lane.calls)

@@ -28,7 +28,8 @@ class Sweep:
         self._machine = machine
         self._emit = emit
         self._control = control
-        self._chooser = Chooser(plan.search, plan.cases) if plan.search is not None else None
+        gpus = tuple(device.name for device in machine.devices if not device.is_cpu)
+        self._chooser = Chooser(plan.search, plan.cases, gpus) if plan.search is not None else None
         # A search takes one sweep after the other; all other plans are taken as one.
         groups: dict[object, list[tuple[int, Case]]] = {}
         for found in plan.search.found if plan.search is not None else ():

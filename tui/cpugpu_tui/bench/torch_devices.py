@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.model import Device
+from cpugpu_tui.model import Device, place
 from cpugpu_tui.telemetry import procfs
 
 
@@ -29,16 +29,23 @@ def resolve(wanted: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
             no_gpu = why_no_gpu()
             if no_gpu is None:
                 names |= dict.fromkeys(gpu_names() if device == "all" else ["cuda:0"])
+        elif device == "cuda":
+            _require_gpu(device)
+            names |= dict.fromkeys(gpu_names())
         elif device.startswith("cuda"):
             names[_named_gpu(device)] = None
-    return tuple(sorted(names, key=lambda name: name != "cpu")), no_gpu
+    return tuple(sorted(names, key=place)), no_gpu
 
 
-def _named_gpu(device: str) -> str:
+def _require_gpu(device: str) -> None:
     problem = why_no_gpu()
     if problem is not None:
         raise UnfitError(f"{device} cannot be used. {problem}")
-    name = f"cuda:{int(device.partition(':')[2] or 0)}"
+
+
+def _named_gpu(device: str) -> str:
+    _require_gpu(device)
+    name = f"cuda:{int(device.partition(':')[2])}"
     if name not in gpu_names():
         raise UnfitError(f"There is no {device} on this machine.", f"Its GPUs are: {', '.join(gpu_names())}.")
     return name

@@ -105,6 +105,8 @@ class TorchMachine:
         first, self._touched = not self._touched, self._touched | {device}
         # Imported by the first device's cell; the second cell of a notebook finds it there.
         import_ns = self._import_ns if first else 0.0
+        if device != "cpu":
+            set_device(device)
         catalogue.find(case.workload).prepare_written(case.variant, case.size, device)
         return time_written(case, device, report, synchronizer(device), import_ns)
 
@@ -207,6 +209,13 @@ class TorchMachine:
             timer.close()
         if gpus:
             torch.cuda.empty_cache()
+
+
+def set_device(name: str) -> None:
+    """Make a GPU the current one of this thread: streams, events and graphs that name none are its own."""
+    import torch
+
+    torch.cuda.set_device(name)
 
 
 def ended(text: str) -> str:

@@ -23,6 +23,7 @@ from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.ending import cut_short
+from cpugpu_tui.runs.gpus import ToldRow, device_texts, told_rows
 from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit, written
 from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.runs.saving import NOT_SAVED, SAVED_IN_PART
@@ -36,8 +37,14 @@ ENERGY_ON = ("CPU", "GPU")
 OPTIONAL = ("clock off", "device", "limit", "end to end")
 """Columns that a narrow terminal goes without, in this order; the detail and `--json` have them always."""
 
+WITHOUT_CPU = ("CPU", "speed-up", "end to end", "faster")
+"""Columns that say nothing where several GPUs were timed and no CPU."""
+
 LEAST_REMARK = 12
 """Cells that the remarks need, which are words and may be wrapped."""
+
+LEFT = ("case", "on", "faster", "limit", "remarks")
+"""Columns of words; the others are of numbers."""
 
 
 def run_table(state: RunState, width: int | None = None) -> Table:
@@ -52,7 +59,7 @@ def run_table(state: RunState, width: int | None = None) -> Table:
 def _table_of(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> Table:
     table = new_table()
     for name in names:
-        add_columns(table, plain(name), justify="left" if name in ("case", "faster", "limit", "remarks") else "right")
+        add_columns(table, plain(name), justify="left" if name in LEFT else "right")
     for cells in rows:
         table.add_row(*(cells[name] for name in names))
     return table
@@ -80,15 +87,26 @@ def run_cells(state: RunState) -> list[dict[str, str]]:
     """Return the cells of every row by the heads of their columns."""
     several = len({(r.case.workload, r.case.variant) for r in state.rows.values()}) > 1
     common, cores = common_marks(state), state.run.environment.get("affinity_cores") if state.run is not None else None
-    return [
-        {
-            name: plain(text)
-            for name, text in (
-                *_cells(state, row, several=several).items(), ("remarks", _remark(row, cores, common)),
-            )
-        }
-        for row in table_rows(state)
-    ]  # fmt: skip
+    found = []
+    for each in told_rows(state, table_rows(state)):
+        cells = _cells(each.state, each.row, several=several)
+        if each.gpu is not None:
+            cells = _of_one_gpu(cells, each)
+        remarks = (_remark(each.row, cores, common), each.slow)
+        cells["remarks"] = ", ".join(remark for remark in remarks if remark)
+        found.append({name: plain(text) for name, text in cells.items()})
+    return found
+
+
+def _of_one_gpu(cells: dict[str, str], told: ToldRow) -> dict[str, str]:
+    """Return the cells of one GPU's line of a row: what is the same in all of them stands in the first."""
+    name, *others = cells
+    shared = (name, *(head for head in others if head.startswith("CPU")))
+    found = {name: cells[name], "on": told.gpu or ""} | {head: cells[head] for head in others}
+    if not told.is_first:
+        found |= dict.fromkeys(shared, "")
+    without = () if any(device.is_cpu for device in told.state.devices) else WITHOUT_CPU
+    return {head: text for head, text in found.items() if head not in without}
 
 
 def _cells(state: RunState, row: Row, *, several: bool) -> dict[str, str]:
@@ -206,7 +224,7 @@ def heading(state: RunState) -> str:
     if state.run is None:
         return ""
     facts = state.run.environment
-    parts = [device.label for device in state.devices]
+    parts = device_texts(state)
     if state.threads:
         parts.append(f"{state.threads} CPU thread{'s' if state.threads != 1 else ''}")
     if facts.get("torch"):

@@ -26,6 +26,7 @@ from cpugpu_tui.model.events import (
     Hello,
     KernelsProfiled,
     MachineRead,
+    PeerMeasured,
     Progressed,
     RunFinished,
     RunStarted,
@@ -41,6 +42,7 @@ from cpugpu_tui.model.machine import (
     Line,
     MigInstance,
     Reading,
+    place,
 )
 from cpugpu_tui.model.plans import (
     AS_WRITTEN,
@@ -137,6 +139,7 @@ __all__ = [
     "MachineRead",
     "MigInstance",
     "OwnFile",
+    "PeerMeasured",
     "Plan",
     "Progressed",
     "Reading",
@@ -149,5 +152,6 @@ __all__ = [
     "TensorsPlaced",
     "WorkloadInfo",
     "WorkloadsLoading",
+    "place",
     "torch_dtype",
 ]

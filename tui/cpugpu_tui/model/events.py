@@ -266,6 +266,25 @@ class KernelsProfiled(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PeerMeasured(Event):
+    """Copies from one GPU's memory to another's, after the cases of an experiment about copies."""
+
+    source: Device
+    target: Device
+    has_access: bool | None
+    """Whether one reaches the other's memory by itself; without, a copy goes by way of the host. None where nobody
+    can tell."""
+    latencies_ns: tuple[float, ...] = ()
+    """Wall times of the smallest copies, from the call until both GPUs had finished."""
+    size_bytes: int = 0
+    """Size of the large copies; 0 where there were none."""
+    elapsed_ns: tuple[float, ...] = ()
+    """The GPUs' own times of these: between events of the source's stream, launches hidden."""
+    problem: str = ""
+    """Why there are no times, one sentence."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CeilingsMeasured(Event):
     """One device has been calibrated."""
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 
+def place(device: str) -> int:
+    """Return where a device stands in a run, by its name: the CPU first, then the GPUs as torch counts them."""
+    number = device.partition(":")[2]
+    return int(number) if number.isdecimal() else -1
+
+
 @dataclass(frozen=True)
 class Device:
     """A device the agent found."""

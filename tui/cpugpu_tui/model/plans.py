@@ -108,6 +108,8 @@ class Found:
     """Lower end of its 95 % interval; None with too few rounds."""
     high: float | None = None
     rounds: int = 0
+    device: str | None = None
+    """Which GPU; None for the first of the run, as before there could be several."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,10 @@ class Plan:
     cases: tuple[Case, ...]
     """In the order in which they start."""
     devices: tuple[str, ...] = ("auto",)
-    """`auto` (CPU, and the first GPU if there is one), `cpu`, `cuda` (first GPU), `cuda:N`."""
+    """`auto` (CPU, and the first GPU if there is one), `cpu`, `cuda` (every visible GPU), `cuda:N`."""
+    parallel: bool = False
+    """An agent for each GPU, all at the same time: they share power, PCIe and cores. Otherwise one agent times its
+    devices in turn."""
     metrics: tuple[str, ...] = METRICS
     """Subset of `METRICS` to take, `latency` always is; and `ENERGY`."""
     rounds: int = 8

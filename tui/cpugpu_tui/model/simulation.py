@@ -81,6 +81,20 @@ class Simulation:
     """Real seconds slept per virtual second; 0 runs as fast as the machine can."""
     gpus: int = 1
     """How many simulated GPUs there are; 0 simulates a machine without any."""
+    slow_gpu: int = 0
+    """Number of the GPU that is slower than its like, as in `cuda:2`;"""
+    slow_factor: float = 1.0
+    """how many times as long everything takes on it: 1 for none."""
+    other_gpus: int = 0
+    """How many of the GPUs, the last ones, are of another model, whose work takes"""
+    other_factor: float = 2.0
+    """this many times as long."""
+    peer_bytes_per_ns: float = 300.0
+    """Rate of a copy between two GPUs that reach each other's memory: 300 is 300 GB/s."""
+    peer_alpha_ns: float = 12_000.0
+    """What a caller waits for the smallest such copy."""
+    peer_group: int = 0
+    """GPUs reach each other's memory within groups of so many, and copy by way of the host beyond; 0 for all."""
     crash_size: int = 0
     """Size of the cases that kill their agent; 0 for none, as below."""
     hang_size: int = 0

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from cpugpu_tui.analysis.answer import Evidence, Printed, sentences
+from cpugpu_tui.analysis.alike import grouped
+from cpugpu_tui.analysis.answer import Evidence, Printed, sentences, where
 from cpugpu_tui.analysis.costs import Decomposition, decompose
-from cpugpu_tui.analysis.crossover import Crossover, SweepPoint, crossover
+from cpugpu_tui.analysis.crossover import RISES, Crossover, SweepPoint, crossover
+from cpugpu_tui.analysis.quantities import significant
 from cpugpu_tui.analysis.what_if import ONE_THREAD, RESIDENT, WHAT_IFS
 from cpugpu_tui.model import (
     AS_WRITTEN,
@@ -20,8 +22,10 @@ from cpugpu_tui.model import (
     PAGEABLE,
     SYNCED,
     SYNCHRONISE,
+    Device,
 )
 from cpugpu_tui.runs.columns import is_column
+from cpugpu_tui.runs.gpus import described, gpu_sentences, listed, models_of, several
 from cpugpu_tui.runs.state import Row, RunState
 
 
@@ -34,10 +38,14 @@ class Answer:
     evidence: Evidence
     sentences: tuple[str, ...]
     """Most important first; at least one."""
+    gpu: Device | None = None
+    """Which GPU it speaks of; None with a single one."""
 
 
 def answers(run: RunState) -> tuple[Answer, ...]:
-    """Return the answer of each sweep that has a size timed on both devices."""
+    """Return the answer of each sweep that has a size timed on both devices; of several GPUs one for each."""
+    if several(run):
+        return tuple(replace(answer, gpu=gpu) for gpu in run.gpus for answer in answers(run.on(gpu.name)))
     found = []
     for sweep, rows in run.sweeps.items():
         if not is_column(run, sweep) and any(row.comparison is not None for row in usable(rows)):
@@ -60,19 +68,62 @@ def answer_lines(run: RunState) -> tuple[str, ...]:
 def _lines(run: RunState) -> tuple[str, ...]:
     found = answers(run)
     if not found:
-        return _without_answer(run)
-    several = len([sweep for sweep in run.sweeps if not is_column(run, sweep)]) > 1
+        return (*_without_answer(run), *gpu_sentences(run))
+    has_sweeps = len([sweep for sweep in run.sweeps if not is_column(run, sweep)]) > 1
+    if several(run):
+        return _lines_of_several(run, found, has_sweeps=has_sweeps)
     return tuple(
-        f"{answer.name}: {sentence}" if several and index == 0 else sentence
+        f"{answer.name}: {sentence}" if has_sweeps and index == 0 else sentence
         for answer in found
         for index, sentence in enumerate(answer.sentences)
-    )
+    ) + gpu_sentences(run)
+
+
+def _lines_of_several(run: RunState, found: Sequence[Answer], *, has_sweeps: bool) -> tuple[str, ...]:
+    """Return what the first GPU of each model says, how the others of it differ, who is slow; then why."""
+    first, rest = [], []
+    for name in dict.fromkeys(answer.name for answer in found):
+        lead = f"{name}, " if has_sweeps else ""
+        for gpus in grouped(models_of(run)).values():
+            alike = [answer for answer in found if answer.name == name and answer.gpu and answer.gpu.name in gpus]
+            if not alike:
+                continue
+            leader, *others = alike
+            assert leader.gpu is not None
+            first.append(f"{lead}{described(leader.gpu)}: {leader.sentences[0]}")
+            first += [f"{lead}{_others(others)}"] if others else []
+            rest += [f"{lead}{leader.gpu.name}: {sentence}" for sentence in leader.sentences[1:]]
+    return (first[0], *gpu_sentences(run), *first[1:], *rest)
+
+
+def _others(found: Sequence[Answer]) -> str:
+    """Return where the other GPUs of a model win, in one sentence; as ranges where all of them win from a size on."""
+    names = {answer.gpu.name: answer.evidence.measured for answer in found if answer.gpu is not None}
+    last = max(each.points[-1].size for each in names.values())
+    at_last = [each.points[-1].comparison.speedup for each in names.values() if each.points[-1].size == last]
+    speedups = _span([f"×{significant(each)}" for each in sorted(at_last)])
+    places: dict[str, list[str]] = {}
+    for name, each in names.items():
+        places.setdefault(where(each), []).append(name)
+    points = sorted(each.point for each in names.values() if each.kind == RISES and each.point is not None)
+    if len(points) == len(names) and len(places) > 1:
+        said = f"on {listed(names)} from {_span([f'about {point:,.0f}' for point in points])} on"
+    else:
+        said = "; ".join(f"on {listed(each)} {place}" for place, each in places.items())
+    return f"GPU faster {said}, {speedups} at {last:,}."
+
+
+def _span(texts: Sequence[str]) -> str:
+    """Return the first and the last of texts in order, or the one that both are."""
+    return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
 
 
 def _without_answer(run: RunState) -> tuple[str, ...]:
     """Return why there is no answer; nothing as long as one may come."""
     if run.devices and run.gpu is None:
         return (run.no_gpu or "CPU only: no GPU was asked for.",)
+    if run.devices and not any(device.is_cpu for device in run.devices) and any(map(_is_usable, run.rows.values())):
+        return ("GPU only: no CPU was asked for.",)
     if not run.rows or run.settled < len(run.rows):
         return ()
     failures = [row.failure for row in run.rows.values() if row.failure is not None]
@@ -89,6 +140,7 @@ def as_data(run: RunState) -> list[dict[str, Any]]:
     return [
         {
             "sweep": answer.name,
+            "gpu": answer.gpu.name if answer.gpu is not None else run.gpu.name if run.gpu is not None else None,
             "threads": answer.evidence.threads,
             "sentences": list(answer.sentences),
             "crossover": crossover_data(answer.evidence.measured),
@@ -107,7 +159,11 @@ def crossover_data(found: Crossover) -> dict[str, Any]:
 
 def usable(rows: Sequence[Row]) -> list[Row]:
     """Return the rows that an answer is made of: what was stopped half-way is not part of it."""
-    return [row for row in rows if row.status in ("active", "ok")]
+    return [row for row in rows if _is_usable(row)]
+
+
+def _is_usable(row: Row) -> bool:
+    return row.status in ("active", "ok")
 
 
 def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:

@@ -99,7 +99,7 @@ def devices_of(plan: Plan, known: Sequence[Device]) -> tuple[Device, ...] | None
     gpus = [device for device in known if not device.is_cpu]
     used: dict[str, Device] = {}
     for wanted in plan.devices:
-        names = {"auto": ["cpu", *(gpu.name for gpu in gpus[:1])], "cuda": [gpus[0].name] if gpus else [""]}
+        names = {"auto": ["cpu", *(gpu.name for gpu in gpus[:1])], "cuda": [gpu.name for gpu in gpus] or [""]}
         for name in names.get(wanted, [wanted]):
             device = next((device for device in known if device.name == name), None)
             if device is None:

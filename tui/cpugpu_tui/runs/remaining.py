@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 
 from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, Event, Found, Plan, RunStarted
 from cpugpu_tui.runs.state import RunState
@@ -38,15 +39,13 @@ class Remaining:
         """Return the plan for the next agent."""
         search = self._plan.search
         if search is not None:
-            found = [_found(self._state, case) for case in self._cases if case.key in self.settled]
-            search = replace(search, found=tuple(found))
+            found = (_found(self._state, case) for case in self._cases if case.key in self.settled)
+            search = replace(search, found=tuple(chain.from_iterable(found)))
         return replace(self._plan, cases=self.cases, max_seconds=max_seconds, search=search)
 
 
-def _found(state: RunState, case: Case) -> Found:
-    """Return what is known of a settled case."""
+def _found(state: RunState, case: Case) -> list[Found]:
+    """Return what is known of a settled case, on each GPU that was compared with the CPU."""
     row = state.rows.get(case.key)
-    comparison = row.comparison if row is not None and row.status == "ok" else None
-    if comparison is None:
-        return Found(case)
-    return Found(case, comparison.speedup, comparison.low, comparison.high, comparison.rounds)
+    known = row.comparisons if row is not None and row.status == "ok" else {}
+    return [Found(case, c.speedup, c.low, c.high, c.rounds, gpu) for gpu, c in known.items()] or [Found(case)]

@@ -22,12 +22,13 @@ from cpugpu_tui.model import (
     HalfRoundTimed,
     KernelsProfiled,
     MachineRead,
+    PeerMeasured,
     RunFinished,
     RunStarted,
     TensorsPlaced,
 )
 
-BESIDE = (EpochFinished, KernelsProfiled, CasesChosen, TensorsPlaced, MachineRead, EnergyMeasured)
+BESIDE = (EpochFinished, KernelsProfiled, CasesChosen, TensorsPlaced, MachineRead, EnergyMeasured, PeerMeasured)
 """An agent's events that are kept as they are, with no tables of their own."""
 
 NOT_SAVED, SAVED_IN_PART = "Not saved:", "Not saved from here on:"

@@ -31,11 +31,13 @@ from cpugpu_tui.model import (
     HalfRoundTimed,
     KernelsProfiled,
     MachineRead,
+    PeerMeasured,
     Progressed,
     RunFinished,
     RunStarted,
     TelemetryRead,
     TensorsPlaced,
+    place,
 )
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.kept import kept, teach
@@ -73,8 +75,23 @@ class Row:
 
     @property
     def gpu(self) -> DeviceTimes | None:
-        """Times on the first GPU of the run."""
-        return next((t for name, t in self.times.items() if name != "cpu"), None)
+        """Times on the first GPU of the run, as torch counts them: those of a parallel run come in any order."""
+        return self.times[min(self.gpus, key=place)] if self.gpus else None
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """Names of the GPUs with times."""
+        return tuple(name for name in self.times if name != "cpu")
+
+    def on(self, gpu: str) -> Row:
+        """Return the row as if this were the only GPU of the run."""
+        return replace(self, times={name: times for name, times in self.times.items() if name in ("cpu", gpu)})
+
+    @cached_property
+    def comparisons(self) -> Mapping[str, Comparison]:
+        """GPU → CPU against it, round by round; without those that share no round with the CPU."""
+        found = {gpu: self.on(gpu).comparison for gpu in self.gpus}
+        return {gpu: comparison for gpu, comparison in found.items() if comparison is not None}
 
     @kept
     def comparison(self) -> Comparison | None:
@@ -131,6 +148,8 @@ class RunState:
     """Cases that failed (skipped ones are no failures)."""
     idle: Mapping[str, EnergyMeasured] = field(default_factory=dict)
     """Device → its energy while it waited."""
+    peers: Mapping[tuple[str, str], PeerMeasured] = field(default_factory=dict)
+    """(source, target) → copies between two GPUs, also of those that no case was timed on."""
 
     @property
     def status(self) -> str:
@@ -148,6 +167,16 @@ class RunState:
     def gpu(self) -> Device | None:
         """The first GPU of the run."""
         return next((d for d in self.devices if not d.is_cpu), None)
+
+    @cached_property
+    def gpus(self) -> tuple[Device, ...]:
+        """The GPUs of the run, as torch counts them."""
+        return tuple(d for d in self.devices if not d.is_cpu)
+
+    def on(self, gpu: str) -> RunState:
+        """Return the run as if this had been its only GPU."""
+        devices = tuple(d for d in self.devices if d.is_cpu or d.name == gpu)
+        return replace(self, devices=devices, rows={key: row.on(gpu) for key, row in self.rows.items()})
 
     @cached_property
     def threads(self) -> int:
@@ -192,6 +221,8 @@ class RunState:
                 return self if row is None else self._with_row(row, _apply_to_row(row, event))
             case EnergyMeasured():
                 return self._with_energy(event)
+            case PeerMeasured():
+                return replace(self, peers={**self.peers, (event.source.name, event.target.name): event})
             case _:
                 return self
 

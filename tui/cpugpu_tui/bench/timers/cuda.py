@@ -69,6 +69,12 @@ class CudaTimer:
 
         return torch.get_num_threads()
 
+    def _enter(self) -> None:
+        """Make this GPU the current one: holds and events belong to whichever is, and another was timed meanwhile."""
+        import torch
+
+        torch.cuda.set_device(self.device.name)
+
     def clock_ns(self) -> float:
         """Return the host's monotonic clock."""
         return float(perf_counter_ns())
@@ -79,9 +85,7 @@ class CudaTimer:
         Raises:
             CaseError: they do not fit (`oom`).
         """
-        import torch
-
-        torch.cuda.set_device(self.device.name)
+        self._enter()
         self._use_precision(case)
         return operation(case, inputs, self.device.name)
 
@@ -99,6 +103,7 @@ class CudaTimer:
 
     def first_call(self, op: Operation) -> FirstCall:
         """Time the first call twice over: when the host was free again, and when the GPU was done."""
+        self._enter()
         self._use_precision(op.case)
         started = perf_counter_ns()
         # P1 moves the result to the device it is on: it does nothing and stands inside the clock.
@@ -116,6 +121,7 @@ class CudaTimer:
 
     def ready(self, op: Operation, calls: int) -> Readiness:
         """Set the precision, put changed state back, and wait until the SM clock has settled under this operation."""
+        self._enter()
         self._use_precision(op.case)
         op.workload.reset(op.case.variant, op.inputs)
         marks = ("tf32-on",) if self._inherited_tf32 and op.case.dtype == "float32" else ()
@@ -126,6 +132,7 @@ class CudaTimer:
 
     def latency_block(self, op: Operation, calls: int) -> float:
         """Return the mean wall time of `calls` calls, each followed by a synchronise, ns per call."""
+        self._enter()
         step, inputs, wait = op.step, op.inputs, self._stream.synchronize
         started = perf_counter_ns()
         for _ in repeat(None, calls):
@@ -135,6 +142,7 @@ class CudaTimer:
 
     def singles(self, op: Operation, count: int) -> dict[str, tuple[float, ...]]:
         """Return the wall times of single calls with their synchronise, and the part until the call returned, ns."""
+        self._enter()
         step, inputs, wait = op.step, op.inputs, self._stream.synchronize
         samples, queued = [], []
         for _ in repeat(None, count):
@@ -148,6 +156,7 @@ class CudaTimer:
 
     def throughput_block(self, op: Operation, calls: int) -> float | None:
         """Return the wall time per call of up to `MAX_QUEUED` queued calls with one synchronise at the end, ns."""
+        self._enter()
         step, inputs, calls = op.step, op.inputs, min(calls, MAX_QUEUED)
         started = perf_counter_ns()
         for _ in repeat(None, calls):
@@ -157,6 +166,7 @@ class CudaTimer:
 
     def overheads(self, op: Operation) -> dict[str, tuple[float, ...]]:
         """Return what waiting costs, the kernel with warm caches, and fetching the result."""
+        self._enter()
         return self._overheads.of(op, self._enqueue_ns)
 
     def _hold(self, hold_ns: float) -> Any:
@@ -170,6 +180,7 @@ class CudaTimer:
         """Time host to device, the call, device to host and the wait; nothing where moving is the work itself."""
         if not op.workload.has_end_to_end:
             return {}
+        self._enter()
         target, host = self._host_result(op, pinned=pinned), self._pinned(op) if pinned else op.host_inputs
         samples, brought = [], []
         for _ in repeat(None, count):
@@ -230,6 +241,7 @@ class CudaTimer:
 
     def _batch(self, op: Operation, count: int, spin_ns: float) -> tuple[tuple[float, ...], bool]:
         """Queue spin, then (flush, start, call, end) × count; return the times and whether any starved."""
+        self._enter()
         step, inputs, flush = op.step, op.inputs, self._flush_target()
         pairs = [(timing_event(), timing_event()) for _ in range(count)]
         starved = False

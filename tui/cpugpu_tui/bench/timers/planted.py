@@ -37,6 +37,18 @@ def gpu_work_ns(laws: Simulation, case: Case, costs: Costs) -> float:
     return laws.kernel_overhead_ns + busy_ns
 
 
+def gpu_label(laws: Simulation, index: int) -> str:
+    """Return the model of a GPU: that of the last `other_gpus` is another one."""
+    return "simulated GPU" if index < laws.gpus - laws.other_gpus else "other simulated GPU"
+
+
+def gpu_factor(laws: Simulation, name: str) -> float:
+    """Return how many times as long as the constants say the work takes on a GPU of this name."""
+    index = int(name.partition(":")[2])
+    other = laws.other_factor if index >= laws.gpus - laws.other_gpus else 1.0
+    return other * (laws.slow_factor if index == laws.slow_gpu else 1.0)
+
+
 def moving_ns(size_bytes: float, bytes_per_ns: float) -> float:
     """Return the time that a device's memory needs for so many bytes; a rate of 0 stands for no limit."""
     return size_bytes / bytes_per_ns if bytes_per_ns else 0.0

@@ -20,7 +20,7 @@ import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.bench.gauges.simulated import SimulatedGauge, transfer_ns
 from cpugpu_tui.bench.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.bench.timers.cuda import SPIN_CAP_NS
-from cpugpu_tui.bench.timers.planted import Drift, cpu_work_ns, gpu_work_ns, tiled
+from cpugpu_tui.bench.timers.planted import Drift, cpu_work_ns, gpu_factor, gpu_label, gpu_work_ns, tiled
 from cpugpu_tui.bench.timers.sensors import Sensors
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import (
@@ -41,6 +41,7 @@ from cpugpu_tui.model import (
     Device,
     Plan,
     Simulation,
+    place,
 )
 from cpugpu_tui.workloads import Costs, Report
 
@@ -106,7 +107,8 @@ class SimulatedTimer:
         if self.device.is_cpu:
             return SimulatedOperation(case, cpu_work_ns(self._laws, case, costs), costs.bytes_moved)
         tiled_costs = self._machine.costs(tiled(self._laws, case))
-        return SimulatedOperation(case, gpu_work_ns(self._laws, case, tiled_costs), costs.bytes_moved)
+        work_ns = gpu_factor(self._laws, self.device.name) * gpu_work_ns(self._laws, case, tiled_costs)
+        return SimulatedOperation(case, work_ns, costs.bytes_moved)
 
     def first_call(self, op: SimulatedOperation) -> FirstCall:
         """Run once, cold; the publication's clock stops when the launch returns."""
@@ -268,8 +270,8 @@ class SimulatedMachine:
         self.watch: Watch = NothingToWatch()
         cpu = Device("cpu", "simulated CPU", simulated=True)
         gpus = tuple(
-            Device(f"cuda:{i}", "simulated GPU", uuid=f"GPU-SIM{i}", memory_bytes=16 << 30, simulated=True)
-            for i in range(self.simulation.gpus)
+            Device(f"cuda:{i}", gpu_label(laws, i), uuid=f"GPU-SIM{i}", memory_bytes=16 << 30, simulated=True)
+            for i in range(laws.gpus)
         )
         self.found = (cpu, *gpus)
         self.devices: tuple[Device, ...] = self.wanted(plan.devices)
@@ -286,12 +288,12 @@ class SimulatedMachine:
         chosen: dict[str, Device] = {}
         for name in names:
             auto: list[str] = [n for n in ("cpu", "cuda:0") if n in found]
-            groups: dict[str, list[str]] = {"auto": auto, "all": list(found), "cuda": ["cuda:0"]}
+            groups: dict[str, list[str]] = {"auto": auto, "all": list(found), "cuda": [d.name for d in self.found[1:]] or ["cuda:0"]}
             for each in groups.get(name, [name]):
                 if each not in found:
                     raise UnfitError(f"There is no {each} on the simulated machine.", f"It has: {', '.join(found)}.")
                 chosen[each] = found[each]
-        return tuple(sorted(chosen.values(), key=lambda device: not device.is_cpu))
+        return tuple(sorted(chosen.values(), key=lambda device: place(device.name)))
 
     def timer(self, device: str) -> SimulatedTimer:
         """Return the timer of a device."""
