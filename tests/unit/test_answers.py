@@ -300,7 +300,7 @@ def fold(events: list[Event]) -> RunState:
 
 def test_as_data_every_number_of_a_crossover_is_there_but_not_its_points() -> None:
     (data,) = as_data(run_of(CASES, *ALL_WELL))
-    assert set(data) == {"sweep", "threads", "sentences", "crossover", "what_if"}
+    assert set(data) == {"sweep", "gpu", "threads", "sentences", "crossover", "what_if"}
     found = data["crossover"]
     assert (found["kind"], found["low"], found["high"], found["changes"]) == ("crossover", 64, 256, 1)
     assert 64 < found["point"] < 256

@@ -12,6 +12,7 @@ from cpugpu_tui.bench.emitter import Emit
 from cpugpu_tui.bench.energy_pass import EnergyPass
 from cpugpu_tui.bench.forecast import Forecast
 from cpugpu_tui.bench.kernel_pass import profile_cases
+from cpugpu_tui.bench.peer_pass import measure_peers
 from cpugpu_tui.bench.point import Point
 from cpugpu_tui.bench.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
 from cpugpu_tui.model import ENERGY, KERNELS, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
@@ -58,6 +59,7 @@ class Sweep:
             self._pending.extend(self._later.popleft())
             if not self._run_group():
                 return self._wind_up()
+        measure_peers(self._plan.cases, self._machine, self._emit, self._over_between)
         if ENERGY in self._plan.metrics:
             EnergyPass(self._machine, self._emit, self._over, self._control).run(self._to_measure)
         if KERNELS in self._plan.metrics:
@@ -178,6 +180,10 @@ class Sweep:
         if self._control.paused:
             self._gap(force=True)
             self._control.wait_while_paused()
+
+    def _over_between(self) -> bool:
+        self._between()
+        return self._over()
 
     def _gap(self, *, force: bool) -> None:
         if not self._plan.gaps or (not force and self._since_gap.elapsed_s() < self._plan.gap_every_s):

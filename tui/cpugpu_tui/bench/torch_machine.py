@@ -17,7 +17,8 @@ from cpugpu_tui.bench.timers.clock import SettledClock
 from cpugpu_tui.bench.timers.cpu import CpuTimer
 from cpugpu_tui.bench.timers.cuda import CudaTimer, out_of_memory, ran_out_of_memory, require_memory
 from cpugpu_tui.bench.timers.operation import Operation, time_written
-from cpugpu_tui.bench.torch_devices import describe, first_line, resolve
+from cpugpu_tui.bench.timers.peers import CudaLink
+from cpugpu_tui.bench.torch_devices import describe, first_line, gpu_names, resolve
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Check, Device, Plan, torch_dtype
 from cpugpu_tui.telemetry import procfs
@@ -47,6 +48,7 @@ class TorchMachine:
         self._flush_bytes = 2 * (procfs.last_level_cache_bytes() or (32 << 20))
         self.watch: Watch = HostWatch()
         Workload.setting = Setting(plan.scale, plan.mnist)
+        self._wanted = plan.devices
         names, self.no_gpu = resolve(plan.devices)
         self.devices: tuple[Device, ...] = tuple(describe(name, environment) for name in names)
         # Before there is a context: a container finds its own process among those that appear with it.
@@ -82,6 +84,17 @@ class TorchMachine:
         found = next(d for d in self.devices if d.name == device)
         self._touched.add(device)
         return CpuGauge(found) if found.is_cpu else CudaGauge(found)
+
+    def peers(self) -> tuple[Device, ...]:
+        """Return every visible GPU, or those that the plan names; contexts come with the first copy."""
+        if self.no_gpu is not None or not {"auto", "cuda"} & set(self._wanted):
+            return tuple(device for device in self.devices if not device.is_cpu)
+        known = {device.name: device for device in self.devices}
+        return tuple(known.get(name) or describe(name, {}) for name in gpu_names())
+
+    def peer_link(self, source: Device, target: Device) -> CudaLink:
+        """Return the way from one GPU to another."""
+        return CudaLink(source.name, target.name)
 
     def costs(self, case: Case) -> Costs:
         """Return what one call of a case needs."""

@@ -51,6 +51,8 @@ class Progress:
                 parts.append(current.note)
             if current.elapsed_s is not None and current.estimate_s is not None:
                 parts.append(f"{duration(current.elapsed_s)} of about {duration(current.estimate_s)}")
+        elif current is not None and current.note:
+            parts.append(current.note)
         if self._left_s is not None:
             parts.append(f"{duration(self._left_s - (time.monotonic() - self._heard_s))} left")
         dot = "·" if "utf" in (self._stream.encoding or "").lower() else "-"

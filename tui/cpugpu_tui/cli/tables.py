@@ -25,6 +25,7 @@ from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.ending import cut_short
 from cpugpu_tui.runs.gpus import ToldRow, device_texts, told_rows
 from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit, written
+from cpugpu_tui.runs.peers import Matrix, matrices
 from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.runs.saving import NOT_SAVED, SAVED_IN_PART
 from cpugpu_tui.runs.state import Row, RunState
@@ -287,6 +288,16 @@ def energy_lines(state: RunState) -> list[str]:
     return lines
 
 
+def matrix_table(matrix: Matrix) -> Table:
+    """Return a matrix of copies between GPUs as a table."""
+    table = new_table()
+    add_columns(table, matrix.heads[0])
+    add_columns(table, *matrix.heads[1:], justify="right")
+    for row in matrix.rows:
+        table.add_row(*map(plain, row))
+    return table
+
+
 def print_state(state: RunState, notice: str | None = None) -> None:
     """Print heading, table and summary of a run."""
     out = console()
@@ -297,6 +308,9 @@ def print_state(state: RunState, notice: str | None = None) -> None:
         out.print(_table_of(rows, names))
         if missing := [name for name in OPTIONAL if rows and name in rows[0] and name not in names]:
             out.print(f"Not shown in {out.width} columns: {', '.join(missing)}.")
+    for matrix in matrices(state):
+        out.print(plain(matrix.title))
+        out.print(matrix_table(matrix))
     for line in summary(state, notice):
         # A command to copy must not be broken by us, and a pipe has no width.
         out.print(line, soft_wrap=line.startswith("Again:") or not sys.stdout.isatty())

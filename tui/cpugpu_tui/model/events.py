@@ -223,7 +223,7 @@ class Progressed(Event):
     device: str
     phase: str
     """`inputs`, `as written`, `first call`, `check`, `warm-up`, `round`, `kernels`, `energy`, `calibration`,
-    `gap`."""
+    `peers`, `gap`."""
     round_index: int = 0
     estimate_s: float | None = None
     """Expected length of this step, None if unknown."""

@@ -26,6 +26,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.runs.columns import is_column
 from cpugpu_tui.runs.gpus import described, gpu_sentences, listed, models_of, several
+from cpugpu_tui.runs.peers import peer_sentences
 from cpugpu_tui.runs.state import Row, RunState
 
 
@@ -68,7 +69,7 @@ def answer_lines(run: RunState) -> tuple[str, ...]:
 def _lines(run: RunState) -> tuple[str, ...]:
     found = answers(run)
     if not found:
-        return (*_without_answer(run), *gpu_sentences(run))
+        return (*_without_answer(run), *gpu_sentences(run), *peer_sentences(run))
     has_sweeps = len([sweep for sweep in run.sweeps if not is_column(run, sweep)]) > 1
     if several(run):
         return _lines_of_several(run, found, has_sweeps=has_sweeps)
@@ -76,7 +77,7 @@ def _lines(run: RunState) -> tuple[str, ...]:
         f"{answer.name}: {sentence}" if has_sweeps and index == 0 else sentence
         for answer in found
         for index, sentence in enumerate(answer.sentences)
-    ) + gpu_sentences(run)
+    ) + peer_sentences(run)
 
 
 def _lines_of_several(run: RunState, found: Sequence[Answer], *, has_sweeps: bool) -> tuple[str, ...]:
@@ -93,7 +94,7 @@ def _lines_of_several(run: RunState, found: Sequence[Answer], *, has_sweeps: boo
             first.append(f"{lead}{described(leader.gpu)}: {leader.sentences[0]}")
             first += [f"{lead}{_others(others)}"] if others else []
             rest += [f"{lead}{leader.gpu.name}: {sentence}" for sentence in leader.sentences[1:]]
-    return (first[0], *gpu_sentences(run), *first[1:], *rest)
+    return (first[0], *gpu_sentences(run), *first[1:], *peer_sentences(run), *rest)
 
 
 def _others(found: Sequence[Answer]) -> str:

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from cpugpu_tui.analysis.alike import ENOUGH_ALIKE, Standing, grouped, overall, standings
 from cpugpu_tui.analysis.quantities import percent, significant
-from cpugpu_tui.model import DEVICE, Device
+from cpugpu_tui.model import DEVICE, Device, place
 from cpugpu_tui.runs.state import Row, RunState
 
 
@@ -69,9 +70,12 @@ def run_standings(run: RunState) -> Mapping[str, Standing]:
     return _run_standings(_Same(run)) if several(run) else {}
 
 
-def slow_text(standing: Standing) -> str:
-    """Return how slow a GPU is, in a few words: `18% slow`."""
-    return f"{percent(standing.ratio - 1)}% slow"
+def slow_text(run: RunState, row: Row, gpu: str, standing: Standing) -> str:
+    """Return how slow a GPU is in a row, in a few words; empty where it is not."""
+    if not standing.is_slow:
+        return ""
+    is_own = row_times(run, row)[gpu] != row.times[gpu].latency_ns
+    return f"slow: {'device ' if is_own else ''}+{percent(standing.ratio - 1)}%"
 
 
 def gpu_sentences(run: RunState) -> tuple[str, ...]:
@@ -109,15 +113,39 @@ def _group(run: RunState, model: str, found: Mapping[str, Standing]) -> list[str
         judged = [row[name] for row in rows if name in row]
         often = f"marked in {sum(each.is_slow for each in judged)} of {len(judged)} rows"
         if standing.z is None:
-            how = "with two of a kind the 5 % rule alone decides, and not which of them is off"
+            (other,) = (other for other in found if other != name)
+            over = f"{percent(standing.ratio / found[other].ratio - 1)}% behind {other}, the other {model}"
+            how = "with two of a kind the 5 % rule alone decides: which of them is off it cannot tell"
         else:
+            over = f"{percent(standing.ratio - 1)}% over the median of {each}"
             how = "an outlier" if math.isinf(standing.z) else f"an outlier, robust z {significant(standing.z)}"
-        said.append(f"{name} is slow: {percent(standing.ratio - 1)}% over the median of {each} ({how}; {often}).")
+        said.append(f"{name} is slow: {over} ({how}; {often}).")
     if not slow:
         widest = max(abs(standing.ratio - 1) for standing in found.values())
         few = "" if len(found) >= ENOUGH_ALIKE else " (with two of a kind the 5 % rule alone decides)"
         said.append(f"{each[0].upper()}{each[1:]} are alike: within {percent(widest)}% of their median{few}.")
     return said
+
+
+def gpus_data(run: RunState) -> list[dict[str, Any]]:
+    """Return the run's GPUs as JSON values, with where each stands over all rows; nulls for one alone of its model."""
+    found = run_standings(run)
+    return [
+        {
+            "device": gpu.name,
+            "model": gpu.label,
+            "uuid": gpu.uuid,
+            "alike": found[gpu.name].alike if gpu.name in found else 1,
+            "over_model": found[gpu.name].ratio if gpu.name in found else None,
+            "robust_z": _finite(found[gpu.name].z) if gpu.name in found else None,
+            "slow": found[gpu.name].is_slow if gpu.name in found else None,
+        }
+        for gpu in run.gpus
+    ]
+
+
+def _finite(z: float | None) -> float | None:
+    return z if z is not None and math.isfinite(z) else None
 
 
 @dataclass(frozen=True)
@@ -148,7 +176,7 @@ def told_rows(run: RunState, rows: Iterable[Row]) -> list[ToldRow]:
             continue
         stand = row_standings(run, row)
         for index, name in enumerate(names):
-            slow = slow_text(stand[name]) if name in stand and stand[name].is_slow else ""
+            slow = slow_text(run, row, name, stand[name]) if name in stand else ""
             found.append(ToldRow(views[name], views[name].rows[row.case.key], name, index == 0, slow))
     return found
 
@@ -163,7 +191,7 @@ def listed(names: Iterable[str]) -> str:
     """Return `cuda:0, cuda:2 and cuda:3`; neighbours in a row of three or more as `cuda:0 to cuda:3`."""
     runs: list[list[str]] = []
     for name in names:
-        if runs and _number(name) == _number(runs[-1][-1]) + 1:
+        if runs and place(name) == place(runs[-1][-1]) + 1:
             runs[-1].append(name)
         else:
             runs.append([name])
@@ -173,10 +201,6 @@ def listed(names: Iterable[str]) -> str:
 
 def _joined(parts: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-
-
-def _number(name: str) -> int:
-    return int(name.partition(":")[2] or 0)
 
 
 def described(gpu: Device) -> str:

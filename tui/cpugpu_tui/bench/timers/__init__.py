@@ -17,6 +17,7 @@ from cpugpu_tui.workloads import Costs, Report
 
 if TYPE_CHECKING:
     from cpugpu_tui.bench.edges import Watcher
+    from cpugpu_tui.bench.timers.peers import PeerLink
 
 Singles = Mapping[str, tuple[float, ...]]
 """Metric → samples that are taken once, before any warm-up; ns."""
@@ -144,6 +145,12 @@ class Machine(Protocol):
 
     def gauge(self, device: str) -> Gauge:
         """Return what a calibration asks of a device."""
+
+    def peers(self) -> tuple[Device, ...]:
+        """Return the GPUs between which copies are timed: every visible one, unless the plan names its GPUs."""
+
+    def peer_link(self, source: Device, target: Device) -> PeerLink:
+        """Return the way from one GPU to another."""
 
     def costs(self, case: Case) -> Costs:
         """Return what one call of a case needs."""

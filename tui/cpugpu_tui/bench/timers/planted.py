@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from cpugpu_tui.analysis.roofline import link_of
 from cpugpu_tui.bench.gauges.simulated import transfer_ns
+from cpugpu_tui.bench.timers.peers import LARGE_BYTES, LARGE_COPIES, SMALL_COPIES
 from cpugpu_tui.model import Case, Simulation
 from cpugpu_tui.workloads import Costs
 
@@ -52,6 +53,28 @@ def gpu_factor(laws: Simulation, name: str) -> float:
 def moving_ns(size_bytes: float, bytes_per_ns: float) -> float:
     """Return the time that a device's memory needs for so many bytes; a rate of 0 stands for no limit."""
     return size_bytes / bytes_per_ns if bytes_per_ns else 0.0
+
+
+class PlantedLink:
+    """The way between two GPUs: within a group by itself, beyond it by way of the host, to it and from it again."""
+
+    def __init__(self, laws: Simulation, noise: random.Random, source: int, target: int) -> None:
+        self._laws, self._noise = laws, noise
+        group = laws.peer_group
+        self.has_access: bool | None = not group or source // group == target // group
+
+    def latencies_ns(self) -> tuple[float, ...]:
+        """Return the planted wait, twice that of the host's copies without access."""
+        laws = self._laws
+        return self._noisy(laws.peer_alpha_ns if self.has_access else 2 * laws.transfer_alpha_ns, SMALL_COPIES)
+
+    def large_ns(self) -> tuple[int, tuple[float, ...]]:
+        """Return a size and times at the planted rate."""
+        rate = self._laws.peer_bytes_per_ns if self.has_access else self._laws.pinned_bytes_per_ns / 2
+        return LARGE_BYTES, self._noisy(moving_ns(LARGE_BYTES, rate), LARGE_COPIES)
+
+    def _noisy(self, planted_ns: float, count: int) -> tuple[float, ...]:
+        return tuple(planted_ns * math.exp(self._noise.gauss(0.0, self._laws.noise)) for _ in range(count))
 
 
 class Drift:

@@ -20,7 +20,7 @@ import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.bench.gauges.simulated import SimulatedGauge, transfer_ns
 from cpugpu_tui.bench.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.bench.timers.cuda import SPIN_CAP_NS
-from cpugpu_tui.bench.timers.planted import Drift, cpu_work_ns, gpu_factor, gpu_label, gpu_work_ns, tiled
+from cpugpu_tui.bench.timers.planted import Drift, PlantedLink, cpu_work_ns, gpu_factor, gpu_label, gpu_work_ns, tiled
 from cpugpu_tui.bench.timers.sensors import Sensors
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import (
@@ -262,6 +262,7 @@ class SimulatedMachine:
 
     def __init__(self, plan: Plan) -> None:
         self.simulation = plan.simulation or Simulation()
+        self._wanted = plan.devices
         self.clock = VirtualClock(self.simulation.pace)
         self.random = random.Random(self.simulation.seed)
         laws = self.simulation
@@ -288,7 +289,11 @@ class SimulatedMachine:
         chosen: dict[str, Device] = {}
         for name in names:
             auto: list[str] = [n for n in ("cpu", "cuda:0") if n in found]
-            groups: dict[str, list[str]] = {"auto": auto, "all": list(found), "cuda": [d.name for d in self.found[1:]] or ["cuda:0"]}
+            groups: dict[str, list[str]] = {
+                "auto": auto,
+                "all": list(found),
+                "cuda": [d.name for d in self.found[1:]] or ["cuda:0"],
+            }
             for each in groups.get(name, [name]):
                 if each not in found:
                     raise UnfitError(f"There is no {each} on the simulated machine.", f"It has: {', '.join(found)}.")
@@ -328,6 +333,15 @@ class SimulatedMachine:
     def gauge(self, device: str) -> SimulatedGauge:
         """Return the gauge of a device."""
         return SimulatedGauge(self._timers[device].device, self.simulation)
+
+    def peers(self) -> tuple[Device, ...]:
+        """Return every simulated GPU, or those that the plan names."""
+        found = self.found if {"auto", "cuda"} & set(self._wanted) else self.devices
+        return tuple(device for device in found if not device.is_cpu)
+
+    def peer_link(self, source: Device, target: Device) -> PlantedLink:
+        """Return the planted way from one GPU to another."""
+        return PlantedLink(self.simulation, self.random, place(source.name), place(target.name))
 
     def costs(self, case: Case) -> Costs:
         """Return what the workload says that a call needs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from cpugpu_tui.analysis.answer import speedup_text
@@ -10,6 +11,7 @@ from cpugpu_tui.model import DEVICE, PAGEABLE
 from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.ending import cut_short
+from cpugpu_tui.runs.gpus import device_texts, several, told_rows
 from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit
 from cpugpu_tui.runs.signs import micro
 from cpugpu_tui.runs.state import Row, RunState, Sweep
@@ -17,14 +19,14 @@ from cpugpu_tui.runs.state import Row, RunState, Sweep
 NONE = "–"
 """What stands where there is nothing to say."""
 
-LEFT = ("case", "faster", "limit", "remarks")
+LEFT = ("case", "on", "faster", "limit", "remarks")
 """Columns of words; the others are of numbers."""
 
 
 def heading(state: RunState) -> str:
     """Return the line that names both processors, threads and torch; first of all that numbers are made up."""
     facts = state.run.environment if state.run is not None else {}
-    parts = [device.label for device in state.devices]
+    parts = device_texts(state)
     if state.threads:
         parts.append(f"{state.threads} CPU thread{'s' if state.threads != 1 else ''}")
     if facts.get("torch"):
@@ -42,13 +44,27 @@ def when(state: RunState) -> str:
 
 
 def columns(state: RunState) -> list[str]:
-    """Return the heads of the columns."""
+    """Return the heads of the columns; with several GPUs each has a line of its own, which says whose it is."""
     gpu = ["GPU", "device", "speed-up", "end to end", "faster"] if state.gpu is not None else []
-    return ["case" if len(state.sweeps) > 1 else "size", "CPU", *gpu, "limit", "remarks"]
+    on = ["on"] if several(state) else []
+    return ["case" if len(state.sweeps) > 1 else "size", *on, "CPU", *gpu, "limit", "remarks"]
 
 
-def cells(state: RunState, row: Row) -> list[str]:
-    """Return the texts of one row, as many as there are columns."""
+def lines(state: RunState, rows: Iterable[Row]) -> Iterator[list[str]]:
+    """Yield the texts of each line of a table of these rows, as many as there are columns."""
+    for told in told_rows(state, rows):
+        name, cpu, *others = _cells(told.state, told.row)
+        if not several(state):
+            yield [name, cpu, *others]
+            continue
+        if told.slow:
+            others[-1] = ", ".join(filter(None, (others[-1], told.slow)))
+        first = [name, told.gpu or "", cpu] if told.is_first else ["", told.gpu or "", ""]
+        yield [*first, *others]
+
+
+def _cells(state: RunState, row: Row) -> list[str]:
+    """Return the texts of one row of a run with one GPU at most."""
     found = [case_name(state, row) if len(state.sweeps) > 1 else f"{row.case.size:,}", _latency(row, row.cpu)]
     if state.gpu is not None:
         device_ns = None if row.gpu is None or row.status == "mismatch" else row.gpu.median_ns(DEVICE)

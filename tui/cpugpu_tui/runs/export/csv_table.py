@@ -7,9 +7,10 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from cpugpu_tui.model import HalfRoundTimed
+from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.model import HalfRoundTimed, PeerMeasured
 from cpugpu_tui.runs.export.json_document import utc
-from cpugpu_tui.runs.export.results import CaseResult, DeviceResult, case_results
+from cpugpu_tui.runs.export.results import DeviceResult, case_results
 from cpugpu_tui.runs.export.stream import ExportedRun
 
 RUN_COLUMNS = ("run_id", "series_id", "started", "name", "simulated", "hostname", "torch")
@@ -18,8 +19,12 @@ DEVICE_COLUMNS = ("device", "device_label", "metric")
 SUMMARY_COLUMNS = (
     *RUN_COLUMNS, *CASE_COLUMNS, "status", "message", *DEVICE_COLUMNS, "threads_in_force", "samples", "median_ns",
     "min_ns", "max_ns", "marks", "speedup", "speedup_low", "speedup_high", "verdict", "flops", "bytes_moved",
+    "over_model", "slow", "peer_access",
 )  # fmt: skip
-"""One row per metric; speed-up and verdict stand in the rows of the GPU's latency. Unknown is empty, never 0."""
+"""One row per metric; speed-up and verdict stand in the rows of a GPU's latency. Unknown is empty, never 0.
+
+Copies between GPUs are of the variant `peer`, on devices like `cuda:0>cuda:1`.
+"""
 
 SAMPLE_COLUMNS = (
     *RUN_COLUMNS, *CASE_COLUMNS, *DEVICE_COLUMNS,
@@ -44,18 +49,34 @@ def _summary_rows(run: ExportedRun) -> Iterator[list[Any]]:
         if not named:
             yield [*case, *[None] * (len(SUMMARY_COLUMNS) - len(case))]
         for name, found, metric in named:
-            yield [*case, *_metric_cells(result, name, found, metric), result.flops, result.bytes_moved]
+            cells = _metric_cells(name, found, metric)
+            slow = None if found.over_model is None else found.is_slow
+            yield [*case, *cells, result.flops, result.bytes_moved, found.over_model, slow, None]
+    for pair in run.state.peers.values():
+        yield from _peer_rows(about, pair)
 
 
-def _metric_cells(result: CaseResult, name: str, found: DeviceResult, metric: str) -> list[Any]:
+def _peer_rows(about: list[Any], pair: PeerMeasured) -> Iterator[list[Any]]:
+    """Yield a row for the smallest and one for the large copies from one GPU to another."""
+    device = [f"{pair.source.name}>{pair.target.name}", f"{pair.source.label} > {pair.target.label}"]
+    status = "error" if pair.problem else "ok"
+    for metric, size_bytes, samples in (
+        ("peer_latency", 4, pair.latencies_ns), ("peer_copy", pair.size_bytes, pair.elapsed_ns)
+    ):  # fmt: skip
+        case = ["transfer", "peer", size_bytes, "float32", None, status, pair.problem]
+        numbers = [len(samples), median(samples), min(samples), max(samples)] if samples else [0, None, None, None]
+        rest = [None, *numbers, "", None, None, None, None, None, float(size_bytes), None, None, pair.has_access]
+        yield [*about, *case, *device, metric, *rest]
+
+
+def _metric_cells(name: str, found: DeviceResult, metric: str) -> list[Any]:
     short = found.metrics[metric]
-    first_gpu = next((other for other in result.devices if other != "cpu"), None)
     leads = {
-        "latency": result.lead,
-        "end_to_end_pageable": result.lead_pageable,
-        "end_to_end_pinned": result.lead_pinned,
+        "latency": found.lead,
+        "end_to_end_pageable": found.lead_pageable,
+        "end_to_end_pinned": found.lead_pinned,
     }
-    lead = leads.get(metric) if name == first_gpu else None
+    lead = leads.get(metric)
     said = [None] * 4 if lead is None else [lead.speedup, lead.low, lead.high, lead.verdict]
     numbers = [short.samples, short.median_ns, short.min_ns, short.max_ns]
     return [name, found.label, metric, found.threads, *numbers, " ".join(found.marks), *said]

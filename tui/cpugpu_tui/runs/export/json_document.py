@@ -13,6 +13,8 @@ from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.answers import as_data
 from cpugpu_tui.runs.export.results import case_results
 from cpugpu_tui.runs.export.stream import ExportedRun
+from cpugpu_tui.runs.gpus import gpus_data
+from cpugpu_tui.runs.peers import peers_data
 from cpugpu_tui.runs.signs import with_micro
 
 FORMAT = "cpugpu-tui export"
@@ -56,6 +58,8 @@ def run_data(run: ExportedRun) -> dict[str, Any]:
         "finished": utc(finished.wall_ns) if finished is not None else None,
         "environment": to_plain(started.environment),
         "devices": to_plain(run.state.devices),
+        "peers": peers_data(run.state),
+        "gpus": gpus_data(run.state),
     }
 
 

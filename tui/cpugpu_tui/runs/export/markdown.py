@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from cpugpu_tui.runs.export.cells import LEFT, cells, columns, heading, mark_sentences, sentences, when
+from cpugpu_tui.runs.export.cells import LEFT, columns, heading, lines, mark_sentences, sentences, when
 from cpugpu_tui.runs.export.stream import ExportedRun
+from cpugpu_tui.runs.peers import Matrix, matrices
 from cpugpu_tui.runs.state import Row, RunState
 
 _MEANT = re.compile(r"([\\`*_\[\]|~#])")
@@ -26,6 +27,8 @@ def _section(run: ExportedRun) -> Iterator[str]:
     if state.rows:
         yield ""
         yield from table(state, state.rows.values())
+    for matrix in matrices(state):
+        yield from _matrix(matrix)
     said = [*sentences(state), *mark_sentences(state)]
     yield from ([""] if said else [])
     yield from (f"- {escaped(line)}" for line in said)
@@ -36,8 +39,15 @@ def table(state: RunState, rows: Iterable[Row]) -> Iterator[str]:
     heads = columns(state)
     yield _line(heads)
     yield "|" + "|".join(" --- " if head in LEFT else " ---: " for head in heads) + "|"
-    for row in rows:
-        yield _line(map(escaped, cells(state, row)))
+    for texts in lines(state, rows):
+        yield _line(map(escaped, texts))
+
+
+def _matrix(matrix: Matrix) -> Iterator[str]:
+    yield from ("", f"{escaped(matrix.title)}:", "", _line(matrix.heads))
+    yield "|" + "|".join([" --- ", *[" ---: "] * (len(matrix.heads) - 1)]) + "|"
+    for row in matrix.rows:
+        yield _line(map(escaped, row))
 
 
 def _line(texts: Iterable[str]) -> str:

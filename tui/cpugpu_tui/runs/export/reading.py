@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from cpugpu_tui.errors import ProtocolError, UsageError
-from cpugpu_tui.model import Case, CasesChosen, Event, HalfRoundTimed, RunStarted
+from cpugpu_tui.model import Case, CasesChosen, Event, HalfRoundTimed, PeerMeasured, RunStarted
 from cpugpu_tui.runs.export.facts import wrong_fact
 from cpugpu_tui.runs.export.json_document import FORMAT, SCHEMA_VERSION
 from cpugpu_tui.runs.export.stream import CASE_EVENTS, ExportedRun, exported
@@ -124,6 +124,8 @@ def _fault(run: ExportedRun) -> str | None:
         return "a clock in it is out of range"
     if any(isinstance(event, HalfRoundTimed) and _is_negative(event) for event in run.events):
         return "a time in it is negative"
+    if any(isinstance(event, PeerMeasured) and _is_no_copy(event) for event in run.events):
+        return "a copy between GPUs has a negative time or size"
     fact = wrong_fact(started.environment)
     if fact is not None:
         return f"{fact!r} in its environment is of the wrong type"
@@ -132,6 +134,10 @@ def _fault(run: ExportedRun) -> str | None:
 
 def _is_negative(event: HalfRoundTimed) -> bool:
     return event.watched_ns < 0 or any(time_ns < 0 for times in event.samples.values() for time_ns in times)
+
+
+def _is_no_copy(event: PeerMeasured) -> bool:
+    return event.size_bytes < 0 or any(time_ns < 0 for time_ns in (*event.latencies_ns, *event.elapsed_ns))
 
 
 def _holds(event: Event) -> bool:

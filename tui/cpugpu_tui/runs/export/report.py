@@ -12,15 +12,16 @@ from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.export.cells import (
     LEFT,
-    cells,
     columns,
     heading,
+    lines,
     mark_sentences,
     sentences,
     sweep_name,
     when,
 )
 from cpugpu_tui.runs.export.stream import ExportedRun
+from cpugpu_tui.runs.peers import matrices
 from cpugpu_tui.runs.state import Row, RunState
 
 TEMPLATE = "report.html.jinja"
@@ -88,7 +89,11 @@ def _section(run: ExportedRun) -> dict[str, Any]:
         "marks": mark_sentences(state),
         "heads": [(head, head in LEFT) for head in heads],
         "rows": [
-            list(zip(cells(state, row), (head in LEFT for head in heads), strict=True)) for row in state.rows.values()
+            list(zip(texts, (head in LEFT for head in heads), strict=True))
+            for texts in lines(state, state.rows.values())
+        ],
+        "matrices": [
+            (matrix.title, matrix.heads, [(row[0], row[1:]) for row in matrix.rows]) for matrix in matrices(state)
         ],
         # The one thing that is not escaped: made here, and matplotlib escapes the texts in it.
         "charts": [(name, markupsafe.Markup(svg)) for name, svg in _charts(state)],

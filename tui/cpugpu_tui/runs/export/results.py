@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.energy import energy
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import Comparison
 from cpugpu_tui.model import PAGEABLE, PINNED
 from cpugpu_tui.runs.device_times import DeviceTimes
+from cpugpu_tui.runs.gpus import row_standings
 from cpugpu_tui.runs.insight import end_to_end
 from cpugpu_tui.runs.state import Row, RunState
 
@@ -22,6 +24,20 @@ class Metric:
     median_ns: float
     min_ns: float
     max_ns: float
+
+
+@dataclass(frozen=True)
+class Lead:
+    """CPU against a GPU."""
+
+    speedup: float
+    """Time of the CPU / time of the GPU."""
+    low: float | None
+    """Lower end of the 95 % interval; None with too few rounds."""
+    high: float | None
+    rounds: int
+    verdict: str
+    """`GPU`, `CPU`, `tie`, `undecided` or `too few rounds`."""
 
 
 @dataclass(frozen=True)
@@ -40,20 +56,14 @@ class DeviceResult:
     """Kernels, copies and fills of one call on a GPU; None where it was not profiled."""
     energy_j: float | None
     """Joules of one call; None where they were not measured or cannot be told."""
-
-
-@dataclass(frozen=True)
-class Lead:
-    """CPU against the first GPU."""
-
-    speedup: float
-    """Time of the CPU / time of the GPU."""
-    low: float | None
-    """Lower end of the 95 % interval; None with too few rounds."""
-    high: float | None
-    rounds: int
-    verdict: str
-    """`GPU`, `CPU`, `tie`, `undecided` or `too few rounds`."""
+    lead: Lead | None = None
+    """The CPU against this GPU; None on the CPU, and as below."""
+    lead_pageable: Lead | None = None
+    lead_pinned: Lead | None = None
+    over_model: float | None = None
+    """Its time over the median of the run's GPUs of its model; None where it is the only one."""
+    is_slow: bool = False
+    """Whether it is slow beside these."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,7 @@ class CaseResult:
     """Largest difference of the devices' results, relative to the workload's scale; None where not compared."""
     devices: dict[str, DeviceResult]
     lead: Lead | None
-    """Data resident on each device; None where one of them has no times."""
+    """The CPU against the first GPU, data resident on each; None where one of them has no times."""
     lead_pageable: Lead | None
     """Data starts and ends on the host, in pageable memory."""
     lead_pinned: Lead | None
@@ -90,11 +100,11 @@ class CaseResult:
 def case_results(state: RunState) -> list[CaseResult]:
     """Return the results of all cases, in the plan's order."""
     labels = {device.name: device.label for device in state.devices}
-    return [_case_result(row, labels) for row in state.rows.values()]
+    return [_case_result(state, row, labels) for row in state.rows.values()]
 
 
-def _case_result(row: Row, labels: dict[str, str]) -> CaseResult:
-    case = row.case
+def _case_result(state: RunState, row: Row, labels: dict[str, str]) -> CaseResult:
+    case, stand = row.case, row_standings(state, row)
     return CaseResult(
         case.key, case.workload, case.variant, case.size, case.dtype, case.threads,
         row.status,
@@ -102,14 +112,18 @@ def _case_result(row: Row, labels: dict[str, str]) -> CaseResult:
         (row.started.flops or None) if row.started is not None else None,
         (row.started.bytes_moved or None) if row.started is not None else None,
         row.check.error if row.check is not None else None,
-        {name: _device_result(times, labels.get(name, name)) for name, times in row.times.items()},
+        {
+            name: _device_result(row, times, labels.get(name, name), stand.get(name))
+            for name, times in row.times.items()
+        },
         _lead(row.comparison),
         _lead(end_to_end(row, PAGEABLE)),
         _lead(end_to_end(row, PINNED)),
     )  # fmt: skip
 
 
-def _device_result(times: DeviceTimes, label: str) -> DeviceResult:
+def _device_result(row: Row, times: DeviceTimes, label: str, standing: Standing | None) -> DeviceResult:
+    alone = row.on(times.device) if times.device != "cpu" else None
     return DeviceResult(
         label,
         times.calibrated.threads if times.calibrated is not None else None,
@@ -117,6 +131,11 @@ def _device_result(times: DeviceTimes, label: str) -> DeviceResult:
         times.marks,
         times.kernels.count if times.kernels is not None else None,
         energy(times.energy).joules_per_call.value,
+        None if alone is None else _lead(alone.comparison),
+        None if alone is None else _lead(end_to_end(alone, PAGEABLE)),
+        None if alone is None else _lead(end_to_end(alone, PINNED)),
+        None if standing is None else standing.ratio,
+        standing is not None and standing.is_slow,
     )
 
 

@@ -54,6 +54,8 @@ def _run() -> dict[str, Any]:
         finished={"type": ["string", "null"], "format": "date-time"},
         environment={"type": "object"},
         devices={"type": "array", "items": {"$ref": "#/$defs/Device"}},
+        peers={"type": "array", "items": {"type": "object"}, "description": "Copies from one GPU to another."},
+        gpus={"type": "array", "items": {"type": "object"}, "description": "Each beside those of its model."},
         answers={"type": "array", "items": {"type": "object"}},
         results={"type": "array", "items": {"$ref": "#/$defs/CaseResult"}},
         events={"type": "array", "items": {"anyOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in KEPT]}},

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.model import AS_WRITTEN, LATENCY, CaseFinished, Event
+from cpugpu_tui.model import AS_WRITTEN, LATENCY, CaseFinished, Event, place
 from cpugpu_tui.runs.export.cells import sweep_name
 from cpugpu_tui.runs.export.stream import ExportedRun
 from cpugpu_tui.runs.export.target import explained, make_folder, write
@@ -66,7 +66,7 @@ def points(state: RunState, row: Row, wall_ns: int) -> Iterator[Point]:
     """Yield the points of a finished case; a mismatch is no result and has none."""
     if row.status != "ok":
         return
-    first_gpu = next((name for name in row.times if name != "cpu"), None)
+    first_gpu = min(row.gpus, key=place, default=None)
     for name, times in row.times.items():
         series = "CPU" if name == "cpu" else "GPU" if name == first_gpu else f"GPU {name}"
         for metric, clock in _CLOCKS.items():
