@@ -25,6 +25,7 @@ from cpugpu_tui.command_options import (
     Mnist,
     Names,
     NoSave,
+    Parallel,
     Python,
     Pythons,
     Repeat,
@@ -88,6 +89,7 @@ def run(
     resume: Resume = False,
     size: Sizes = None,
     device: DeviceNames = None,
+    parallel: Parallel = False,
     dtype: Dtype = None,
     threads: Threads = None,
     variant: Variant = None,
@@ -125,7 +127,7 @@ def run(
     request = PlanRequest(
         tuple(names or ["quick"]), size, dtype, threads, variant, tuple(device or ["auto"]), rounds,
         max_seconds, case_timeout, repeat, cache, scale, str(mnist.absolute()) if mnist else None,
-        simulation(simulate), find_crossover, max_size, full, energy=energy,
+        simulation(simulate), find_crossover, max_size, full, parallel=parallel, energy=energy,
     )  # fmt: skip
     first = python[0] if python else None
     options = RunOptions(check_worker(worker), first, database, not no_save, tuple(map(str, workloads or ())))

@@ -13,7 +13,12 @@ Dtype = Annotated[str | None, typer.Option(help="float64, float32, tf32, bfloat1
 Threads = Annotated[str | None, typer.Option(help="CPU threads: all, a number, or several like 1,all.")]
 Variant = Annotated[str | None, typer.Option(help="Variant of the workload, see `list`.")]
 DeviceNames = Annotated[
-    list[str] | None, typer.Option("--device", envvar="CPUGPU_DEVICE", help="cpu, cuda or cuda:N; repeatable.")
+    list[str] | None,
+    typer.Option("--device", envvar="CPUGPU_DEVICE", help="cpu, cuda (every GPU) or cuda:N; repeatable."),
+]
+Parallel = Annotated[
+    bool,
+    typer.Option("--parallel", help="An agent for each GPU, all at the same time: they share power, PCIe and cores."),
 ]
 Rounds = Annotated[
     int | None, typer.Option(help="Rounds per case, exactly (default 8 to 40, until the interval is narrow).")

@@ -180,7 +180,14 @@ def gate_plan(request: GateRequest, base: Series, own: Own) -> Plan:
     simulation = request.simulation or nth_plan(told, 2).simulation
     if request.names:
         made = build_plan(
-            PlanRequest(request.names, devices=told.devices, simulation=simulation, scale=told.scale, own=own)
+            PlanRequest(
+                request.names,
+                devices=told.devices,
+                parallel=told.parallel,
+                simulation=simulation,
+                scale=told.scale,
+                own=own,
+            )
         )
         return made if made.search is None else _fixed(made, base)
     plan = replace(told, simulation=simulation, gaps=False, ceilings=())

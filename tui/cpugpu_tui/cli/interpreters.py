@@ -19,6 +19,7 @@ from cpugpu_tui.runs.comparison import Series, compare_series
 from cpugpu_tui.runs.comparison_data import comparison_data
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.measured import MeasuredRun
+from cpugpu_tui.runs.parallel import named
 from cpugpu_tui.runs.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.runs.saving import new_id
 from cpugpu_tui.runs.state import RunState
@@ -52,6 +53,7 @@ def run_in_turn(
     ]  # fmt: skip
     repeat = request.repeat if request.repeat > 1 else USUAL_RUNS
     try:
+        plan = named(plan, agents[0])
         runs, code = _take_turns(plan, agents, store, repeat, request.case_timeout_s, _also(outputs, as_json=as_json))
     finally:
         for each in agents:

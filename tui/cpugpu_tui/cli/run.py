@@ -19,6 +19,7 @@ from cpugpu_tui.model import Event, Plan, RunFinished
 from cpugpu_tui.runs.answers import as_data
 from cpugpu_tui.runs.condition import conditions_data
 from cpugpu_tui.runs.launch import Agents
+from cpugpu_tui.runs.parallel import named
 from cpugpu_tui.runs.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.runs.saving import NOT_SAVED, new_id
 from cpugpu_tui.runs.session import Session
@@ -55,6 +56,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
     series_id = new_id()
     code = 0
     try:
+        plan = with_names(plan, agents, as_json=as_json)
         for number in range(1, request.repeat + 1):
             each = nth_plan(plan, number)
             session = Session(each, agents, store, series_id, request.case_timeout_s, facts())
@@ -66,6 +68,20 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
         if store is not None:
             store.close()
     return code
+
+
+def with_names(plan: Plan, agents: Agents, *, as_json: bool) -> Plan:
+    """Return the plan as it is run: a parallel one names its GPUs.
+
+    Raises:
+        CpuGpuError: there are not two (with `--json` it is a `RunFinished` line as well).
+    """
+    try:
+        return named(plan, agents)
+    except CpuGpuError as error:
+        if as_json:
+            print_event(failed(error))
+        raise
 
 
 def facts() -> dict[str, object]:

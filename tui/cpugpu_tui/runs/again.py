@@ -30,6 +30,7 @@ def again(run: RunStarted) -> str:
     words += ["--threads", request.threads] if request.threads is not None else []
     for device in plan.devices:
         words += ["--device", device] if device != "auto" else []
+    words += ["--parallel"] if plan.parallel else []
     words += ["--scale", plan.scale] if plan.scale != usual.scale else []
     words += ["--mnist", plan.mnist] if plan.mnist is not None else []
     if plan.max_rounds == plan.rounds:

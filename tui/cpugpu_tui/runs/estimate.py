@@ -74,6 +74,7 @@ def likeness(plan: Mapping[str, Any]) -> str:
     import hashlib  # here: it loads OpenSSL, 4 ms before the first frame
 
     told = {name: plan.get(name) for name in ALIKE}
+    told["parallel"] = bool(plan.get("parallel"))  # plans of older versions have no word of it
     search = plan.get("search") or {}
     told["search"] = {name: search.get(name) for name in ("most_cases", "most_steps", "ratio", "full")}
     # A plan of 10 000 cases is 1 MB, and this is kept for fifty runs.

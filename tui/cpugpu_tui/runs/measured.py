@@ -149,6 +149,7 @@ def facts_of(run: RunState, power_limits_mw: Mapping[str, float]) -> dict[str, A
         "CPU threads": run.threads or None,
         **{name: environment.get(key) for name, key in _ENVIRONMENT.items()},
         "which GPU": ", ".join(device.uuid for device in gpus if device.uuid) or None,
+        "GPUs at the same time": "yes" if plan.parallel else "no",
         "caches": plan.cache,
         "scale": plan.scale,
         "denormals": "flushed" if plan.flush_denormals else "kept",

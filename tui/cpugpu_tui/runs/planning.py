@@ -97,6 +97,8 @@ class PlanRequest:
     """Largest size of such a search; None for the workload's own."""
     full: bool = False
     """Time the CPU also where it is hopelessly behind."""
+    parallel: bool = False
+    """An agent for each GPU, all at the same time."""
     gaps: bool = False
     """Whether a user interface paints while this runs."""
     energy: bool = False
@@ -135,7 +137,8 @@ def build_plan(request: PlanRequest) -> Plan:
     plan = Plan(
         name="+".join(request.names),
         cases=tuple(cases.values()),
-        devices=tuple(dict.fromkeys(request.devices)),
+        devices=_devices(request),
+        parallel=request.parallel,
         metrics=metrics,
         budget_s=budget_s if len(cases) <= 20 else min(budget_s, 1.0),  # METHOD.md, step 7
         search=search,
@@ -156,6 +159,21 @@ def build_plan(request: PlanRequest) -> Plan:
         return plan
     # Whoever names a number of rounds wants that number, not one that an interval decides.
     return replace(plan, rounds=request.rounds, max_rounds=request.rounds)
+
+
+def _devices(request: PlanRequest) -> tuple[str, ...]:
+    """Return the devices, each once; of a parallel plan every GPU unless some are named.
+
+    Raises:
+        FieldError: the CPU is to be timed while the GPUs' agents keep its cores busy.
+    """
+    if request.parallel and "cpu" in request.devices:
+        raise FieldError(
+            "devices", "The CPU cannot be timed while the agents of --parallel share its cores.",
+            "Leave --device cpu out, and time the CPU in a run without --parallel.",
+        )  # fmt: skip
+    asked = ("cuda" if request.parallel and device == "auto" else device for device in request.devices)
+    return tuple(dict.fromkeys(asked))
 
 
 def find_preset(name: str, own: Own, known: dict[str, WorkloadInfo]) -> Preset:

@@ -27,12 +27,12 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.runs.launch import Agents, AgentThread, Gone, Message, no_agent
+from cpugpu_tui.runs.launch import Agent, Agents, Gone, Message, no_agent
+from cpugpu_tui.runs.parallel import taken
 from cpugpu_tui.runs.remaining import Remaining
 from cpugpu_tui.runs.saving import BESIDE, Saver, new_id
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.launch import AgentProcess
     from cpugpu_tui.runs.store import Store
 
 E = TypeVar("E", bound=Event)
@@ -72,7 +72,7 @@ class Session:
         self.on_live: Callable[[bool], None] = lambda _live: None
         """Told True before the plan is sent, and False at the end: what disturbs times keeps still meanwhile."""
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._agent: AgentProcess | AgentThread | None = None
+        self._agent: Agent | None = None
         self._stop = threading.Event()
         self._kill = threading.Event()
         self._paused = False
@@ -211,7 +211,7 @@ class Session:
             ProtocolError: it speaks another version.
         """
         self._plan_sent = False
-        self._agent = agent = self._agents.take()
+        self._agent = agent = taken(self._plan, self._agents)
         self._inbox = self._fresh_inbox()
         agent.listen(self._inbox)
         while not self._stop.is_set():
