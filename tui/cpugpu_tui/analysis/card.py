@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 from cpugpu_tui.analysis.quantities import significant, time_text
-from cpugpu_tui.model import Ceilings
+from cpugpu_tui.model import Ceilings, place
 
 Part = tuple[str, str]
 """(text, role); roles are `title`, `text`, `muted`, `cpu`, `gpu`, `strong`."""
@@ -26,13 +26,14 @@ MEMORIES = (
 
 
 def card(known: Sequence[Ceilings], width: int, now_wall_ns: int, *, unicode: bool = True) -> list[list[Part]]:
-    """Return the card of one machine: its CPU and its first GPU, if they were measured.
+    """Return the card of one machine: its CPU and its first GPU, if they were measured, and a line for each other GPU.
 
     What it all means comes first, and everything but the footnotes fits in 22 lines of 77 cells. `width` is the room
     in cells, `now_wall_ns` the time against which the age is told.
     """
     cpu = next((found for found in known if found.device == "cpu"), None)
-    gpu = next((found for found in known if found.device != "cpu"), None)
+    gpus = sorted((found for found in known if found.device != "cpu"), key=lambda found: place(found.device))
+    gpu = next(iter(gpus), None)
     bar = _Bars(width)
     both = [found for found in (cpu, gpu) if found is not None]
     lines: list[list[Part]] = []
@@ -42,7 +43,7 @@ def card(known: Sequence[Ceilings], width: int, now_wall_ns: int, *, unicode: bo
     for found in both:
         lines += _device(found, cpu, gpu, bar, width)
     if gpu is not None:
-        lines += [*_costs(gpu, cpu, bar), *_cable(gpu, cpu, bar)]
+        lines += [*_costs(gpu, cpu, bar), *_cable(gpu, cpu, bar), *_others(gpus, width)]
     lines.append([])
     for found in both:
         lines += _wrapped(_footnote(found, now_wall_ns), width, "muted")
@@ -123,6 +124,21 @@ def _cable(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Part]]:
         way, _, memory = name.partition("_")
         text = f"{_bytes(line.bytes_per_s)} after {time_text(line.alpha_ns)}"
         lines.append(bar(f"{memory} {ways.get(way, way)}", line.bytes_per_s, most, text, "text"))
+    return lines
+
+
+def _others(gpus: Sequence[Ceilings], width: int) -> list[list[Part]]:
+    """Return a line for each GPU where there are several: what is drawn above is the first one's."""
+    if len(gpus) < 2:
+        return []
+    lines: list[list[Part]] = [[("All GPUs", "title"), (f"  (above: {gpus[0].device})", "muted")]]
+    for found in gpus:
+        pinned = found.transfers.get("h2d_pinned")
+        cable = f", pinned copies {_bytes(pinned.bytes_per_s)}" if pinned is not None else ""
+        text = (
+            f"{_flops(found.flops.get('float32', 0.0))}, memory {_bytes(found.copy_bytes_per_s)}{cable}  {found.label}"
+        )
+        lines.append([(f"  {found.device:<8}", "gpu"), (text[: max(width - 10, 0)], "text")])
     return lines
 
 

@@ -69,7 +69,7 @@ def answer_lines(run: RunState) -> tuple[str, ...]:
 def _lines(run: RunState) -> tuple[str, ...]:
     found = answers(run)
     if not found:
-        return (*_without_answer(run), *gpu_sentences(run), *peer_sentences(run))
+        return (*gpu_sentences(run), *_without_answer(run), *peer_sentences(run))
     has_sweeps = len([sweep for sweep in run.sweeps if not is_column(run, sweep)]) > 1
     if several(run):
         return _lines_of_several(run, found, has_sweeps=has_sweeps)

@@ -9,6 +9,7 @@ from typing import Any
 from cpugpu_tui.analysis.quantities import significant, time_text
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.model import PeerMeasured, place
+from cpugpu_tui.runs.signs import micro
 from cpugpu_tui.runs.state import RunState
 
 NONE, FAILED = "–", "failed"
@@ -91,7 +92,7 @@ def peer_sentences(run: RunState) -> tuple[str, ...]:
     said = []
     if rates and waits:
         spans = (
-            _span([f"{significant(rate / 1e9)} GB/s" for rate in rates]), _span([time_text(wait) for wait in waits])
+            _span([f"{significant(rate / 1e9)} GB/s" for rate in rates]), _span([micro(time_text(wait)) for wait in waits])
         )  # fmt: skip
         said.append(f"Between the {len(names_of(run))} GPUs: {', the smallest copy '.join(spans)}; {_reach(run)}.")
     for (source, target), found in run.peers.items():

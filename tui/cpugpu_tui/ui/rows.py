@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.quantities import US, Unit, half_width, percent, significant, size_text, unit_for
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED
 from cpugpu_tui.model import DEVICE, PAGEABLE, Case
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.runs.device_times import DeviceTimes
+from cpugpu_tui.runs.gpus import row_standings
 from cpugpu_tui.runs.insight import end_to_end, row_limit, written
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
@@ -24,6 +26,8 @@ CASE, CPU, GPU, SPEEDUP, PLUS_MINUS, VERDICT, KERNEL, MOVED, LIMIT, WRITTEN, ROU
     "case", "cpu", "gpu", "speedup", "plus_minus", "verdict", "kernel", "moved", "limit", "written", "rounds"
 )  # fmt: skip
 """Keys of the columns."""
+GPUS = "gpus"
+"""Key of the column of a bar for each GPU, where there is no room for a column each."""
 CHANGE, CHANGE_CPU, CHANGE_GPU, SPREAD = "change", "change-cpu", "change-gpu", "spread"
 """Keys of those that tell of other runs: on both devices, on one, and how far apart the runs of the series are."""
 
@@ -50,6 +54,7 @@ class Look:
     rounds_width: int
     """Cells of the sparkline column."""
     cpu_only: bool = False
+    gpu_only: bool = False
     case_width: int = 0
     """Cells of the case column; 0 for as many as its text takes."""
 
@@ -64,6 +69,7 @@ def look_of(run: RunState, unit: Unit, glyphs: Glyphs, rounds_width: int, case_w
         glyphs=glyphs,
         rounds_width=rounds_width,
         cpu_only=bool(run.devices) and run.gpu is None,
+        gpu_only=gpu_only(run),
         case_width=case_width,
     )
 
@@ -76,6 +82,11 @@ def _varying(run: RunState) -> frozenset[str]:
     if len({sweep[-1] for sweep in run.sweeps if not is_column(run, sweep)}) > 1:
         names.add("threads")
     return frozenset(names)
+
+
+def gpu_only(run: RunState) -> bool:
+    """Whether a run has GPUs and no CPU."""
+    return bool(run.devices) and not any(device.is_cpu for device in run.devices)
 
 
 def unit_of(rows: Iterable[Row]) -> Unit:
@@ -137,6 +148,7 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
     speedup = significant(comparison.speedup) if comparison is not None else glyphs.none
     half = comparison.plus_minus if comparison is not None else None
     role = "strong" if known and _decided(row) else "muted"
+    stand = row_standings(run, row)
     telling = look.varying | ({"threads"} if is_column(run, row.case.sweep) else frozenset())
     name = fitted_case(row.case, telling, look.case_width, glyphs)
     return {
@@ -144,7 +156,9 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
         # The time of a size that fewer threads alone have stands in their column.
         CPU: ((glyphs.none, "muted"),) if is_column(run, row.case.sweep) else _latency(row, row.cpu, look, "cpu"),
         **{beside_key(count): _beside(run, row, count, look) for count in thread_columns(run)},
-        GPU: _latency(row, row.gpu, look, "gpu"),
+        GPU: _gpu(row, row.gpu, look, stand),
+        **{gpu_key(gpu.name): _gpu(row, row.times.get(gpu.name), look, stand) for gpu in run.gpus[1:]},
+        GPUS: gpu_bars(run, row, stand, glyphs),
         SPEEDUP: (((glyphs.times + speedup) if known else speedup, role),),
         PLUS_MINUS: ((f"{half_width(half)}%" if half is not None else glyphs.none, "muted"),),
         VERDICT: verdict(row, look),
@@ -176,6 +190,31 @@ def change_cells(changes: Changes | None, row: Row, run: RunState, glyphs: Glyph
 def beside_key(threads: int) -> str:
     """Return the key of the column of the CPU's times with so many threads."""
     return f"{CPU}-{threads}"
+
+
+def gpu_key(name: str) -> str:
+    """Return the key of the column of one GPU's times; the first one's is `GPU`."""
+    return f"{GPU}-{name}"
+
+
+def _gpu(row: Row, times: DeviceTimes | None, look: Look, stand: Mapping[str, Standing]) -> Spans:
+    """Return a GPU's time, with `!` before it where it is slow beside its like."""
+    is_slow = times is not None and times.device in stand and stand[times.device].is_slow
+    return ((("!", "bad"),) if is_slow else ()) + _latency(row, times, look, "gpu")
+
+
+def gpu_bars(run: RunState, row: Row, stand: Mapping[str, Standing], glyphs: Glyphs) -> Spans:
+    """Return a bar for each GPU, its time about the median of its model; `!` for a slow one, a dot for one alone."""
+    spans: list[tuple[str, str]] = []
+    for gpu in run.gpus if row.times else ():
+        found = stand.get(gpu.name)
+        if found is None:
+            spans.append((glyphs.dot, "muted"))
+        elif found.is_slow:
+            spans.append(("!", "bad"))
+        else:
+            spans.append((trend_text([found.ratio - 1], 1, -ROUND_RANGE, ROUND_RANGE, glyphs), "gpu"))
+    return tuple(spans)
 
 
 def _beside(run: RunState, row: Row, threads: int, look: Look) -> Spans:
@@ -227,6 +266,8 @@ def rounds(row: Row, look: Look) -> Spans:
     width = look.rounds_width
     if look.cpu_only or not row.times:
         return ((_round_bars(row.cpu, width, look.glyphs), "cpu"),)
+    if look.gpu_only:
+        return ((_round_bars(row.gpu, width, look.glyphs), "gpu"),)
     half = (width - 1) // 2
     return (
         (_round_bars(row.cpu, half, look.glyphs), "cpu"),

@@ -16,7 +16,7 @@ from cpugpu_tui.ui.panes.telemetry.wording import stranger
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 
-AUTO = "auto"
+AUTO, EVERY = "auto", "cuda"
 ABOUT_AUTO = "CPU and first GPU, if there is one"
 
 
@@ -109,21 +109,30 @@ class DeviceChoice(Lines, can_focus=True):
 
 def option_names(asked: Sequence[str], devices: Sequence[Device]) -> list[str]:
     """Return what can be chosen: `auto`, what an agent reported, and what was asked for, reported or not."""
-    return list(dict.fromkeys([AUTO, "cpu", *(device.name for device in devices), *asked]))
+    every = [EVERY] if sum(not device.is_cpu for device in devices) > 1 else []
+    return list(dict.fromkeys([AUTO, "cpu", *every, *(device.name for device in devices), *asked]))
 
 
 def toggled(chosen: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """Return the choice with `name` taken in or out; `auto` stands alone, and for nothing."""
+    """Return the choice with `name` taken in or out; `auto` stands alone, and for nothing; `cuda` for each GPU."""
     if name == AUTO:
         return (AUTO,)
-    left = tuple(other for other in chosen if other not in (AUTO, name))
+    left = tuple(other for other in chosen if other not in (AUTO, name) and not _is_covered(other, name))
     return (left if name in chosen else (*left, name)) or (AUTO,)
+
+
+def _is_covered(one: str, other: str) -> bool:
+    """Whether one of the two names every GPU and the other a single one of them."""
+    return EVERY in (one, other) and one.startswith("cuda:") != other.startswith("cuda:") and "cpu" not in (one, other)
 
 
 def _told(name: str, labels: dict[str, Device]) -> str:
     """Return a device as a person knows it, `cuda:1 NVIDIA H200 (139.8 GiB)`."""
     if name == AUTO:
         return f"{AUTO}: {ABOUT_AUTO}"
+    if name == EVERY:
+        count = sum(not device.is_cpu for device in labels.values())
+        return f"{EVERY}: every GPU{f' ({count})' if count else ''}"
     device = labels.get(name)
     if device is None:
         return name if name in ("cpu", "cuda") or not labels else f"{name} (no agent reported it)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 TITLE = "Timings"
 PADDING = 2
 """Cells of padding per column."""
+GPU_WIDTH = 7
+"""Cells of the times of each GPU beyond the first."""
 BESIDE_WIDTH = 8
 """Cells of the CPU's times with other threads."""
 LEAST_ROUNDS, MOST_ROUNDS = 9, 25
@@ -69,7 +72,10 @@ CHANGE_TIERS: tuple[dict[str, int], ...] = (
 )  # fmt: skip
 """The same where rows tell of other runs, which is more than the limit or another clock: for 155, 115 and 78."""
 
-LEFT = {rows.CASE, rows.VERDICT, rows.LIMIT, rows.ROUNDS, rows.CHANGE_CPU, rows.CHANGE_GPU}
+WITHOUT_CPU = {rows.CPU, rows.SPEEDUP, rows.PLUS_MINUS, rows.MOVED}
+"""Columns of a comparison with the CPU."""
+
+LEFT = {rows.CASE, rows.VERDICT, rows.LIMIT, rows.ROUNDS, rows.CHANGE_CPU, rows.CHANGE_GPU, rows.GPUS}
 """Columns of words; numbers are right aligned."""
 
 
@@ -85,13 +91,31 @@ def tiers_beside(told: frozenset[str]) -> tuple[dict[str, int], ...]:
     return (*found, *TIERS)
 
 
+@dataclass(frozen=True)
+class Devices:
+    """What of a run's devices decides the columns."""
+
+    gpus: tuple[str, ...] = ()
+    """Names of several GPUs; empty for one or none."""
+    without_cpu: bool = False
+    """Whether there are several and no CPU: what compares with it has no column."""
+
+
+def devices_of(run: RunState) -> Devices:
+    """Return what the columns of a run depend on."""
+    names = tuple(gpu.name for gpu in run.gpus)
+    return Devices(names, rows.gpu_only(run)) if len(names) > 1 else Devices()
+
+
 def columns(
-    width: int, unit: Unit, glyphs: Glyphs, threads: tuple[int, ...] = (), told: frozenset[str] = frozenset()
-) -> list[Column]:
+    width: int, unit: Unit, glyphs: Glyphs, threads: tuple[int, ...] = (), told: frozenset[str] = frozenset(),
+    devices: Devices = Devices(),
+) -> list[Column]:  # fmt: skip
     """Return the richest set of columns that fits into `width` cells; the case column takes what is left.
 
     `threads` are the counts with a column of their own beside the CPU's; they stand where the poorest set leaves room.
-    `told` are `CHANGE` and `SPREAD`, where there is something to tell of other runs.
+    `told` are `CHANGE` and `SPREAD`, where there is something to tell of other runs. Several GPUs have a column each
+    where the poorest set leaves room, or else a bar each in one column.
     """
 
     def room(tier: dict[str, int]) -> int:
@@ -101,6 +125,7 @@ def columns(
     if width - sum(extra.values()) - PADDING * len(extra) < sum(TIERS[-1].values()) + PADDING * 7 + LEAST_ROUNDS:
         extra = {}
     tiers = [{rows.CASE: tier[rows.CASE], rows.CPU: tier[rows.CPU], **extra, **tier} for tier in tiers_beside(told)]
+    tiers = with_gpus(tiers, devices, width - LEAST_ROUNDS - PADDING)
     chosen = next((tier for tier in tiers if room(tier) >= LEAST_ROUNDS), tiers[-1])
     sparkline = min(max(room(chosen), LEAST_ROUNDS), MOST_ROUNDS)
     widths = {**chosen, rows.ROUNDS: sparkline}
@@ -111,11 +136,34 @@ def columns(
         rows.PLUS_MINUS: f"{glyphs.plus_minus}%", rows.VERDICT: "faster", rows.KERNEL: f"kernel {name}",
         rows.MOVED: "moved", rows.LIMIT: "limit", rows.WRITTEN: "clock off",
         rows.CHANGE: "change CPU, GPU", rows.CHANGE_CPU: "CPU change", rows.CHANGE_GPU: "GPU change",
-        rows.SPREAD: "min-max %",
+        rows.SPREAD: "min-max %", rows.GPUS: "GPUs",
         rows.ROUNDS: "rounds CPU, GPU" if sparkline >= 15 else "rounds",
     }  # fmt: skip
     labels |= {rows.beside_key(count): f"CPU t{count}" if count else "CPU all" for count in threads}
+    if devices.gpus:
+        labels |= {rows.gpu_key(gpu): f"{gpu}" for gpu in devices.gpus[1:]} | {rows.GPU: devices.gpus[0]}
+        labels[rows.ROUNDS] = "rounds"
+    if devices.without_cpu:
+        labels |= {rows.CASE: f"case, times in {name}", rows.VERDICT: "state"}
     return [Column(key, labels[key], cells, "left" if key in LEFT else "right") for key, cells in widths.items()]
+
+
+def with_gpus(tiers: list[dict[str, int]], devices: Devices, room: int) -> list[dict[str, int]]:
+    """Return the sets of columns with those of several GPUs; `room` is that of all columns but the sparkline."""
+    if not devices.gpus:
+        return tiers
+    if devices.without_cpu:
+        tiers = [{key: cells for key, cells in tier.items() if key not in WITHOUT_CPU} for tier in tiers]
+    each = {rows.gpu_key(gpu): GPU_WIDTH for gpu in devices.gpus[1:]}
+    poorest = tiers[-1]
+    fits = sum((*poorest.values(), *each.values())) + PADDING * (len(poorest) + len(each)) <= room
+    extra = each if fits else {rows.GPUS: max(len(devices.gpus), len("GPUs"))}
+    found = []
+    for tier in tiers:
+        keys = list(tier)
+        after = keys.index(rows.GPU) + 1
+        found.append({**{key: tier[key] for key in keys[:after]}, **extra, **{key: tier[key] for key in keys[after:]}})
+    return found
 
 
 class TimingsPane(Vertical):
@@ -172,7 +220,7 @@ class TimingsPane(Vertical):
         if width <= 0:
             return
         unit = rows.unit_of(run.rows.values())
-        laid_out = columns(width, unit, self._glyphs, thread_columns(run), self._told())
+        laid_out = columns(width, unit, self._glyphs, thread_columns(run), self._told(), devices_of(run))
         look = rows.look_of(run, unit, self._glyphs, laid_out[-1].width, laid_out[0].width)
         now = (self._wanted, self._order, look, self._changes)
         if self._shown is not None and self._shown[0] is run and self._shown[1:] == now:
@@ -215,6 +263,8 @@ class TimingsPane(Vertical):
     def _show_title(self, *, is_alone: bool) -> None:
         """Say in the title, which every size has, what the rows are sorted by and what they are compared with."""
         title = " ".join([TITLE, order_text(self._order)]).rstrip()
+        if len(self._run.gpus) > 1 and not rows.gpu_only(self._run):
+            title += f"[not reverse not bold] {self._glyphs.dot} speed-up of {self._run.gpus[0].name}[/]"
         if self._changes is not None and self._changes.run_id == _run_id(self._run):
             from cpugpu_tui.ui.change_cells import title_parts
 

@@ -20,6 +20,7 @@ from cpugpu_tui.ui.screens.device_times import placed_lines, times_lines
 from cpugpu_tui.ui.screens.machine_state import machine_lines
 from cpugpu_tui.ui.screens.meaning import hardware_lines, moved_lines, training_lines, written_lines
 from cpugpu_tui.ui.screens.page import Page
+from cpugpu_tui.ui.screens.several_gpus import gpus_lines, peers_lines
 from cpugpu_tui.ui.screens.worlds import VERDICT_SENTENCES, world_lines
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def detail_lines(
 ) -> list[Spans]:  # fmt: skip
     """Return the detail of a row, the answer first: who wins, where the time goes, what if; then each device."""
     parts = [_failed(row, width), _compared(row, width, glyphs), _beside(changes, run, row, width),
+             gpus_lines(run, row, width, glyphs), peers_lines(run, row, width),
              breakdown_lines(run, row, width, glyphs), world_lines(run, row, width, glyphs),
              *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
     lines: list[Spans] = []
@@ -85,7 +87,8 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     comparison = row.comparison
     if comparison is None:
         return []
-    text = f"speed-up {glyphs.times}{significant(comparison.speedup)}"
+    which = f" of {row.gpu.device}" if row.gpu is not None and len(row.gpus) > 1 else ""
+    text = f"speed-up{which} {glyphs.times}{significant(comparison.speedup)}"
     if comparison.low is not None and comparison.high is not None:
         text += f", 95 % interval {glyphs.times}{comparison.low:.4g} to {glyphs.times}{comparison.high:.4g}"
         text += f" ({glyphs.plus_minus}{half_width(comparison.plus_minus or 0)} %)"
