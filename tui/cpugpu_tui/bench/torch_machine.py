@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+from dataclasses import replace
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
@@ -52,7 +54,15 @@ class TorchMachine:
         names, self.no_gpu = resolve(plan.devices)
         self.devices: tuple[Device, ...] = tuple(describe(name, environment) for name in names)
         # Before there is a context: a container finds its own process among those that appear with it.
-        self._probes = {device.name: GpuProbe(device.uuid or "") for device in self.devices if not device.is_cpu}
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self._probes = {
+            device.name: GpuProbe(device.uuid or "", visible=visible) for device in self.devices if not device.is_cpu
+        }
+        # As NVML spells them: by these, never by an index, the terminal knows which GPUs are at work.
+        self.devices = tuple(
+            replace(device, uuid=self._probes[device.name].uuid or None) if device.name in self._probes else device
+            for device in self.devices
+        )
         self._watchers: dict[str, Watcher] = {}
 
     def timer(self, device: str) -> Timer:

@@ -47,7 +47,7 @@ def find_devices(python: str | None, simulation: Simulation | None) -> tuple[Dev
 
 
 def nvml_indices() -> dict[str, int]:
-    """Return NVML's index of each GPU by UUID; empty without a driver."""
+    """Return NVML's index of each GPU by its UUID and those of its slices; empty without a driver."""
     from cpugpu_tui.telemetry.nvml import Nvml
 
     nvml = Nvml()
@@ -55,4 +55,5 @@ def nvml_indices() -> dict[str, int]:
         gpus, _ = nvml.read()
     finally:
         nvml.close()
-    return {gpu.uuid: gpu.index for gpu in gpus if gpu.uuid}
+    whole = {gpu.uuid: gpu.index for gpu in gpus if gpu.uuid}
+    return whole | {each.uuid: gpu.index for gpu in gpus for each in gpu.instances if each.uuid}

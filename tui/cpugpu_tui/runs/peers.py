@@ -91,10 +91,10 @@ def peer_sentences(run: RunState) -> tuple[str, ...]:
     waits = sorted(wait for found in run.peers.values() if (wait := latency_ns(found)) is not None)
     said = []
     if rates and waits:
-        spans = (
-            _span([f"{significant(rate / 1e9)} GB/s" for rate in rates]), _span([micro(time_text(wait)) for wait in waits])
-        )  # fmt: skip
-        said.append(f"Between the {len(names_of(run))} GPUs: {', the smallest copy '.join(spans)}; {_reach(run)}.")
+        rate_text = _span([f"{significant(rate / 1e9)} GB/s" for rate in rates])
+        wait_text = _span([micro(time_text(wait)) for wait in waits])
+        gpus = f"the {len(names_of(run))} GPUs"
+        said.append(f"Between {gpus}: {rate_text}, the smallest copy {wait_text}; {_reach(run)}.")
     for (source, target), found in run.peers.items():
         if found.problem:
             said.append(f"No copy from {source} to {target}: {found.problem}")

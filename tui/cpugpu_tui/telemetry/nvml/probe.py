@@ -25,6 +25,7 @@ from cpugpu_tui.telemetry.nvml.fields import (
     decoded,
     read_fields,
 )
+from cpugpu_tui.telemetry.nvml.mig import find_slices
 from cpugpu_tui.telemetry.nvml.processes import compute_processes, owned
 from cpugpu_tui.telemetry.nvml.returns import NO_NUMBERS, reason_of
 from cpugpu_tui.telemetry.nvml.throttle import mask_reading, throttle_bits, throttle_words
@@ -36,9 +37,14 @@ _CASE = tuple(Field(THROTTLED_KEYS[word], field.number) for word, field in (THRO
 class GpuProbe:
     """Clock, throttle reasons, counters and company of one GPU; every answer may be unknown, none is an exception."""
 
-    def __init__(self, uuid: str, root: str = "/") -> None:
-        """Open a session of its own for the GPU of this UUID, and remember who was there before us."""
+    def __init__(self, uuid: str, root: str = "/", visible: str | None = None) -> None:
+        """Open a session of its own for the GPU of this UUID, and remember who was there before us.
+
+        `visible` is what CUDA_VISIBLE_DEVICES holds: where it names a slice of this GPU, that slice is the one.
+        """
         self._root = root
+        self.uuid = uuid
+        """As NVML spells it, `GPU-…` or `MIG-…`: what telemetry is matched by."""
         self._handle: Any = None
         self._board: Any = None
         self._why_not = "no-driver"
@@ -47,9 +53,12 @@ class GpuProbe:
 
             self._nvml: Any = pynvml
             pynvml.nvmlInit()
-            self._handle = self._board = _handle(pynvml, uuid)
+            self._handle, self.uuid = _handle(pynvml, uuid)
+            self._board = self._handle
             if pynvml.nvmlDeviceIsMigDeviceHandle(self._handle):
                 self._board = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self._handle)
+            elif visible is not None and visible.strip().startswith("MIG-"):
+                self._take_slice(visible.partition(",")[0].strip())
         except (ImportError, OSError, ValueError):
             pass
         except Exception as error:
@@ -57,6 +66,13 @@ class GpuProbe:
                 raise
             self._why_not = reason_of(error.value)
         self._before_us = frozenset(process.pid for process in self._listed() or ())
+
+    def _take_slice(self, named: str) -> None:
+        """Take the one slice of this GPU whose UUID begins like that, if there is one: CUDA may tell the GPU's own."""
+        slices = find_slices(self._nvml, self._board, self._root)
+        found = [each for each in slices if each.uuid and each.uuid.lower().startswith(named.lower())]
+        if len(found) == 1:
+            self._handle, self.uuid = found[0].handle, found[0].uuid or self.uuid
 
     # ---------------------------------------------------------------- cheap: at every half-round
 
@@ -174,11 +190,13 @@ class GpuProbe:
         return owned(listed, new if len(new) == 1 else ())
 
 
-def _handle(nvml: Any, uuid: str) -> Any:
-    """Return the GPU of a UUID. torch leaves the prefix out, so that a slice's may have come as a GPU's."""
+def _handle(nvml: Any, uuid: str) -> tuple[Any, str]:
+    """Return the GPU of a UUID, and the UUID as NVML has it: torch leaves the prefix out, so that a slice's may have
+    come as a GPU's."""
     try:
-        return nvml.nvmlDeviceGetHandleByUUID(uuid)
+        return nvml.nvmlDeviceGetHandleByUUID(uuid), uuid
     except nvml.NVMLError:
         if not uuid.startswith("GPU-"):
             raise
-        return nvml.nvmlDeviceGetHandleByUUID(uuid.replace("GPU-", "MIG-", 1))
+        sliced = uuid.replace("GPU-", "MIG-", 1)
+        return nvml.nvmlDeviceGetHandleByUUID(sliced), sliced
