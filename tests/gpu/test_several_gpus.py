@@ -1,0 +1,204 @@
+"""On a machine with two real GPUs or more: each is timed on its own streams, copies between them, one agent each.
+
+The times themselves are printed: run with `-s`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.bench.control import Control
+from cpugpu_tui.bench.sweep import Sweep
+from cpugpu_tui.bench.torch_machine import TorchMachine
+from cpugpu_tui.model import (
+    DEVICE,
+    LATENCY,
+    Case,
+    CaseFailed,
+    DevicesFound,
+    Event,
+    HalfRoundTimed,
+    PeerMeasured,
+    Plan,
+    RunFinished,
+    RunStarted,
+)
+from cpugpu_tui.runs.gpus import gpu_sentences
+from cpugpu_tui.runs.launch import Agents
+from cpugpu_tui.runs.parallel import named
+from cpugpu_tui.runs.peers import bytes_per_s, latency_ns, peer_sentences
+from cpugpu_tui.runs.session import Session
+from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.telemetry.nvml import GpuProbe, Nvml
+
+pytestmark = pytest.mark.gpu
+
+ENVIRONMENT = {"threads": 1, "cpu": "host"}
+LARGE = Case("matmul", 4096)
+SMALL = Case("matmul", 64)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gpu_count() -> int:
+    """How many GPUs there are; skips what needs two."""
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if count < 2:
+        pytest.skip(f"needs two GPUs, and here {'is' if count == 1 else 'are'} {count}")
+    return count
+
+
+class Emitted(list[Event]):
+    """An `Emit` that keeps its events."""
+
+    def __call__(self, event: Event) -> None:
+        self.append(event)
+
+    def flush(self) -> None:
+        """Nothing is buffered."""
+
+
+def swept(plan: Plan) -> tuple[RunState, Emitted]:
+    machine, emitted = TorchMachine(plan, ENVIRONMENT), Emitted()
+    assert Sweep(plan, machine, emitted, Control()).run() == "done"
+    machine.release()
+    state = RunState()
+    stream = [
+        RunStarted(run_id="r", series_id="s", plan=plan, environment={}), DevicesFound(devices=machine.devices),
+        *emitted, RunFinished(status="done"),
+    ]  # fmt: skip
+    for event in stream:
+        state = state.apply(event)
+    return state, emitted
+
+
+@pytest.fixture(scope="module")
+def timed(gpu_count: int) -> tuple[RunState, Emitted]:
+    """One small and one large product on every GPU, in turn."""
+    del gpu_count
+    return swept(Plan("test", (SMALL, LARGE), devices=("cuda",), metrics=(LATENCY, DEVICE), rounds=5, budget_s=0.5))
+
+
+def test_every_gpu_is_timed_by_its_own_clock_and_streams(timed: tuple[RunState, Emitted], gpu_count: int) -> None:
+    state, emitted = timed
+    assert [event for event in emitted if isinstance(event, CaseFailed)] == []
+    for row in state.rows.values():
+        assert list(row.times) == [f"cuda:{index}" for index in range(gpu_count)]
+        for name, times in row.times.items():
+            own, waited = times.median_ns(DEVICE), times.latency_ns
+            print(f"{row.case.size} {name}: device {own} ns, call {waited} ns, marks {times.marks}")
+            assert own is not None, "an event of another GPU's stream has no time here"
+            assert waited is not None
+            assert own < waited or row.case == LARGE
+
+
+def test_gpus_of_one_model_agree_on_a_large_product(timed: tuple[RunState, Emitted]) -> None:
+    """A hold or an event on the wrong GPU reads a launch, 20 us, where the product takes milliseconds."""
+    row = timed[0].rows[LARGE.key]
+    own = {name: times.median_ns(DEVICE) or 0.0 for name, times in row.times.items()}
+    labels = {gpu.name: gpu.label for gpu in timed[0].gpus}
+    for model in set(labels.values()):
+        alike = [ns for name, ns in own.items() if labels[name] == model]
+        assert max(alike) / min(alike) < 1.5, own
+    print(gpu_sentences(timed[0]))
+
+
+def test_one_agent_never_times_two_gpus_at_once_and_turns_the_order_round(timed: tuple[RunState, Emitted]) -> None:
+    halves = [event for event in timed[1] if isinstance(event, HalfRoundTimed) and event.round_index]
+    for before, after in pairwise(halves):
+        assert before.ended_mono_ns <= after.started_mono_ns
+    rounds: dict[tuple[str, int], list[str]] = {}
+    for event in halves:
+        rounds.setdefault((event.case, event.round_index), []).append(event.device)
+    assert rounds[LARGE.key, 1] == rounds[LARGE.key, 2][::-1]
+
+
+def test_the_driver_is_asked_about_the_gpu_that_torch_means(timed: tuple[RunState, Emitted]) -> None:
+    nvml = Nvml()
+    rows, problem = nvml.read()
+    nvml.close()
+    assert problem is None
+    known = {row.uuid for row in rows} | {each.uuid for row in rows for each in row.instances}
+    for gpu in timed[0].gpus:
+        assert gpu.uuid in known
+        assert GpuProbe(gpu.uuid or "").sm_clock_mhz() is not None
+
+
+def test_copies_between_all_gpus_have_rate_wait_and_peer_access(gpu_count: int) -> None:
+    case = Case("transfer", 4096, variant="d2d")
+    state, emitted = swept(Plan("test", (case,), devices=("cuda",), metrics=(LATENCY,), rounds=1, max_rounds=1))
+    pairs = [event for event in emitted if isinstance(event, PeerMeasured)]
+    assert len(pairs) == gpu_count * (gpu_count - 1)
+    for pair in pairs:
+        assert not pair.problem
+        rate, wait_ns = bytes_per_s(pair) or 0.0, latency_ns(pair) or 0.0
+        print(f"{pair.source.name} to {pair.target.name}: {rate / 1e9:.1f} GB/s, {wait_ns / 1e3:.1f} us, "
+              f"peer access {pair.has_access}, {pair.elapsed_ns}")  # fmt: skip
+        assert 1e9 < rate < 2e12
+        assert 1e3 < wait_ns < 1e6
+        assert max(pair.elapsed_ns) < 2 * median(pair.elapsed_ns), "a hold was too short, or something else was copied"
+    print(peer_sentences(state))
+
+
+VISIBLE = """
+import json, sys
+from cpugpu_tui.bench.torch_machine import TorchMachine
+from cpugpu_tui.model import Plan
+found = TorchMachine(Plan("test", (), devices=("cuda",)), {"threads": 1}).devices
+print(json.dumps([(device.name, device.uuid) for device in found]))
+"""
+
+
+@pytest.mark.parametrize("form", ["index", "uuid"])
+def test_what_is_visible_is_known_by_its_uuid(timed: tuple[RunState, Emitted], form: str) -> None:
+    """The last GPU alone is `cuda:0` then, with the UUID that it has among all."""
+    last = timed[0].gpus[-1]
+    visible = last.name.partition(":")[2] if form == "index" else last.uuid or ""
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": visible}
+    environment.setdefault("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    done = subprocess.run(
+        [sys.executable, "-c", VISIBLE], capture_output=True, text=True, timeout=60, env=environment, check=True
+    )
+    assert done.stdout.strip().splitlines()[-1] == f'[["cuda:0", "{last.uuid}"]]'
+
+
+@pytest.fixture
+def agents() -> Iterator[Agents]:
+    found = Agents()
+    yield found
+    found.close()
+
+
+def test_an_agent_for_each_gpu_makes_one_run(agents: Agents, gpu_count: int) -> None:
+    plan = Plan(
+        "test", (SMALL, LARGE), metrics=(LATENCY, DEVICE), rounds=5, budget_s=0.5, devices=("cuda",), parallel=True
+    )
+    plan = named(plan, agents)
+    assert plan.devices == tuple(f"cuda:{index}" for index in range(gpu_count))
+    state, events = RunState(), list[Event]()
+    finished = Session(plan, agents).run(events.append)
+    for event in events:
+        state = state.apply(event)
+    assert (finished.status, finished.exit_code) == ("done", 0)
+    halves = [event for event in events if isinstance(event, HalfRoundTimed) and event.round_index]
+    spans = [(event.started_mono_ns, event.ended_mono_ns, event.device) for event in halves]
+    assert any(one[0] < other[1] and other[0] < one[1] for one in spans for other in spans if one[2] != other[2]), (
+        "no two GPUs were ever at work together"
+    )
+    for row in state.rows.values():
+        assert row.status == "ok"
+        assert len(row.gpus) == gpu_count
+        print(row.case.size, {name: times.latency_ns for name, times in row.times.items()})
+    print(gpu_sentences(state))
+
+
+def test_a_run_without_gpus_opens_no_way_between_them() -> None:
+    assert TorchMachine(Plan("test", (), devices=("cpu",)), ENVIRONMENT).peers() == ()
