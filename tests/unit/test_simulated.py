@@ -154,7 +154,8 @@ def test_virtual_time_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
         (2, ("auto",), ["cpu", "cuda:0"]),
         (2, ("all",), ["cpu", "cuda:0", "cuda:1"]),
         (2, ("cuda:1", "cpu"), ["cpu", "cuda:1"]),
-        (2, ("cuda",), ["cuda:0"]),
+        (2, ("cuda",), ["cuda:0", "cuda:1"]),
+        (3, ("cuda", "cpu"), ["cpu", "cuda:0", "cuda:1", "cuda:2"]),
         (0, ("auto",), ["cpu"]),
     ],
 )

@@ -211,7 +211,8 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         (("auto",), ("cpu", "cuda:0")),
         (("all",), ("cpu", "cuda:0", "cuda:1")),
         (("cpu",), ("cpu",)),
-        (("cuda",), ("cuda:0",)),
+        (("cuda",), ("cuda:0", "cuda:1")),
+        (("cuda", "cpu"), ("cpu", "cuda:0", "cuda:1")),
         (("cuda:1", "cpu", "cuda:1"), ("cpu", "cuda:1")),
     ],
 )
