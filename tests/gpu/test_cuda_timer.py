@@ -55,7 +55,7 @@ class Timed:
 
 def timed(*cases: Case, **more: Any) -> Timed:
     """Run cases on the first GPU."""
-    plan = Plan("gpu", cases, devices=("cuda",), rounds=5, budget_s=1.0, **more)
+    plan = Plan("gpu", cases, devices=("cuda:0",), rounds=5, budget_s=1.0, **more)
     events: list[Event] = [RunStarted(run_id="r", series_id="s", plan=plan, environment={})]
     assert work(plan, facts(simulated=False), CallEmitter(events.append), Control())
     state = RunState()

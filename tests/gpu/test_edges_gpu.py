@@ -19,7 +19,7 @@ pytestmark = pytest.mark.gpu
 
 ENVIRONMENT = {"threads": 1, "cpu": "host"}
 LOAD = Case("matmul", 8192, "bfloat16")
-PLAN = Plan("test", (LOAD,), devices=("cuda",), metrics=(LATENCY, ENERGY))
+PLAN = Plan("test", (LOAD,), devices=("cuda:0",), metrics=(LATENCY, ENERGY))
 
 
 class Emitted(list[Event]):

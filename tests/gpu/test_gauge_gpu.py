@@ -17,7 +17,7 @@ pytestmark = pytest.mark.gpu
 def gpu() -> Ceilings:
     """What the first GPU reaches."""
     events: list[Event] = []
-    plan = Plan("machine", (), devices=("cuda",), calibrate=True)
+    plan = Plan("machine", (), devices=("cuda:0",), calibrate=True)
     assert work(plan, facts(simulated=False), CallEmitter(events.append), Control())
     assert isinstance(events[-1], RunFinished)
     assert events[-1].status == "done", events[-1].message

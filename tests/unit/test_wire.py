@@ -41,6 +41,7 @@ from cpugpu_tui.model import (
     Line,
     MachineRead,
     OwnFile,
+    PeerMeasured,
     Plan,
     Progressed,
     Reading,
@@ -85,6 +86,10 @@ EXAMPLES: tuple[Event, ...] = (
         case=CASE, device="cuda:1", epoch=3, epochs=10, loss=0.25, accuracy=0.98, elapsed_ns=2e9, steps=1875
     ),
     KernelsProfiled(case=CASE, device="cuda:1", count=14_400, elapsed_ns=7.5e7),
+    PeerMeasured(
+        source=Device("cuda:0", "NVIDIA H200", "GPU-1"), target=Device("cuda:1", "NVIDIA H200", "GPU-2"), has_access=True,
+        latencies_ns=(11_000.0, 12_000.0), size_bytes=1 << 28, elapsed_ns=(700_000.0,),
+    ),
     MachineRead(
         case=CASE, device="cuda:1", edge="end", readings={"energy_mj": Reading(5e9, age_s=0.05, is_stamped=True)},
         processes=(GpuProcess(99999, None, None, None, own=False),), elapsed_ns=2e9,

@@ -16,6 +16,9 @@ WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
         (
             ("CPU, GPU", "What a caller waits for one call; on the GPU the call and the synchronisation. Median of"
              " all blocks. A ~ in front: something was odd, {open} says what."),
+            ("cuda:0, cuda:1", "Several GPUs have a column each, or a bar each under GPUs: full height is 10 % over the"
+             " median of its model. !: slow, over 5 % behind its like and an outlier among three; {open} has the"
+             " numbers, and of transfer the copies between GPUs. Speed-up is the first one's."),
             ("speed-up", "Time on the CPU divided by time on the GPU. Above 1 the GPU is faster."),
             ("+-%", "Half of the 95 % interval of the speed-up, from the rounds. No interval below five rounds."),
             ("faster", "GPU or CPU: the interval leaves no doubt. tie: it lies within 2 %. undecided: it does not"

@@ -1,0 +1,27 @@
+"""A finished run of several GPUs on the simulated machine, for tests of screens."""
+
+from __future__ import annotations
+
+from cpugpu_tui.bench.control import Control
+from cpugpu_tui.bench.emitter import CallEmitter
+from cpugpu_tui.bench.sweep import Sweep
+from cpugpu_tui.bench.timers.simulated import SimulatedMachine
+from cpugpu_tui.model import DEVICE as OWN
+from cpugpu_tui.model import LATENCY, Case, DevicesFound, Event, Plan, RunFinished, RunStarted, Simulation
+from cpugpu_tui.runs.folding import folded
+from cpugpu_tui.runs.state import RunState
+
+CASES = (
+    *(Case("matmul", size) for size in (64, 256, 1024, 2048)),
+    *(Case("transfer", 1 << 20, variant=variant) for variant in ("h2d-pinned", "d2d")),
+)
+
+
+def run_of(gpus: int, devices: tuple[str, ...] = ("cpu", "cuda"), cases: tuple[Case, ...] = CASES) -> RunState:
+    """Return the run; the last but one of its GPUs is slow where there are three, the last of another model."""
+    laws = Simulation(gpus=gpus, slow_gpu=gpus - 2, slow_factor=1.2 if gpus > 2 else 1.0, other_gpus=int(gpus > 4))
+    plan = Plan("matmul+transfer", cases, devices, metrics=(LATENCY, OWN), simulation=laws)
+    machine, events = SimulatedMachine(plan), list[Event]()
+    status = Sweep(plan, machine, CallEmitter(events.append), Control()).run()
+    started = RunStarted(run_id="r", series_id="s", plan=plan, environment={"hostname": "box", "threads": 2}, number=7)
+    return folded([started, DevicesFound(devices=machine.devices), *events, RunFinished(status=status)])
