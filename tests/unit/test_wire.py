@@ -87,8 +87,8 @@ EXAMPLES: tuple[Event, ...] = (
     ),
     KernelsProfiled(case=CASE, device="cuda:1", count=14_400, elapsed_ns=7.5e7),
     PeerMeasured(
-        source=Device("cuda:0", "NVIDIA H200", "GPU-1"), target=Device("cuda:1", "NVIDIA H200", "GPU-2"), has_access=True,
-        latencies_ns=(11_000.0, 12_000.0), size_bytes=1 << 28, elapsed_ns=(700_000.0,),
+        source=Device("cuda:0", "NVIDIA H200", "GPU-1"), target=Device("cuda:1", "NVIDIA H200", "GPU-2"),
+        has_access=True, latencies_ns=(11_000.0, 12_000.0), size_bytes=1 << 28, elapsed_ns=(700_000.0,),
     ),
     MachineRead(
         case=CASE, device="cuda:1", edge="end", readings={"energy_mj": Reading(5e9, age_s=0.05, is_stamped=True)},

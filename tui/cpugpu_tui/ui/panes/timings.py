@@ -144,7 +144,7 @@ def columns(
         labels |= {rows.gpu_key(gpu): f"{gpu}" for gpu in devices.gpus[1:]} | {rows.GPU: devices.gpus[0]}
         labels[rows.ROUNDS] = "rounds"
     if devices.without_cpu:
-        labels |= {rows.CASE: f"case, times in {name}", rows.VERDICT: "state"}
+        labels |= {rows.CASE: f"case ({name})", rows.VERDICT: "state"}
     return [Column(key, labels[key], cells, "left" if key in LEFT else "right") for key, cells in widths.items()]
 
 

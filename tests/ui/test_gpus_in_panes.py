@@ -63,7 +63,7 @@ def test_eight_gpus_have_a_bar_each_at_80_columns_and_a_column_each_at_160(eight
 def test_without_a_cpu_nothing_that_compares_with_it_has_a_column() -> None:
     run = run_of(2, ("cuda",), cases=(Case("matmul", 64),))
     assert not {rows.CPU, rows.SPEEDUP, rows.PLUS_MINUS, rows.MOVED} & set(keys(run, 117))
-    assert columns(117, US, UNICODE, devices=devices_of(run))[0].label == "case, times in µs"
+    assert columns(117, US, UNICODE, devices=devices_of(run))[0].label == "case (µs)"
 
 
 def test_one_gpu_has_the_columns_that_it_had() -> None:
