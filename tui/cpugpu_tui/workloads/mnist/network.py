@@ -68,15 +68,17 @@ class Network:
         if self.device == "cpu":
             return
         cuda: Any = torch.cuda  # its streams are not annotated
-        side = cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(CAPTURE_WARM_UPS):
-                self.learn(images, labels)
-        torch.cuda.current_stream().wait_stream(side)
-        graph = cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._loss = self.learn(images, labels)
+        with torch.cuda.device(self.device):
+            side = cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(CAPTURE_WARM_UPS):
+                    self.learn(images, labels)
+            torch.cuda.current_stream().wait_stream(side)
+            graph = cuda.CUDAGraph()
+            # torch's own stream for captures is one for the process, on the GPU of its first capture.
+            with torch.cuda.graph(graph, stream=side):
+                self._loss = self.learn(images, labels)
         self._replay = graph.replay
 
     def replay(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
