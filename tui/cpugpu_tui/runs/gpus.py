@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from cpugpu_tui.analysis.alike import ENOUGH_ALIKE, Standing, grouped, overall, standings
@@ -46,28 +45,14 @@ def row_standings(run: RunState, row: Row) -> dict[str, Standing]:
     return standings(row_times(run, row), models_of(run)) if several(run) else {}
 
 
-@lru_cache(maxsize=8)  # every pane asks at every paint
-def _run_standings(run: _Same) -> dict[str, Standing]:
-    state = run.state
-    return overall([row_times(state, row) for row in state.rows.values()], models_of(state))
-
-
-class _Same:
-    """A run as a key: the very same object, which never changes."""
-
-    def __init__(self, state: RunState) -> None:
-        self.state = state
-
-    def __hash__(self) -> int:
-        return id(self.state)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.state is self.state
-
-
 def run_standings(run: RunState) -> Mapping[str, Standing]:
     """Return where each GPU stands over all rows."""
-    return _run_standings(_Same(run)) if several(run) else {}
+    if not several(run):
+        return {}
+    if "standings" not in run.derived:  # every pane asks at every paint
+        run.derived["standings"] = overall([row_times(run, row) for row in run.rows.values()], models_of(run))
+    found: Mapping[str, Standing] = run.derived["standings"]
+    return found
 
 
 def slow_text(run: RunState, row: Row, gpu: str, standing: Standing) -> str:

@@ -87,7 +87,7 @@ class Row:
         """Return the row as if this were the only GPU of the run."""
         return replace(self, times={name: times for name, times in self.times.items() if name in ("cpu", gpu)})
 
-    @cached_property
+    @property
     def comparisons(self) -> Mapping[str, Comparison]:
         """GPU → CPU against it, round by round; without those that share no round with the CPU."""
         found = {gpu: self.on(gpu).comparison for gpu in self.gpus}
