@@ -66,7 +66,7 @@ async def test_a_gpu_is_chosen_by_its_name_from_what_an_agent_reported() -> None
         await pilot.pause()
         assert "[x] auto" in said(pilot)
         assert "[ ] cuda:1 NVIDIA A100 (80.0 GiB)" in said(pilot)
-        await pilot.press("down", "space", "down", "down", "space", "enter")
+        await pilot.press("down", "space", "down", "down", "down", "space", "enter")  # past `cuda`, every GPU
         session = await start_run(pilot)
         assert session.plan.devices == ("cpu", "cuda:1")
 
