@@ -100,6 +100,13 @@ def test_a_death_is_blamed_on_what_the_dead_one_was_at() -> None:
     assert merged((0, mine), (1, other), (0, KILLED), (1, KILLED), (1, other)) == [mine, other, mine, KILLED]
 
 
+def test_a_death_before_the_others_have_told_their_gpus_is_blamed_too() -> None:
+    merge, mine = Merge(2), Progressed(case=FIRST, device="cuda:1", phase="first call")
+    messages = (found("cuda:1"), CaseStarted(case=FIRST), mine, KILLED)
+    told = [each for message in messages for each in merge.take(1, message)]
+    assert told == [mine, KILLED]
+
+
 def test_the_end_comes_with_the_last_and_says_if_one_was_stopped() -> None:
     done, stopped = RunFinished(status="done"), RunFinished(status="stopped", exit_code=130)
     assert merged((0, stopped), (0, KILLED), (1, done), (1, KILLED)) == [stopped]

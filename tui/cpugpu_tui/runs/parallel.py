@@ -148,6 +148,8 @@ class Merge:
             return self._run_finished(index, message)
         if isinstance(message, DevicesFound):
             return self._devices_found(index, message)
+        if isinstance(message, Progressed) and message.phase != "gap":
+            self._doing[index] = message
         if len(self._devices) < self._count:
             self._early.append((index, message))  # a run's stream begins with all its devices
             return []
@@ -206,8 +208,6 @@ class Merge:
                 return [event]
 
     def _progressed(self, index: int, event: Progressed) -> Progressed:
-        if event.phase != "gap":
-            self._doing[index] = event
         if event.seconds_left is None:
             return event
         self._seconds_left[index] = event.seconds_left
