@@ -47,6 +47,10 @@ class UnfitError(CpuGpuError):
     title = "Not possible here"
 
 
+class NoTorchError(UnfitError):
+    """An interpreter has no torch, or a broken one."""
+
+
 class ProtocolError(CpuGpuError):
     """The agent speaks another version of the protocol, or none at all."""
 

@@ -2,7 +2,8 @@
 
 The main thread does nothing but read stdin, with `os.read`: end of file means that the controller is
 gone, and the process ends at once, whatever the worker is doing. Buffered reading from `sys.stdin`
-would abort the interpreter at a normal exit (research/ecosystem.md §3).
+would abort the interpreter at a normal exit (research/ecosystem.md §3). Over a network a controller may be gone
+without an end of file: there it says every few seconds that it lives, and silence ends the process, too.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import json
 import os
 import queue
+import select
 import signal
 import sys
 import threading
 import traceback
+from itertools import pairwise
 from typing import Any
 
-from cpugpu_tui.bench.control import Control
+from cpugpu_tui.bench.control import ALIVE, BEAT, Control
 from cpugpu_tui.bench.emitter import LineEmitter
 from cpugpu_tui.bench.environment import facts
 from cpugpu_tui.bench.own_workloads import hello, wanted
@@ -58,20 +61,32 @@ def private_stdout() -> int:
     return copy
 
 
-def read_commands(plans: queue.SimpleQueue[bytes], control: Control) -> None:
-    """Read stdin to its end: the first line is the plan, the others are commands."""
+def read_commands(plans: queue.SimpleQueue[bytes], control: Control, silence_s: float | None = None) -> None:
+    """Read stdin to its end, or to `silence_s` without a word: the first line is the plan, the others are commands."""
     buffer, have_plan = b"", False
+    words = select.poll()
+    words.register(0, select.POLLIN)
     while True:
+        # A poll rather than a timed read: what came while the process stood still (ctrl+z) is in the pipe.
+        if not words.poll(None if silence_s is None else silence_s * 1000):
+            os._exit(EXIT_CONTROLLER_GONE)
         chunk = os.read(0, 65536)
         if not chunk:
             os._exit(EXIT_CONTROLLER_GONE)
         *lines, buffer = (buffer + chunk).split(b"\n")
         for line in lines:
+            if line == BEAT:
+                continue
             if not have_plan:
                 have_plan = True
                 plans.put(line)
             else:
                 control.obey(line.decode("utf-8", "replace").strip())
+
+
+def silence_limit_s(arguments: list[str]) -> float | None:
+    """Return how long the controller may be silent; None where the end of stdin tells of its death."""
+    return next((float(after) for word, after in pairwise(arguments) if word == ALIVE), None)
 
 
 def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, arguments: list[str]) -> None:
@@ -106,4 +121,4 @@ def main() -> None:
     signal.signal(signal.SIGCONT, continued)
     plans: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=serve, args=(plans, emit, control, sys.argv[1:]), name=THREAD_NAME).start()
-    read_commands(plans, control)
+    read_commands(plans, control, silence_limit_s(sys.argv[1:]))

@@ -8,6 +8,12 @@ import time
 FILE, INSTALLED = "--workloads", "--installed"
 """Words of an agent's command that name a person's own workloads: a file follows the first."""
 
+ALIVE = "--alive"
+"""Word of an agent's command before the seconds after which silence means that its controller is gone."""
+
+BEAT = b"alive"
+"""Line by which a controller says that it lives, whenever it likes, before the plan too."""
+
 
 class Control:
     """Flags set by one thread and obeyed by another."""

@@ -34,6 +34,11 @@ class Gone:
                 return f"was killed by {signal.Signals(-self.exit_code).name}"
         return f"ended with exit code {self.exit_code}"
 
+    @property
+    def last_words(self) -> str:
+        """The last line that it said, as a sentence."""
+        return f'Its last line: "{self.last_lines[-1]}".' if self.last_lines else ""
+
 
 Message = Event | Gone
 Listener = Callable[[Hello | CpuGpuError], None]

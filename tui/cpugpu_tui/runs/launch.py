@@ -1,26 +1,29 @@
-"""How an agent is started, spoken to and ended: as a process (default) or as a thread of this one."""
+"""Agents: spoken to and ended, as a process (default, here or on another machine) or as a thread of this one."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import queue
-import shutil
 import signal
 import subprocess
-import sys
 import threading
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from cpugpu_tui.bench.control import BEAT
 from cpugpu_tui.errors import CpuGpuError, ProtocolError, UnfitError, UsageError
 from cpugpu_tui.model import Event, Hello, Plan, WorkloadsLoading
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.agent_thread import AgentThread
-from cpugpu_tui.runs.agent_zip import open_agent_zip
+from cpugpu_tui.runs.hosts import Host
 from cpugpu_tui.runs.inbox import Agent, Gone, Inbox, Listener, Message
+from cpugpu_tui.runs.launchers import REACHED
+from cpugpu_tui.runs.starting import HELLO_LIMIT_S, Start, host_start, local_start, nobody_listens
+from cpugpu_tui.runs.trouble import Progress
 from cpugpu_tui.runs.wire import Garbage, LineReader, decode
 from cpugpu_tui.telemetry.text import printable
 
@@ -36,38 +39,39 @@ LOAD_LIMIT_S = 60.0
 class AgentProcess:
     """An agent in a process of its own: its crash is one case, and it can be ended at once."""
 
-    def __init__(
-        self, python: str | None, *, simulated: bool, on_ready: Listener | None, own: Sequence[str] = ()
-    ) -> None:
-        """Start it; `own` are the words that name a person's own workloads, as in `Agents`.
+    def __init__(self, start: Start, *, on_ready: Listener | None) -> None:
+        """Start it.
 
         Raises:
             UsageError: the interpreter does not exist or cannot be executed.
+            UnfitError: the launcher of a host cannot.
         """
-        command, descriptors = agent_command(python)
+        self._start = start
         self._on_ready = on_ready
         self._inbox = Inbox()
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._loading = ""
         self._deadline: threading.Timer | None = None
         self._is_overdue = False
+        self._is_reached = self._is_ready = self._is_late = False
+        self._is_fed = not start.feed
+        self._waiting_since_s = self._beaten_s = time.monotonic()
         try:
             self._process = subprocess.Popen(
-                [*command, *(["--simulated"] if simulated else []), *own],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                start.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 # Of its own session: ctrl+c in the terminal is the app's business, not the agent's.
-                start_new_session=True, pass_fds=descriptors, bufsize=0,
+                start_new_session=True, pass_fds=start.descriptors, bufsize=0,
             )  # fmt: skip
         except OSError as error:
-            raise UsageError(
-                f"The interpreter {python!r} cannot be started: {error.strerror}.", "Name a Python with --python PATH."
-            ) from error
+            raise start.not_started(error) from error
         finally:
-            for descriptor in descriptors:
+            for descriptor in start.descriptors:
                 os.close(descriptor)
         self._errors = threading.Thread(target=self._read_errors, name="agent-stderr", daemon=True)
         self._errors.start()
         threading.Thread(target=self._read_events, name="agent-events", daemon=True).start()
+        if start.feed:  # larger than a pipe, and nobody reads it before the host is reached
+            threading.Thread(target=self._feed, name="agent-zip", daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -91,6 +95,28 @@ class AgentProcess:
         # A dead agent is reported by its reader; here there is nothing to say.
         with contextlib.suppress(OSError, ValueError):
             self._process.stdin.write(data)
+
+    def _feed(self) -> None:
+        assert self._process.stdin is not None
+        left = memoryview(self._start.feed)
+        with contextlib.suppress(OSError, ValueError):
+            while left:
+                left = left[self._process.stdin.write(left) or 0 :]
+            self._is_fed = True
+
+    def tend(self) -> None:
+        """Tell an agent on another machine that we live, and end one that does not become ready; once a second."""
+        now_s, beat_s = time.monotonic(), self._start.beat_s
+        if self._start.waits_in_line and not self._is_reached:
+            self._waiting_since_s = now_s
+        if beat_s is None or not self.alive:
+            return
+        if not self._is_ready and now_s - self._waiting_since_s > self._start.hello_limit_s:
+            self._is_late = True
+            self.end(at_once=True)
+        elif self._is_fed and now_s - self._beaten_s >= beat_s:
+            self._beaten_s = now_s
+            self._write(BEAT + b"\n")
 
     def end(self, *, at_once: bool) -> None:
         """Send SIGKILL or SIGTERM to the agent's whole process group; a suspended one is woken for it."""
@@ -135,6 +161,10 @@ class AgentProcess:
         error: CpuGpuError | None = None
         while error is None and (chunk := os.read(self._process.stdout.fileno(), 1 << 16)):
             for line in reader.feed(chunk):
+                if line == REACHED:
+                    self._is_reached, self._waiting_since_s = True, time.monotonic()
+                    self._start.on_reached()
+                    continue
                 try:
                     event = decode(line)
                 except Garbage:
@@ -146,11 +176,14 @@ class AgentProcess:
                     self._deliver(event)
         if error is not None:
             self.end(at_once=True)
-        code = self._process.wait()
+        code = self._start.seen_here(self._process.wait())
         self._errors.join(1.0)
         loading = self._loading
         self._watch_loading("")
         gone = Gone(code, tuple(self._last_lines), error)
+        if error is None:
+            error = self._start.trouble(gone, Progress(self._is_reached, self._is_ready, self._is_late))
+            gone = Gone(code, gone.last_lines, error)
         if error is None and loading:
             error = self._not_loaded(loading, gone)
             gone = Gone(code, gone.last_lines, error)
@@ -164,6 +197,7 @@ class AgentProcess:
         self._watch_loading(event.source if isinstance(event, WorkloadsLoading) else "")
         if isinstance(event, WorkloadsLoading):
             return
+        self._is_ready = self._is_ready or isinstance(event, Hello)
         if isinstance(event, Hello) and self._on_ready is not None:
             listener, self._on_ready = self._on_ready, None
             listener(event)
@@ -190,7 +224,7 @@ class AgentProcess:
         return UsageError(f"{source} ended the agent: it {gone.manner}.", "Let it only define workloads, not run them.")
 
     def _no_hello(self, gone: Gone) -> CpuGpuError:
-        return no_agent(self._process.args[0] if isinstance(self._process.args, list) else "the agent", gone)
+        return no_agent(self._start.name, gone)
 
 
 def no_agent(interpreter: object, gone: Gone) -> UnfitError:
@@ -200,22 +234,6 @@ def no_agent(interpreter: object, gone: Gone) -> UnfitError:
         f"{interpreter} did not become an agent: it {gone.manner}.{said}",
         "Name a Python of version 3.10 or later that has torch, with --python PATH.",
     )
-
-
-def agent_command(python: str | None) -> tuple[list[str], tuple[int, ...]]:
-    """Return the command of an agent, and descriptors to hand over.
-
-    Raises:
-        UsageError: no such interpreter.
-    """
-    if python is None:
-        # -P keeps a stray torch.py in the current folder from being imported.
-        return [sys.executable, "-P", "-m", "cpugpu_tui.bench"], ()
-    found = shutil.which(os.path.expanduser(python))
-    if found is None:
-        raise UsageError(f"There is no interpreter {python!r}.", "Name a Python that has torch with --python PATH.")
-    descriptor = open_agent_zip()
-    return [found, f"/proc/self/fd/{descriptor}"], (descriptor,)
 
 
 class Agents:
@@ -228,15 +246,23 @@ class Agents:
         *,
         simulated: bool = False,
         own: Sequence[str] = (),
+        host: Host | None = None,
+        hello_limit_s: float = HELLO_LIMIT_S,
     ) -> None:
-        """`own` are the words of `bench.own_workloads` that name a person's own; no other file is ever loaded."""
-        self.python = python
+        """`own` are the words of `bench.own_workloads` that name a person's own; no other file is ever loaded.
+
+        With a `host` they are started there, by its launcher and its interpreter, which may take `hello_limit_s`.
+        """
+        self.python = python if host is None else host.python
         self.worker = worker
         """`process` or `thread`."""
         self.on_ready: Listener | None = None
         """Called from another thread when a standby agent is ready, or cannot be."""
-        self._simulated = simulated
-        self._own = tuple(own)
+        self.on_reached: Callable[[], None] = nobody_listens
+        """Called from another thread when a host has been reached."""
+        self._words = (*(["--simulated"] if simulated else []), *own)
+        self._simulated, self._own = simulated, tuple(own)
+        self._host, self._hello_limit_s = host, hello_limit_s
         self._lock = threading.Lock()
         self._standby: AgentProcess | AgentThread | None = None
         self._live: list[AgentProcess] = []
@@ -282,7 +308,11 @@ class Agents:
     def _start(self) -> AgentProcess | AgentThread:
         if self.worker == "thread":
             return AgentThread(simulated=self._simulated, on_ready=self.on_ready, own=self._own)
-        agent = AgentProcess(self.python, simulated=self._simulated, on_ready=self.on_ready, own=self._own)
+        if self._host is None:
+            start = local_start(self.python, self._words)
+        else:
+            start = host_start(self._host, self._words, self.on_reached, self._hello_limit_s)
+        agent = AgentProcess(start, on_ready=self.on_ready)
         self._live = [other for other in self._live if other.alive]
         self._live.append(agent)
         return agent
@@ -291,6 +321,12 @@ class Agents:
         """Return the process ids of all agents that live."""
         with self._lock:
             return {agent.pid for agent in self._live if agent.alive}
+
+    def tend(self) -> None:
+        """Tell agents on other machines that we live, and end those that do not become ready; once a second."""
+        with self._lock:
+            for agent in self._live:
+                agent.tend()
 
     def suspend(self) -> None:
         """Stop all agents where they are (ctrl+z)."""

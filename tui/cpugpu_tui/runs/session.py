@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cpugpu_tui.bench.emitter import stamped
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UnfitError
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, NoTorchError
 from cpugpu_tui.model import (
     Calibrated,
     CaseFailed,
@@ -69,6 +69,8 @@ class Session:
         self._saver = Saver(store, self.run_id)
         self.signal_exit = 0
         """Exit code that a signal asked for (143, 129); 0 for none."""
+        self.error: CpuGpuError | None = None
+        """Why the run failed as a whole, once it has."""
         self.on_live: Callable[[bool], None] = lambda _live: None
         """Told True before the plan is sent, and False at the end: what disturbs times keeps still meanwhile."""
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -151,6 +153,7 @@ class Session:
         try:
             finished = self._run_agents(started)
         except CpuGpuError as error:
+            self.error = error
             finished = RunFinished(
                 status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code
             )
@@ -183,6 +186,8 @@ class Session:
                 outcome = self._follow(self._remaining(started))
             if isinstance(outcome, RunFinished):
                 return outcome
+            if outcome.error is not None and not self._kill.is_set():
+                raise outcome.error  # no case is to blame, and another agent would fare no better
             if self._kill.is_set():
                 return RunFinished(status="stopped", message="Stopped at once.", exit_code=EXIT_INTERRUPTED)
             self._settle_crash(outcome)
@@ -199,7 +204,7 @@ class Session:
         if isinstance(hello, Gone):
             return no_agent(self._agents.python or "This interpreter", gone)
         return CpuGpuError(
-            f"The agent {gone.manner} before any case. {last_words(gone)}".strip(),
+            f"The agent {gone.manner} before any case. {gone.last_words}".strip(),
             "Try `cpugpu-tui devices`, or another interpreter with --python.",
         )
 
@@ -207,7 +212,7 @@ class Session:
         """Take an agent and wait for its hello, or its death; None if a stop was asked for meanwhile.
 
         Raises:
-            UnfitError: it has no torch where torch is needed.
+            NoTorchError: it has no torch where torch is needed.
             ProtocolError: it speaks another version.
         """
         self._plan_sent = False
@@ -236,7 +241,7 @@ class Session:
     def _require_torch(self, hello: Hello) -> None:
         facts = hello.environment
         if self._plan.simulation is None and facts.get("torch") is None:
-            raise UnfitError(
+            raise NoTorchError(
                 f"{facts.get('interpreter')} cannot import torch: {str(facts.get('torch_error')).rstrip('.')}.",
                 "Install torch there, or name an interpreter that has it with --python PATH.",
             )
@@ -365,7 +370,7 @@ class Session:
         self._fail(
             blame.case,
             "crashed",
-            f"The agent {gone.manner} during {blame.phase} on {blame.device}. {last_words(gone)}".strip(),
+            f"The agent {gone.manner} during {blame.phase} on {blame.device}. {gone.last_words}".strip(),
             "The rest went on in a fresh agent; this case is not tried again.",
             blame.device,
         )
@@ -391,8 +396,3 @@ class Session:
     def _stamp(self, event: E) -> E:
         self._seq += 1
         return stamped(event, self._seq)
-
-
-def last_words(gone: Gone) -> str:
-    """Return the last line that the agent said, as a sentence."""
-    return f'Its last line: "{gone.last_lines[-1]}".' if gone.last_lines else ""

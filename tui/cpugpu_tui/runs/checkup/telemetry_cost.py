@@ -17,7 +17,7 @@ from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Simulation, TelemetryRead
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.checkup.finding import sentences
-from cpugpu_tui.runs.launch import agent_command
+from cpugpu_tui.runs.starting import agent_command
 from cpugpu_tui.telemetry.sampler import Sampler
 
 INTERVAL_S = 1.0
