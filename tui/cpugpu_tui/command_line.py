@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cpugpu_tui import __version__, cli_compare, cli_config, cli_export, cli_history
+from cpugpu_tui import __version__, cli_compare, cli_config, cli_export, cli_fleet, cli_history
 from cpugpu_tui.cli_export import Exports, Tensorboard
 from cpugpu_tui.command_options import (
     Cache,
@@ -51,7 +51,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _part in (cli_history, cli_compare, cli_export, cli_config):
+for _part in (cli_history, cli_compare, cli_export, cli_config, cli_fleet):
     app.add_typer(_part.commands)  # without a name, its commands become ours
 
 

@@ -180,6 +180,15 @@ class Outputs:
             self._runs.append(exported(self._events))
             self._events = []
 
+    @property
+    def wants_files(self) -> bool:
+        """Whether runs are to be written to files."""
+        return bool(self._files)
+
+    def add(self, run: ExportedRun) -> None:
+        """Take a run that is over, for the files: of a fleet several go on at the same time."""
+        self._runs.append(run)
+
     def write(self) -> list[str]:
         """Write the runs that are over, and return what to say: which file could not be written, what opens them.
 

@@ -100,6 +100,9 @@ def history_table(runs: Sequence[RunSummary]) -> Table:
     add_columns(table, "started", "what", "status")
     add_columns(table, "cases", "took", justify="right")
     add_columns(table, "devices")
+    with_hosts = any(run.fleet_host for run in runs)
+    if with_hosts:
+        add_columns(table, "host")
     words = [[*(f"baseline {name}" for name in run.baselines), *run.tags] for run in runs]
     if any(words):
         add_columns(table, "tags")
@@ -109,7 +112,8 @@ def history_table(runs: Sequence[RunSummary]) -> Table:
         table.add_row(
             str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, run.status, cases,
             plain("–") if run.duration_ns is None else duration(run.duration_ns / 1e9),
-            plain(" · ".join(run.devices)), *([plain(", ".join(tags))] if any(words) else []),
+            plain(" · ".join(run.devices)), *([plain(printable(run.fleet_host or "–"))] if with_hosts else []),
+            *([plain(", ".join(tags))] if any(words) else []),
         )  # fmt: skip
     return table
 

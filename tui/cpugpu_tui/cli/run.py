@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from cpugpu_tui.cli.export import Outputs
 from cpugpu_tui.cli.options import RunOptions
@@ -29,6 +30,23 @@ from cpugpu_tui.runs.store import Store, open_store
 from cpugpu_tui.runs.wire import encode
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.telemetry.simulated import SimulatedSampler
+
+
+class Stoppable(Protocol):
+    """What a signal stops: a session, or a fleet of them."""
+
+    signal_exit: int
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a stop was asked for."""
+
+    def stop(self) -> None:
+        """Stop after the block in flight."""
+
+    def kill(self) -> None:
+        """Stop at once."""
+
 
 TELEMETRY_S = 1.0
 """Between two sweeps over the machine."""
@@ -178,7 +196,7 @@ def telemetry(session: Session, agents: Agents, plan: Plan) -> Iterator[None]:
 
 
 @contextmanager
-def signals_stop(session: Session) -> Iterator[None]:
+def signals_stop(session: Stoppable) -> Iterator[None]:
     """ctrl+c stops after the block, twice at once; SIGTERM and SIGHUP stop at once and exit 143 and 129."""
 
     def interrupted(_number: int, _frame: object) -> None:

@@ -30,6 +30,7 @@ from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.runs.saving import NOT_SAVED, SAVED_IN_PART
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
+from cpugpu_tui.telemetry.text import printable
 
 ENERGY_ON = ("CPU", "GPU")
 """Devices that can have a column of energies."""
@@ -225,7 +226,8 @@ def heading(state: RunState) -> str:
     if state.run is None:
         return ""
     facts = state.run.environment
-    parts = device_texts(state)
+    host = facts.get("fleet_host")
+    parts = [*([f"on {printable(str(host))}"] if host else []), *device_texts(state)]
     if state.threads:
         parts.append(f"{state.threads} CPU thread{'s' if state.threads != 1 else ''}")
     if facts.get("torch"):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import ENERGY, Plan, RunStarted, Simulation
@@ -18,7 +19,8 @@ def again(run: RunStarted) -> str:
     plan, facts = run.plan, run.environment
     usual = Plan("", ())
     request = request_for(plan)
-    words = ["cpugpu-tui", "run", *request.names]
+    fleet = facts.get("fleet_host") is not None
+    words = ["cpugpu-tui", *(["fleet", "run", *_host_words(facts)] if fleet else ["run"]), *request.names]
     for file in plan.own_files:
         words += ["--workloads", file.path]
     words += ["--size", request.sizes] if request.sizes is not None else []
@@ -29,7 +31,7 @@ def again(run: RunStarted) -> str:
     words += ["--dtype", request.dtype] if request.dtype is not None else []
     words += ["--threads", request.threads] if request.threads is not None else []
     for device in plan.devices:
-        words += ["--device", device] if device != "auto" else []
+        words += ["--device", device] if device != ("all" if fleet else "auto") else []
     words += ["--parallel"] if plan.parallel else []
     words += ["--scale", plan.scale] if plan.scale != usual.scale else []
     words += ["--mnist", plan.mnist] if plan.mnist is not None else []
@@ -49,6 +51,11 @@ def again(run: RunStarted) -> str:
     if plan.simulation is not None:
         words += ["--simulate", simulation_text(plan.simulation)]
     return shlex.join(words)
+
+
+def _host_words(facts: Mapping[str, Any]) -> list[str]:
+    """Return the words that name a run's host; what else its inventory said of it is not in the record."""
+    return ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")]
 
 
 def request_for(plan: Plan) -> PlanRequest:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.model import CaseFailed, CaseFinished, DevicesFound, Event, Hello, Plan, RunFinished, RunStarted
+from cpugpu_tui.runs.again import again
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.remaining import Remaining
 from cpugpu_tui.runs.saving import Saver
 from cpugpu_tui.runs.session import Session
+from cpugpu_tui.telemetry.text import printable
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.store import RunSummary, Store
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 LOOKED_AT = 50
 """Newest runs among which one with something missing is looked for."""
 
-PASSING = ("argv", "torch_import_s", "worker", "python_option", "case_timeout_s", "face")
+PASSING = ("argv", "torch_import_s", "worker", "python_option", "case_timeout_s", "face", "fleet")
 """Facts that differ from start to start and change no time."""
 
 SAYS_ALL = 6
@@ -54,6 +56,11 @@ def unfinished(store: Store, name: str | None) -> Unfinished:
         if run.status == "running":
             raise UsageError(f"Run {run.number} is still running.", "Wait for its end, or stop it.")
         found = _what_is_missing(store, run)
+        if found is not None and (host := found.started.environment.get("fleet_host")):
+            raise UsageError(
+                f"Run {run.number} was measured on {printable(str(host))}, by a fleet.",
+                f"Run it there anew: `{again(found.started)}`.",
+            )
         if found is None:
             raise UsageError(f"Nothing is missing in run {run.number}.", f"`cpugpu-tui show {run.number}` shows it.")
         return found
@@ -63,7 +70,7 @@ def unfinished(store: Store, name: str | None) -> Unfinished:
             continue  # imported, or merged from another machine
         if (run.status != "running" and run.status != "done") or run.cases_skipped:
             found = _what_is_missing(store, run)
-            if found is not None:
+            if found is not None and not found.started.environment.get("fleet_host"):
                 return found
     raise UsageError("No run was left unfinished.", "`cpugpu-tui history` lists the runs.")
 

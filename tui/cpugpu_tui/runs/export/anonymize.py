@@ -21,6 +21,9 @@ HOST, PERSON, PLACE, BUS = "host", "person", "<path>", "<pci>"
 _EMPTIED: dict[str, Any] = {"argv": [], "user": None, "command": None, "pci_bus_id": None, "serial": None}
 """Fields that hold nothing but what must go, with what they hold then."""
 
+_HOSTS = frozenset({"hostname", "fleet_host"})
+"""Fields that are names of machines."""
+
 _PATHS = frozenset({"interpreter", "python_option", "mnist", "path"})
 """Fields that are paths, relative ones too."""
 
@@ -79,7 +82,7 @@ class _Veil:
                 self._note(name, item)
 
     def _note(self, key: str, text: str) -> None:
-        if key == "hostname":
+        if key in _HOSTS:
             self.hosts.add(text)
         elif key == "user":
             self.people.add(text)
@@ -109,7 +112,7 @@ class _Veil:
         return self._field(key, value)
 
     def _field(self, key: str, text: str) -> str:
-        if key == "hostname":
+        if key in _HOSTS:
             return HOST
         if key == "uuid":
             return self._alias(text)

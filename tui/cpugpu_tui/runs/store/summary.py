@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 _TEXT = """
     lowered(run.name || char(10) || run.status || char(10) || run.hostname || char(10) || run.run_id
+        || char(10) || ifnull((SELECT hostname FROM machine WHERE machine_id = run.machine_id), '')
+        || char(10) || ifnull(json_extract(run.environment, '$.fleet_host'), '')
         || char(10) || ifnull((SELECT group_concat(tag, char(10)) FROM tag WHERE run_number = run.number), '')
         || char(10) || ifnull((SELECT group_concat(device.label, char(10)) FROM run_device JOIN device USING (device_id)
             WHERE run_device.run_number = run.number), ''))
@@ -21,6 +23,7 @@ _SELECT = """
     )
     SELECT run.number, run.run_id, run.series_id, run.name, run.status, run.simulated, run.wall_ns,
         run.finished_wall_ns, run.devices_found, run.hostname,
+        json_extract(run.environment, '$.fleet_host') AS fleet_host,
         coalesce(sum(result.status = 'ok'), 0) AS cases_ok,
         coalesce(sum(result.status = 'skipped'), 0) AS cases_skipped,
         count(result.status) AS cases,
@@ -78,6 +81,8 @@ class RunSummary:
     """Words that a person gave it, in alphabetical order."""
     baselines: tuple[str, ...] = ()
     """Names of the baselines that its series is."""
+    fleet_host: str | None = None
+    """Host of a fleet that it was measured on, as the inventory calls it; None for the machine itself."""
 
     @classmethod
     def of_row(cls, row: sqlite3.Row) -> RunSummary:
@@ -100,4 +105,5 @@ class RunSummary:
             simulated=bool(row["simulated"]),
             tags=tuple(row["tags"].split("\n")) if row["tags"] else (),
             baselines=tuple(row["baselines"].split("\n")) if row["baselines"] else (),
+            fleet_host=row["fleet_host"],
         )

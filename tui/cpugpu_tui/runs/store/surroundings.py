@@ -12,7 +12,9 @@ from typing import Any
 MACHINE = ("hostname", "cpu", "physical_cores", "memory_total_bytes", "last_level_cache_bytes")
 """Facts that only a change of the hardware changes."""
 
-OF_THE_RUN = ("argv", "torch_import_s", "worker", "python_option", "case_timeout_s", "face")
+OF_THE_RUN = (
+    "argv", "torch_import_s", "worker", "python_option", "case_timeout_s", "face", "fleet", "fleet_host", "launcher",
+)  # fmt: skip
 """Facts that differ from run to run, or may."""
 
 

@@ -1,0 +1,91 @@
+"""A fleet as tables: each host in a line, then host by GPU by case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from cpugpu_tui.analysis.answer import speedup_text
+from cpugpu_tui.analysis.quantities import time_text
+from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain
+from cpugpu_tui.runs.comparison import numbers_text
+from cpugpu_tui.runs.fleet.rows import FleetRow, cases_text, fleet_rows, machine_text, numbers_of, says
+from cpugpu_tui.runs.fleet.state import FleetState, HostState
+
+
+def print_fleet(state: FleetState) -> None:
+    """Print hosts, rows, what each host says, and those that could not do their part with why."""
+    out = console()
+    simulated = any(each.run.simulated for each in state.hosts.values())
+    out.print(plain("SIMULATED: no number here was measured." if simulated else ""), end="\n" if simulated else "")
+    rows = fleet_rows(state)
+    if rows:
+        out.print(cases_table(rows))
+    out.print(hosts_table(state))
+    for each in state.hosts.values():
+        if sentence := says(each):
+            out.print(plain(f"{each.host.host}: {sentence}"), soft_wrap=True)
+    for line in trouble_lines(state):
+        out.print(plain(line), soft_wrap=True)
+    out.print(plain(state.sentence), soft_wrap=True)
+
+
+def cases_table(rows: Sequence[FleetRow]) -> Table:
+    """Return one line for each case on each GPU of each host."""
+    several = len({(row.row.case.workload, row.row.case.variant) for row in rows}) > 1
+    table = new_table()
+    add_columns(table, "case" if several else "size", justify="left" if several else "right")
+    add_columns(table, "host", "GPU")
+    add_columns(table, "CPU", "GPU time", "device", "speed-up", justify="right")
+    add_columns(table, "faster")
+    remarks = any(row.row.failure is not None for row in rows)
+    if remarks:
+        add_columns(table, "remarks")
+    for row in rows:
+        cells = [*case_cells(row, several=several), *([_remark(row)] if remarks else [])]
+        table.add_row(*map(plain, cells))
+    return table
+
+
+def case_cells(row: FleetRow, *, several: bool) -> list[str]:
+    """Return the cells of one line but its remarks."""
+    case, found = row.row.case, row.comparison
+    name = f"{case.workload} {case.variant} " if several and case.variant != "default" else ""
+    name = name or (f"{case.workload} " if several else "")
+    return [
+        f"{name}{case.size:,}", row.host, "–" if row.gpu is None else row.gpu.name.removeprefix("cuda:"),
+        _time(row.cpu_ns), _time(row.gpu_ns), _time(row.device_ns),
+        "–" if found is None else speedup_text(found), "–" if found is None else found.verdict,
+    ]  # fmt: skip
+
+
+def _time(elapsed_ns: float | None) -> str:
+    return "–" if elapsed_ns is None else time_text(elapsed_ns)
+
+
+def _remark(row: FleetRow) -> str:
+    failure = row.row.failure
+    return "" if failure is None else f"{failure.kind}: {failure.message}"
+
+
+def hosts_table(state: FleetState) -> Table:
+    """Return each host in a line: state, GPUs, cases, and the run in the history."""
+    table = new_table()
+    add_columns(table, "host", "state", "GPUs")
+    add_columns(table, "cases", justify="right")
+    add_columns(table, "saved as")
+    for each in state.hosts.values():
+        table.add_row(*map(plain, host_cells(each)))
+    return table
+
+
+def host_cells(each: HostState) -> list[str]:
+    """Return the cells of a host."""
+    saved = numbers_text(numbers_of(each)) or "–"
+    return [each.host.host, each.state, machine_text(each) or "–", cases_text(each) or "–", saved]
+
+
+def trouble_lines(state: FleetState) -> list[str]:
+    """Return why hosts could not do their part; many of the same reason in the same words are one line each."""
+    return [f"{each.host.host}: {each.state}: {each.why}" for each in state.troubled]

@@ -1,0 +1,115 @@
+"""The commands `fleet run`, `fleet gate` and `fleet hosts`: short bodies that import what they need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cpugpu_tui.cli_export import Exports
+from cpugpu_tui.command_options import (
+    Cache,
+    CaseTimeout,
+    Database,
+    DeviceNames,
+    Dtype,
+    Energy,
+    FindCrossover,
+    Full,
+    Json,
+    MaxSeconds,
+    MaxSize,
+    Names,
+    NoSave,
+    Repeat,
+    Rounds,
+    Scale,
+    Simulate,
+    Sizes,
+    Threads,
+    Variant,
+)
+
+commands = typer.Typer()
+fleet_commands = typer.Typer(help="The same on many machines, over ssh, Slurm or what you have; nothing to install.")
+commands.add_typer(fleet_commands, name="fleet")
+
+HostsFile = Annotated[
+    Path | None, typer.Option("--hosts", "-H", help="Hosts: an inventory in TOML, or a file with a name a line.")
+]
+HostNames = Annotated[
+    list[str] | None, typer.Option("--host", "-w", help="Hosts by name, n[1-4],gpu7; of the file if there is one.")
+]
+LauncherName = Annotated[
+    str | None, typer.Option("--launcher", help="ssh (default), srun or local, of hosts that do not say it.")
+]
+NodePython = Annotated[
+    str | None, typer.Option("--python", help="Interpreter with torch on the hosts (default: python3).")
+]
+NodeMnist = Annotated[str | None, typer.Option("--mnist", help="Folder on the hosts of your own MNIST idx files.")]
+StartTimeout = Annotated[
+    float, typer.Option(min=1.0, help="Seconds that a host may take to have its agent ready; Slurm's queue apart.")
+]
+AtOnce = Annotated[int, typer.Option(min=1, max=1024, help="Hosts that work at the same time.")]
+
+
+@fleet_commands.command()
+def run(
+    names: Names = None,
+    hosts: HostsFile = None,
+    host_names: HostNames = None,
+    launcher: LauncherName = None,
+    node_python: NodePython = None,
+    size: Sizes = None,
+    device: DeviceNames = None,
+    dtype: Dtype = None,
+    threads: Threads = None,
+    variant: Variant = None,
+    find_crossover: FindCrossover = False,
+    max_size: MaxSize = None,
+    full: Full = False,
+    rounds: Rounds = None,
+    repeat: Repeat = 1,
+    max_seconds: MaxSeconds = None,
+    case_timeout: CaseTimeout = None,
+    start_timeout: StartTimeout = 120.0,
+    at_once: AtOnce = 128,
+    energy: Energy = False,
+    cache: Cache = "cold",
+    scale: Scale = "full",
+    node_mnist: NodeMnist = None,
+    json: Json = False,
+    database: Database = None,
+    no_save: NoSave = False,
+    simulate: Simulate = None,
+    export: Exports = None,
+) -> None:
+    """Run presets or workloads on every GPU of every host; one table, and each host's run in the history."""
+    from cpugpu_tui.cli.export import Outputs
+    from cpugpu_tui.cli.fleet import Asked, run_fleet
+    from cpugpu_tui.cli.options import RunOptions, simulation
+    from cpugpu_tui.runs.planning import PlanRequest
+
+    request = PlanRequest(
+        tuple(names or ["quick"]), size, dtype, threads, variant, tuple(device or ["auto"]), rounds,
+        max_seconds, case_timeout, repeat, cache, scale, node_mnist, simulation(simulate), find_crossover, max_size,
+        full, energy=energy,
+    )  # fmt: skip
+    asked = Asked(hosts, tuple(host_names or ()), launcher, node_python, start_timeout, at_once)
+    options = RunOptions(database=database, save=not no_save)
+    raise typer.Exit(run_fleet(request, asked, options, as_json=json, outputs=Outputs(tuple(export or ()))))
+
+
+@fleet_commands.command("hosts")
+def list_hosts(
+    hosts: HostsFile = None,
+    host_names: HostNames = None,
+    launcher: LauncherName = None,
+    node_python: NodePython = None,
+    json: Json = False,
+) -> None:
+    """Print the hosts and the command that starts an agent on each; nothing is started."""
+    from cpugpu_tui.cli.fleet import Asked, print_hosts
+
+    print_hosts(Asked(hosts, tuple(host_names or ()), launcher, node_python), as_json=json)
