@@ -113,3 +113,43 @@ def list_hosts(
     from cpugpu_tui.cli.fleet import Asked, print_hosts
 
     print_hosts(Asked(hosts, tuple(host_names or ()), launcher, node_python), as_json=json)
+
+
+@fleet_commands.command()
+def gate(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PRESET|WORKLOAD]...", help="What to run; the first baseline's own plan if empty."),
+    ] = None,
+    hosts: HostsFile = None,
+    host_names: HostNames = None,
+    launcher: LauncherName = None,
+    node_python: NodePython = None,
+    baseline_names: Annotated[
+        list[str] | None,
+        typer.Option("--baseline", help="What GPUs of its model must not fall behind (default main); repeatable."),
+    ] = None,
+    max_slowdown: Annotated[str, typer.Option(help="How much slower a case may be, in percent.")] = "5%",
+    repeat: Annotated[int, typer.Option(min=1, help="Runs of each host; a verdict takes 5 on each side.")] = 5,
+    start_timeout: StartTimeout = 120.0,
+    at_once: AtOnce = 128,
+    junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file, a suite for each GPU.")] = None,
+    summary: Annotated[Path | None, typer.Option(help="Write a Markdown summary to this file.")] = None,
+    json: Json = False,
+    database: Database = None,
+    no_save: NoSave = False,
+    case_timeout: CaseTimeout = None,
+    simulate: Simulate = None,
+) -> None:
+    """Run a series on every host and exit 1 with the names of GPUs that are slower than the baseline of their model."""
+    from cpugpu_tui.cli.fleet import Asked
+    from cpugpu_tui.cli.fleet_gate import FleetGateRequest, run_fleet_gate
+    from cpugpu_tui.cli.options import RunOptions, simulation
+
+    request = FleetGateRequest(
+        tuple(names or ()), tuple(baseline_names or ["main"]), max_slowdown, repeat, junit, summary, case_timeout,
+        simulation(simulate),
+    )  # fmt: skip
+    asked = Asked(hosts, tuple(host_names or ()), launcher, node_python, start_timeout, at_once)
+    options = RunOptions(database=database, save=not no_save)
+    raise typer.Exit(run_fleet_gate(request, asked, options, as_json=json))
