@@ -165,6 +165,9 @@ class AgentProcess:
                     self._is_reached, self._waiting_since_s = True, time.monotonic()
                     self._start.on_reached()
                     continue
+                if self._start.host is not None and not self._is_reached:
+                    self._note(line)  # a jump host's banner may look like anything
+                    continue
                 try:
                     event = decode(line)
                 except Garbage:
