@@ -27,6 +27,7 @@ from cpugpu_tui.command_options import (
     Scale,
     Simulate,
     Sizes,
+    Theme,
     Threads,
     Variant,
 )
@@ -84,6 +85,8 @@ def run(
     no_save: NoSave = False,
     simulate: Simulate = None,
     export: Exports = None,
+    tui: Annotated[bool, typer.Option("--tui", help="Show the hosts live, and leave the tables behind.")] = False,
+    theme: Theme = None,
 ) -> None:
     """Run presets or workloads on every GPU of every host; one table, and each host's run in the history."""
     from cpugpu_tui.cli.export import Outputs
@@ -98,7 +101,12 @@ def run(
     )  # fmt: skip
     asked = Asked(hosts, tuple(host_names or ()), launcher, node_python, start_timeout, at_once)
     options = RunOptions(database=database, save=not no_save)
-    raise typer.Exit(run_fleet(request, asked, options, as_json=json, outputs=Outputs(tuple(export or ()))))
+    outputs = Outputs(tuple(export or ()))
+    if tui and not json:
+        from cpugpu_tui.opening import open_fleet
+
+        raise typer.Exit(open_fleet(request, asked, options, outputs, theme))
+    raise typer.Exit(run_fleet(request, asked, options, as_json=json, outputs=outputs))
 
 
 @fleet_commands.command("hosts")

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.errors import UsageError
 
 if TYPE_CHECKING:
+    from cpugpu_tui.cli.export import Outputs
+    from cpugpu_tui.cli.fleet import Asked
+    from cpugpu_tui.cli.options import RunOptions
     from cpugpu_tui.model import Simulation
+    from cpugpu_tui.runs.fleet.running import Deliver, Fleet
+    from cpugpu_tui.runs.fleet.state import FleetState
     from cpugpu_tui.runs.planning import PlanRequest
     from cpugpu_tui.telemetry.recording import Trace
 
@@ -107,6 +112,29 @@ def open_demo(
 
         print_last(recording, result.run)
     return result.exit_code
+
+
+def open_fleet(
+    request: PlanRequest, asked: Asked, options: RunOptions, outputs: Outputs, theme: str | None = None
+) -> int:
+    """Run a fleet in the app, leave its tables on the normal screen, and return the exit code.
+
+    Raises:
+        UsageError: request, hosts or theme are wrong.
+        UnfitError: this terminal cannot show it, or Slurm cannot be asked.
+    """
+    from cpugpu_tui.cli.fleet import run_fleet
+    from cpugpu_tui.runs import config, paths
+    from cpugpu_tui.ui.fleet import FleetOptions
+    from cpugpu_tui.ui.keymap import keymap_of
+    from cpugpu_tui.ui.start import run_fleet_app
+
+    looks = FleetOptions(theme, paths.config_dir(), keymap_of(config.load().keys))
+
+    def show(fleet: Fleet, state: FleetState, take: Deliver) -> None:
+        run_fleet_app(fleet, state, take, looks)
+
+    return run_fleet(request, asked, options, as_json=False, outputs=outputs, show=show)
 
 
 def open_as_configured() -> int:

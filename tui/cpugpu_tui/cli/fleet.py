@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,7 +23,7 @@ from cpugpu_tui.runs.answers import as_data
 from cpugpu_tui.runs.condition import conditions_data
 from cpugpu_tui.runs.export.stream import KEPT, exported
 from cpugpu_tui.runs.fleet.rows import host_data
-from cpugpu_tui.runs.fleet.running import AT_ONCE, Fleet, FleetPlan, fleet_devices
+from cpugpu_tui.runs.fleet.running import AT_ONCE, Deliver, Fleet, FleetPlan, fleet_devices
 from cpugpu_tui.runs.fleet.state import FleetState, HostChanged, Told
 from cpugpu_tui.runs.hosts import Host, hosts_of, read_hosts
 from cpugpu_tui.runs.launchers import launch_argv, shell_line
@@ -36,6 +36,10 @@ from cpugpu_tui.runs.wire import encode
 
 PROGRESS_S = 0.5
 """Between two updates of the line on stderr."""
+
+
+Show = Callable[[Fleet, FleetState, Deliver], None]
+"""Runs a fleet, tells the last of these everything, and shows it meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +91,12 @@ class Run:
 
 
 def run_fleet(
-    request: PlanRequest, asked: Asked, options: RunOptions, *, as_json: bool, outputs: Outputs | None = None
-) -> int:
+    request: PlanRequest, asked: Asked, options: RunOptions, *, as_json: bool, outputs: Outputs | None = None,
+    show: Show | None = None,
+) -> int:  # fmt: skip
     """Run a request on every host and return the exit code: 3 if a host or a case failed, 130 if it was stopped.
+
+    `show` runs the fleet in place of a line of progress, and returns when it is over.
 
     Raises:
         CpuGpuError: the request or the hosts cannot be used at all (with `--json` it is a `RunFinished` line as well).
@@ -105,10 +112,15 @@ def run_fleet(
     store, notice = writable_store(options)
     fleet, run = Fleet(plan, store), Run(FleetState.of(plan.hosts), outputs, as_json)
     try:
-        run_to_the_end(fleet, run)
+        if show is None:
+            run_to_the_end(fleet, run)
+        else:
+            show(fleet, run.state, run.take)
     finally:
         if store is not None:
             store.close()
+    if show is not None and fleet.signal_exit:
+        return fleet.signal_exit  # the terminal may be gone
     for line in filter(None, dict.fromkeys((notice, *fleet.notices))):
         print(line, file=sys.stderr)
     if as_json:

@@ -90,6 +90,17 @@ WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
             ("enter", "Says what a claim needs and how long that takes; pressed again, measures it."),
         ),
     ),
+    "fleet": (
+        "Fleet: the same plan on every GPU of every host",
+        (
+            ("hosts", "connecting, starting (its interpreter loads torch), running, done. Others are done although one"
+             " is in trouble; the line below says why, and what to do."),
+            ("enter", "The cases of the host under the cursor, on each of its GPUs."),
+            ("{zoom}", "All cases of all hosts, the same cases together; back again."),
+            ("{stop}", "Stops every host after its block in flight; pressed again, at once. What is finished is"
+             " saved."),
+        ),
+    ),
     "machine": (
         "Machine card: what CPU, GPU and the cable between them reach",
         (

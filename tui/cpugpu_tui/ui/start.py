@@ -10,7 +10,13 @@ from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.terminal import private_terminal, refuse, this_terminal
 
 if TYPE_CHECKING:
+    from cpugpu_tui.runs.fleet.running import Deliver, Fleet
+    from cpugpu_tui.runs.fleet.state import FleetState
     from cpugpu_tui.ui.app import CpuGpuApp
+    from cpugpu_tui.ui.fleet import FleetOptions
+
+WAIT_S = 5.0
+"""How long a fleet's agents may take to be gone once the app is closed; they go with this process in any case."""
 
 
 def run_app(options: AppOptions) -> AppResult:
@@ -49,6 +55,43 @@ def run_app(options: AppOptions) -> AppResult:
         finally:
             app.bridge.close()
     return result or AppResult(app.picture.run, None, app.picture.notice, app.return_code or 1)
+
+
+def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: FleetOptions) -> None:
+    """Run the app of a fleet until the person leaves, and then until no agent is left.
+
+    Raises:
+        UsageError: there is no theme of that name.
+        UnfitError: this terminal cannot show it.
+    """
+    found = this_terminal()
+    refusal = refuse(found)
+    if refusal is not None:
+        raise refusal
+    os.environ.setdefault("TEXTUAL_COLOR_SYSTEM", found.textual_color_system)
+    from rich.console import Console
+
+    from cpugpu_tui.runs import paths
+    from cpugpu_tui.ui.fleet import FleetApp
+    from cpugpu_tui.ui.glyphs import glyphs_for
+    from cpugpu_tui.ui.themes import DEFAULT_THEME
+    from cpugpu_tui.ui.thrift import ThriftyDriver
+
+    theme = "ansi-dark" if found.wants_ansi_theme else DEFAULT_THEME
+    with private_terminal(paths.log_path(), utf8=found.utf8) as terminal:
+        app = FleetApp(
+            fleet, state, also, options, glyphs_for(found), theme=theme, sixteen_colours=found.colours == "16",
+            driver_class=ThriftyDriver,
+        )  # fmt: skip
+        app.error_console = Console(file=terminal.stream, markup=False, highlight=False, emoji=False)
+        try:
+            app.run(mouse=False)
+        finally:
+            if not app.is_over:
+                fleet.kill()
+                app.wait(WAIT_S)
+    if app.failure is not None:
+        raise app.failure
 
 
 def _demo_app() -> type[CpuGpuApp]:

@@ -1,0 +1,167 @@
+"""A fleet in lines: each host, each case on each GPU, and what is to be said of the host under the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cpugpu_tui.analysis.answer import speedup_text
+from cpugpu_tui.analysis.quantities import time_text
+from cpugpu_tui.runs.comparison import numbers_text
+from cpugpu_tui.runs.fleet.rows import FleetRow, cases_text, doing_text, machine_text, numbers_of, says
+from cpugpu_tui.runs.fleet.state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.roles import Spans
+
+STATE_WIDTH = 13
+"""Cells of a sign and the longest state, `unreachable`."""
+
+NAMED_WIDTH = (6, 24)
+"""Fewest and most cells of a host's name."""
+
+CASE_WIDTH, GPU_WIDTH = 16, 4
+"""Cells of a case's name, and of a GPU's number."""
+
+TIMED = {
+    "CPU": (10, "cpu"),
+    "GPU time": (10, "gpu"),
+    "device": (10, "gpu"),
+    "speed-up": (14, "text"),
+    "faster": (10, ""),
+}
+"""Columns of what was timed: their cells and colours; the last has that of whoever is faster."""
+
+OPTIONAL = ("device", "faster", "CPU")
+"""Columns that a narrow screen goes without, in this order."""
+
+
+def state_role(each: HostState) -> str:
+    """Return how a host's state is coloured; its sign and its word say the same."""
+    if each.in_trouble or each.failed:
+        return "bad" if each.in_trouble else "warn"
+    return {DONE: "good", RUNNING: "strong", WAITING: "muted", STOPPED: "warn"}.get(each.state, "text")
+
+
+def state_sign(each: HostState, glyphs: Glyphs) -> str:
+    """Return a host's state in one cell."""
+    if each.in_trouble:
+        return glyphs.no
+    return {DONE: glyphs.yes, RUNNING: glyphs.arrow, WAITING: glyphs.none}.get(each.state, glyphs.dot)
+
+
+def name_width(state: FleetState) -> int:
+    """Return the cells that hosts' names take."""
+    fewest, most = NAMED_WIDTH
+    return min(max(fewest, *(len(name) for name in state.hosts)), most)
+
+
+def cut(text: str, width: int, glyphs: Glyphs) -> str:
+    """Return a text in exactly this many cells."""
+    if len(text) > width:
+        text = text[: max(width - len(glyphs.ellipsis), 0)] + glyphs.ellipsis
+    return f"{text:<{width}}"
+
+
+def host_heads(state: FleetState, width: int) -> Spans:
+    """Return the heads of the hosts."""
+    text = f"  {'host':<{name_width(state)}} {'state':<{STATE_WIDTH}} {'cases':>9} {'GPUs':<20} now, or what it says"
+    return ((text[:width], "muted"),)
+
+
+def host_line(each: HostState, names: int, width: int, glyphs: Glyphs, *, chosen: bool) -> Spans:
+    """Return a host in one line: state, progress, GPUs, and what it does or says."""
+    state = f"{state_sign(each, glyphs)} {each.state:<{STATE_WIDTH - 2}}"
+    before = f"{glyphs.cursor if chosen else ' '} {cut(each.host.host, names, glyphs)} "
+    cases = f"{each.run.settled}/{len(each.run.rows)}" if each.run.rows else ""
+    if each.failed:
+        cases = f"{cases} {each.failed}{glyphs.no}"
+    machine = cut(spelled(machine_text(each), glyphs), 20, glyphs)
+    told = each.message if each.in_trouble else (says(each) if each.is_over else doing_text(each))
+    room = max(width - len(before) - STATE_WIDTH - 1 - 10 - 21, 0)
+    rest = f" {cases:>9} {machine} {cut(spelled(told, glyphs), room, glyphs)}"
+    if chosen:
+        return ((f"{before}{state}{rest}", "chosen"),)
+    return ((before, "text"), (state, state_role(each)), (rest, "text"))
+
+
+def host_facts(each: HostState, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return what there is to say of a host: how it is reached, its run, its answer or why there is none."""
+    facts = [f"{each.host.host}, by {each.host.launcher}", machine_text(each), cases_text(each)]
+    facts.append(numbers_text(numbers_of(each)))
+    lines: list[Spans] = [
+        ((f" {glyphs.dot} ".join(spelled(fact, glyphs) for fact in facts if fact)[:width], "strong"),)
+    ]
+    if each.why:
+        return lines + wrapped(spelled(each.why, glyphs), width, "bad" if each.in_trouble else "warn", lines=4)
+    return lines + wrapped(spelled(says(each) or doing_text(each), glyphs), width, "text", lines=4)
+
+
+def timed_columns(names: int, width: int) -> list[str]:
+    """Return the columns that fit beside case, host and GPU."""
+    columns, room = list(TIMED), width - (2 + CASE_WIDTH + 1 + (names + 1 if names else 0) + GPU_WIDTH)
+    for name in OPTIONAL:
+        if sum(TIMED[each][0] + 1 for each in columns) <= room:
+            break
+        columns.remove(name)
+    return columns
+
+
+def case_heads(names: int, width: int) -> Spans:
+    """Return the heads of cases; `names` are the cells of hosts' names, 0 where all are of one host."""
+    host = f"{'host':<{names}} " if names else ""
+    text = f"  {'case':<{CASE_WIDTH}} {host}{'GPU':<{GPU_WIDTH}}"
+    for name in timed_columns(names, width):
+        text += f" {name:<{TIMED[name][0]}}" if name == "faster" else f" {name:>{TIMED[name][0]}}"
+    return ((text[:width], "muted"),)
+
+
+def case_line(row: FleetRow, names: int, width: int, glyphs: Glyphs, *, chosen: bool = False) -> Spans:
+    """Return a case on one GPU of one host."""
+    case, failure = row.row.case, row.row.failure
+    name = case.workload if case.variant == "default" else f"{case.workload} {case.variant}"
+    before = f"{glyphs.cursor if chosen else ' '} {cut(f'{name} {case.size:,}', CASE_WIDTH, glyphs)} "
+    before += f"{cut(row.host, names, glyphs)} " if names else ""
+    before += f"{glyphs.none if row.gpu is None else row.gpu.name.removeprefix('cuda:'):<{GPU_WIDTH}}"
+    if failure is not None:
+        why = spelled(f"{failure.kind}: {failure.message}", glyphs)
+        spans: Spans = ((f"{before} ", "text"), (cut(why, max(width - len(before) - 1, 0), glyphs), "bad"))
+    else:
+        cells = _cells(row, glyphs)
+        spans = ((before, "text"), *(cells[name] for name in timed_columns(names, width)))
+    return (("".join(text for text, _ in spans)[:width], "chosen"),) if chosen else spans
+
+
+def _cells(row: FleetRow, glyphs: Glyphs) -> dict[str, tuple[str, str]]:
+    """Return column → its text, one cell before it, and its colour."""
+    found = row.comparison
+    faster = row.row.status if found is None else found.verdict
+    texts = {
+        "CPU": _time(row.cpu_ns, glyphs), "GPU time": _time(row.gpu_ns, glyphs), "device": _time(row.device_ns, glyphs),
+        "speed-up": glyphs.none if found is None else spelled(speedup_text(found), glyphs),
+    }  # fmt: skip
+    cells = {name: (f" {text:>{TIMED[name][0]}}", TIMED[name][1]) for name, text in texts.items()}
+    role = {"GPU": "gpu", "CPU": "cpu"}.get(faster, "muted")
+    return {**cells, "faster": (f" {cut(faster, TIMED['faster'][0], glyphs)}", role)}
+
+
+def _time(elapsed_ns: float | None, glyphs: Glyphs) -> str:
+    return glyphs.none if elapsed_ns is None else spelled(time_text(elapsed_ns), glyphs)
+
+
+def title_text(state: FleetState, *, stopping: bool) -> str:
+    """Return how a fleet stands, in a line."""
+    settled = sum(each.run.settled for each in state.hosts.values())
+    rows = sum(len(each.run.rows) for each in state.hosts.values())
+    counts = ", ".join(f"{count} {word}" for word, count in state.counts.items())
+    return f"{'stopping: ' if stopping and not state.is_over else ''}{counts}; {settled} of {rows} cases"
+
+
+def in_sight(count: int, index: int, top: int, height: int) -> int:
+    """Return the first line to show so that line `index` of `count` is among `height` lines."""
+    top = min(max(top, index - height + 1), index)
+    return max(min(top, count - height), 0)
+
+
+def padded(lines: Sequence[Spans], height: int) -> list[Spans]:
+    """Return exactly so many lines, so that what stands below does not move."""
+    return [*lines[:height], *[()] * (height - len(lines))]

@@ -1,0 +1,242 @@
+"""The fleet: a list of hosts, or of all their cases, and below it the host under the cursor; enter shows its cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from cpugpu_tui.runs.fleet.rows import FleetRow, fleet_rows, host_rows
+from cpugpu_tui.runs.fleet.state import FleetState, HostState
+from cpugpu_tui.ui import commands
+from cpugpu_tui.ui.fleet_lines import (
+    case_heads,
+    case_line,
+    host_facts,
+    host_heads,
+    host_line,
+    in_sight,
+    name_width,
+    padded,
+    title_text,
+)
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.screens.page import Page
+
+
+class FleetList(Page, inherit_bindings=False):
+    """A list with a cursor that draws what is in sight: a hundred hosts have thousands of cases."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "move(1)", show=False),
+        Binding("k,up", "move(-1)", show=False),
+        Binding("pagedown", "move_page(1)", show=False),
+        Binding("pageup", "move_page(-1)", show=False),
+        Binding("home", "move(-1_000_000_000)", show=False),
+        Binding("G,end", "move(1_000_000_000)", show=False),
+    ]
+    AUTO_FOCUS = ""
+    TOPIC = "fleet"
+    DEFAULT_CSS = """
+    FleetList #heads { height: 1; padding: 0 1; }
+    FleetList #list { height: 1fr; padding: 0 1; }
+    FleetList #about { height: auto; max-height: 6; padding: 0 1; background: $surface; }
+    """
+
+    def __init__(self, picture: Picture, state: FleetState, glyphs: Glyphs) -> None:
+        """Show this state until a newer one comes."""
+        super().__init__(picture)
+        self.state, self.glyphs = state, glyphs
+        self.index = self._top = 0
+
+    def compose(self) -> ComposeResult:
+        """Yield title, list, the host under the cursor, and the keys."""
+        yield Lines(id="page-title")
+        yield Lines(id="heads")
+        yield Lines(id="list")
+        yield Lines(id="about")
+        yield Lines(id="page-keys")
+
+    def show_state(self, state: FleetState) -> None:
+        """Show a newer state."""
+        self.state = state
+        if self.is_mounted:
+            self.redraw()
+
+    # ---------------------------------------------------------------- what differs
+
+    def count(self) -> int:
+        """Return how many lines the list has."""
+        raise NotImplementedError
+
+    def list_heads(self, width: int) -> Spans:
+        """Return the line above it."""
+        raise NotImplementedError
+
+    def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
+        """Return one of its lines."""
+        raise NotImplementedError
+
+    def host(self) -> HostState:
+        """Return the host under the cursor."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------- drawing and moving
+
+    def page_title(self) -> Spans:
+        """Return how the fleet stands."""
+        stopping = self.picture.situation.stopping
+        made_up: Spans = ((" SIMULATED ", "tag"), (" ", "text")) if self._simulated else ()
+        return (*made_up, ("Fleet  ", "title"), (title_text(self.state, stopping=stopping), "text"))
+
+    @property
+    def _simulated(self) -> bool:
+        return any(each.run.simulated for each in self.state.hosts.values())
+
+    def redraw(self) -> None:
+        """Write what is in sight; lines that are the same are not painted."""
+        width, height, count = max(self.size.width - 2, 20), self.height, self.count()
+        self.index = min(max(self.index, 0), max(count - 1, 0))
+        self._top = in_sight(count, self.index, self._top, height)
+        places = range(self._top, min(self._top + height, count))
+        lines = [self.list_line(place, width, chosen=place == self.index) for place in places]
+        self.query_one("#page-title", Lines).show([self.page_title()])
+        self.query_one("#heads", Lines).show([self.list_heads(width)])
+        self.query_one("#list", Lines).show(padded(lines, height))
+        about, facts = self.query_one("#about", Lines), host_facts(self.host(), width, self.glyphs)
+        if len(about.lines) != len(facts):
+            self.call_after_refresh(self.redraw)  # the list has another height then
+        about.show(facts)
+        self.show_keys(self.page_keys())
+
+    @property
+    def height(self) -> int:
+        """Lines of the list that are in sight."""
+        return max(self.query_one("#list").size.height, 1) if self.is_mounted else 1
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor, and keep it in sight."""
+        self.index = min(max(self.index + step, 0), max(self.count() - 1, 0))
+        self.redraw()
+
+    def action_move_page(self, pages: int) -> None:
+        """Move by as many lines as are in sight."""
+        self.action_move(pages * self.height)
+
+
+class FleetScreen(FleetList):
+    """All hosts, or all their cases; it is never closed, for there is nothing below it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *commands.bindings(["open"], "open_host"),
+        *commands.bindings(["zoom"], "other_view"),
+    ]
+
+    def __init__(self, picture: Picture, state: FleetState, glyphs: Glyphs) -> None:
+        """Begin with the hosts."""
+        super().__init__(picture, state, glyphs)
+        self._shows_cases = False
+        self._rows: list[FleetRow] = []
+
+    def show_state(self, state: FleetState) -> None:
+        """Show a newer state; the cursor stays on its case though others come in before it."""
+        under = self._row_key()
+        super().show_state(state)
+        if under is not None:
+            keys = [(row.host, row.gpu, row.row.case.key) for row in self._rows]
+            if under in keys and keys.index(under) != self.index:
+                self.index = keys.index(under)
+                self.redraw()
+
+    def _row_key(self) -> tuple[object, ...] | None:
+        if not self._shows_cases or not self._rows:
+            return None
+        row = self._rows[min(self.index, len(self._rows) - 1)]
+        return row.host, row.gpu, row.row.case.key
+
+    def count(self) -> int:
+        """Return how many hosts or cases there are."""
+        if not self._shows_cases:
+            return len(self.state.hosts)
+        self._rows = fleet_rows(self.state)
+        return len(self._rows)
+
+    def list_heads(self, width: int) -> Spans:
+        """Return the heads of hosts or cases."""
+        return case_heads(name_width(self.state), width) if self._shows_cases else host_heads(self.state, width)
+
+    def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
+        """Return a host or a case."""
+        names = name_width(self.state)
+        if self._shows_cases:
+            return case_line(self._rows[index], names, width, self.glyphs, chosen=chosen)
+        each = list(self.state.hosts.values())[index]
+        return host_line(each, names, width, self.glyphs, chosen=chosen)
+
+    def host(self) -> HostState:
+        """Return the host under the cursor, or whose case is."""
+        hosts = list(self.state.hosts.values())
+        if self._shows_cases and self._rows:
+            return self.state.hosts[self._rows[min(self.index, len(self._rows) - 1)].host]
+        return hosts[min(self.index, len(hosts) - 1)]
+
+    def page_keys(self) -> Sequence[tuple[str, str]]:
+        """Return what can be done."""
+        other = "hosts" if self._shows_cases else "all cases"
+        stop = () if self.state.is_over else (("{stop}", "stop now" if self.picture.situation.stopping else "stop"),)
+        return (
+            ("enter", "its cases"), ("{zoom}", other), *stop, ("{next-theme}", "theme"), ("{help}", "help"),
+            ("{quit}", "quit"), ("j k", "move"),
+        )  # fmt: skip
+
+    def action_other_view(self) -> None:
+        """Show all cases in place of the hosts, or the hosts again; the cursor stays with its host."""
+        name = self.host().host.host
+        self._shows_cases = not self._shows_cases
+        self.index = self._top = 0
+        if self._shows_cases:
+            self.count()
+            self.index = next((place for place, row in enumerate(self._rows) if row.host == name), 0)
+        else:
+            self.index = list(self.state.hosts).index(name)
+        self.redraw()
+
+    def action_open_host(self) -> None:
+        """Show the cases of the host under the cursor."""
+        self.app.push_screen(HostScreen(self.picture, self.state, self.glyphs, self.host().host.host))
+
+
+class HostScreen(FleetList):
+    """One host: its cases on each of its GPUs, and what it says."""
+
+    def __init__(self, picture: Picture, state: FleetState, glyphs: Glyphs, name: str) -> None:
+        """Show the host of this name."""
+        super().__init__(picture, state, glyphs)
+        self._host_name = name
+        self._rows: list[FleetRow] = []
+
+    def count(self) -> int:
+        """Return how many cases it has."""
+        self._rows = list(host_rows(self.host()))
+        return len(self._rows)
+
+    def list_heads(self, width: int) -> Spans:
+        """Return the heads of cases."""
+        return case_heads(0, width) if self._rows else ()
+
+    def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
+        """Return a case."""
+        return case_line(self._rows[index], 0, width, self.glyphs, chosen=chosen)
+
+    def host(self) -> HostState:
+        """Return the host."""
+        return self.state.hosts[self._host_name]
+
+    def page_keys(self) -> Sequence[tuple[str, str]]:
+        """Return what can be done."""
+        return (("{back}", "back"), ("{help}", "help"), ("j k", "move"))
