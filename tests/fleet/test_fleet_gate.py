@@ -34,6 +34,7 @@ def with_baseline(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     return command
 
 
+@pytest.mark.slow
 def test_a_fleet_as_fast_as_its_baseline_passes(cpugpu: CommandLine, with_baseline: CommandLine) -> None:
     cpugpu.take_over(with_baseline)
     outcome = cpugpu("fleet", "gate", *LOCAL, "n1,n2", "--simulate", f"{MACHINE},gpus=2")
@@ -65,6 +66,7 @@ def test_a_host_that_is_away_fails_the_gate(cpugpu: CommandLine, with_baseline: 
     assert "not usable: n1" in outcome.out
 
 
+@pytest.mark.slow
 def test_too_few_runs_are_no_pass(cpugpu: CommandLine, with_baseline: CommandLine) -> None:
     cpugpu.take_over(with_baseline)
     outcome = cpugpu("fleet", "gate", *LOCAL, "n1", "--simulate", MACHINE, "--repeat", 2)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import FAST, CommandLine, Witness
+from command_line import FAST, CommandLine, Outcome, Witness
 from fleet_command import LONG, QUICK, agents_below, all_timing, ends, fleet, inventory, objects, states, until
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
@@ -20,6 +21,12 @@ def script(path: Path, text: str) -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
+
+
+@pytest.fixture
+def buffered(cpugpu: CommandLine) -> Callable[..., Outcome]:
+    """The command with its stdout as in a person's pipe."""
+    return lambda *arguments: cpugpu(*arguments, PYTHONUNBUFFERED="")
 
 
 @pytest.fixture
@@ -58,6 +65,7 @@ def test_each_host_is_a_run_of_the_history_under_its_name(cpugpu: CommandLine, t
     assert "cpugpu-tui fleet run -w n2 --launcher local" in shown
 
 
+@pytest.mark.slow
 def test_two_hosts_are_not_copies_of_each_other(cpugpu: CommandLine) -> None:
     """Made-up ones differ in their noise, as real ones do."""
     outcome = fleet(cpugpu, "-w", "n1,n2", "--launcher", "local", *QUICK)
@@ -69,8 +77,8 @@ def test_two_hosts_are_not_copies_of_each_other(cpugpu: CommandLine) -> None:
     assert samples["n1", "cpu"] != samples["n2", "cpu"]
 
 
-def test_the_stream_is_that_of_a_run_with_the_host_before_it(cpugpu: CommandLine) -> None:
-    outcome = fleet(cpugpu, "-w", "n1,n2", "--launcher", "local", *QUICK)
+def test_the_stream_is_that_of_a_run_with_the_host_before_it(buffered: Callable[..., Outcome]) -> None:
+    outcome = buffered("fleet", "run", "-w", "n1,n2", "--launcher", "local", *QUICK, "--json")
     for host in ("n1", "n2"):
         told = [each["event"] for each in objects(outcome.out) if each.get("host") == host]
         assert [name for name in told if name != "HalfRoundTimed"][:4] == [
@@ -176,6 +184,7 @@ def test_a_host_in_trouble_stands_under_the_table_with_its_reason(cpugpu: Comman
     assert "1 host: 1 no python." in outcome.out
 
 
+@pytest.mark.slow
 def test_a_case_that_kills_its_agent_costs_that_case(cpugpu: CommandLine) -> None:
     outcome = fleet(
         cpugpu, "-w", "n1", "--launcher", "local", "matmul", "--size", "64,128,256", "--simulate",
@@ -247,7 +256,9 @@ def test_what_cannot_be_meant_is_said_before_anything_starts(
 # ------------------------------------------------------------------ stopping and dying
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, EXIT_INTERRUPTED), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, EXIT_INTERRUPTED), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_all_hosts_and_keeps_what_is_finished(
     cpugpu: CommandLine, number: signal.Signals, code: int
 ) -> None:
@@ -277,6 +288,7 @@ def test_a_killed_controller_leaves_no_agent(cpugpu: CommandLine) -> None:
     assert {run["status"] for run in cpugpu.here("history", "--json").objects} == {"interrupted"}
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_the_fleet(cpugpu: CommandLine) -> None:
     with cpugpu.start("fleet", "run", "-w", "n[1-2]", "--launcher", "local", *LONG, "--json") as process:
         all_timing(process, ("n1", "n2"))
@@ -300,6 +312,7 @@ def test_an_agent_whose_controller_is_silent_ends_itself() -> None:
         assert process.wait(20) == 1
 
 
+@pytest.mark.slow
 def test_an_agent_that_hears_of_its_controller_stays() -> None:
     """For as long as three silences would take."""
     with agent("--alive", "2.0") as process:

@@ -83,6 +83,7 @@ def test_what_keeps_ssh_out_is_told_apart(cpugpu: CommandLine, tmp_path: Path, n
     assert [run["fleet_host"] for run in cpugpu.here("history", "--json").objects] == ["served"]
 
 
+@pytest.mark.slow
 def test_nobody_is_ever_asked_for_a_password(cpugpu: CommandLine, tmp_path: Path, node: Server) -> None:
     """Neither on the terminal nor by a program that a desktop names for it."""
     asked = tmp_path / "asked"
@@ -100,6 +101,7 @@ def test_nobody_is_ever_asked_for_a_password(cpugpu: CommandLine, tmp_path: Path
     assert not asked.exists()
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_killed_on_its_host_costs_one_case(cpugpu: CommandLine, tmp_path: Path, node: Server) -> None:
     hosts = inventory(tmp_path, defaults() + host_lines("127.0.0.1", node.options()))
     long = ("matmul", "--size", "64,128,256", "--rounds", "8", "--simulate", f"{FAST},pace=1")
@@ -116,7 +118,9 @@ def test_an_agent_that_is_killed_on_its_host_costs_one_case(cpugpu: CommandLine,
     assert told[-1]["hosts"][0]["state"] == "done"
 
 
-@pytest.mark.parametrize("whom", ["controller", "client", "server"])
+@pytest.mark.parametrize(
+    "whom", ["controller", *(pytest.param(name, marks=pytest.mark.slow) for name in ("client", "server"))]
+)
 def test_an_agent_goes_with_whoever_it_works_for(cpugpu: CommandLine, tmp_path: Path, node: Server, whom: str) -> None:
     hosts = inventory(tmp_path, defaults() + host_lines("127.0.0.1", node.options()))
     with cpugpu.start("fleet", "run", "-H", hosts, *LONG, "--json") as process:

@@ -12,7 +12,6 @@ from cpugpu_tui.command_options import (
     Cache,
     CaseTimeout,
     Database,
-    DeviceNames,
     Dtype,
     Energy,
     FindCrossover,
@@ -46,8 +45,14 @@ LauncherName = Annotated[
     str | None, typer.Option("--launcher", help="ssh (default), srun or local, of hosts that do not say it.")
 ]
 NodePython = Annotated[
-    str | None, typer.Option("--python", help="Interpreter with torch on the hosts (default: python3).")
+    str | None,
+    typer.Option("--python", help="Interpreter with torch on the hosts (default: python3; local: this one)."),
 ]
+NodeDevices = Annotated[
+    list[str] | None,
+    typer.Option("--device", help="cpu, cuda or cuda:N; repeatable (default: the CPU and every GPU of a host)."),
+]
+"""Neither the config's nor the environment's: those name devices of this machine."""
 NodeMnist = Annotated[str | None, typer.Option("--mnist", help="Folder on the hosts of your own MNIST idx files.")]
 StartTimeout = Annotated[
     float, typer.Option(min=1.0, help="Seconds that a host may take to have its agent ready; Slurm's queue apart.")
@@ -63,7 +68,7 @@ def run(
     launcher: LauncherName = None,
     node_python: NodePython = None,
     size: Sizes = None,
-    device: DeviceNames = None,
+    node_device: NodeDevices = None,
     dtype: Dtype = None,
     threads: Threads = None,
     variant: Variant = None,
@@ -95,7 +100,7 @@ def run(
     from cpugpu_tui.runs.planning import PlanRequest
 
     request = PlanRequest(
-        tuple(names or ["quick"]), size, dtype, threads, variant, tuple(device or ["auto"]), rounds,
+        tuple(names or ["quick"]), size, dtype, threads, variant, tuple(node_device or ["auto"]), rounds,
         max_seconds, case_timeout, repeat, cache, scale, node_mnist, simulation(simulate), find_crossover, max_size,
         full, energy=energy,
     )  # fmt: skip

@@ -124,7 +124,7 @@ def run_fleet(
     for line in filter(None, dict.fromkeys((notice, *fleet.notices))):
         print(line, file=sys.stderr)
     if as_json:
-        print_json(finished_data(fleet, run.state))
+        print_line(finished_data(fleet, run.state))
     else:
         print_fleet(run.state)
         sys.stdout.flush()
@@ -210,17 +210,23 @@ def print_hosts(asked: Asked, *, as_json: bool) -> None:
 def print_told(host: str, told: Told) -> None:
     """Print something of a host as a line of JSON, at once: an event as everywhere, with the host before it."""
     if isinstance(told, HostChanged):
-        print_json({"host": host, "event": "HostChanged", **vars(told)})
+        print_line({"host": host, "event": "HostChanged", **vars(told)})
     else:
         sys.stdout.buffer.write(b'{"host":' + json.dumps(host).encode() + b"," + encode(told)[1:])
-    sys.stdout.flush()
+        sys.stdout.buffer.flush()
+
+
+def print_line(data: dict[str, Any]) -> None:
+    """Print an object past Python's text layer, which would hold it back behind the events that go past it."""
+    sys.stdout.buffer.write(json.dumps(data, allow_nan=False).encode() + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def print_answer(host: str, state: FleetState) -> None:
     """Print what a host's run says, as `run --json` does."""
     run = state.hosts[host].run
     said = {"host": host, "event": "Answer", "sweeps": as_data(run), "machine": conditions_data(run)}
-    print_json(with_micro(said))
+    print_line(with_micro(said))
 
 
 def finished_data(fleet: Fleet, state: FleetState) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -215,7 +216,8 @@ def _host(table: Mapping[str, Any], templates: Mapping[str, tuple[str, ...]]) ->
             f"There is no launcher {printable(launcher)!r}.", f"There are: {', '.join((*LAUNCHERS, *templates))}."
         )
     return Host(
-        name, launcher, templates.get(launcher, ()), _python(table.get("python", "python3")),
+        name, launcher, templates.get(launcher, ()),
+        _python(table.get("python", sys.executable if launcher == "local" else "python3")),
         tuple(_line("pre", each) for each in _list("pre", table.get("pre", []))),
         {_variable(key): _line(key, str(value)) for key, value in table.get("env", {}).items()},
         tuple(_line("tags", each) for each in _list("tags", table.get("tags", []))),

@@ -80,7 +80,8 @@ class Fleet:
         self._told: queue.Queue[tuple[str, Told] | None] = queue.Queue(WAITING_EVENTS)
         self._doors = threading.Semaphore(CONNECTING_AT_ONCE)
         self._stop, self._kill, self._over = threading.Event(), threading.Event(), threading.Event()
-        self._lock = threading.Lock()
+        # A signal's handler may come while another one is at it, in the same thread.
+        self._lock = threading.RLock()
         self._live: dict[str, tuple[Agents, Session]] = {}
 
     # ---------------------------------------------------------------- what others ask for
@@ -206,6 +207,8 @@ class Fleet:
         self._tag(session, host)
         if session.notice is not None:
             self.notices[session.notice] = None
+        if self._kill.is_set() and finished.status == "failed":
+            return _STOPPED  # what a host says of an agent that we killed is not why
         return _ended(finished, session.error)
 
     def _tag(self, session: Session, host: Host) -> None:

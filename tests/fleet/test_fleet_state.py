@@ -1,0 +1,63 @@
+"""A fleet's state: what each host's word means for the whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from cpugpu_tui.model import Case, CaseFailed, Plan, RunFinished, RunStarted
+from cpugpu_tui.runs.fleet.state import (
+    CONNECTING,
+    DONE,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    TROUBLES,
+    FleetState,
+    HostChanged,
+    Told,
+)
+from cpugpu_tui.runs.hosts import hosts_of
+
+CASE = Case("matmul", 64)
+STARTED = RunStarted(run_id="r", series_id="s", plan=Plan("matmul", (CASE,)), environment={})
+
+
+def after(**told: list[Told]) -> FleetState:
+    state = FleetState.of(hosts_of(list(told)))
+    for host, events in told.items():
+        for event in events:
+            state = state.apply(host, event)
+    return state
+
+
+@pytest.mark.parametrize("word", TROUBLES)
+def test_one_host_in_trouble_is_exit_3_and_named(word: str) -> None:
+    state = after(a=[HostChanged(DONE)], b=[HostChanged(word, "It is so.")])
+    assert (state.exit_code, state.is_over) == (EXIT_CASES_FAILED, True)
+    assert [each.host.host for each in state.troubled] == ["b"]
+    assert state.sentence == f"2 hosts: 1 done, 1 {word}."
+
+
+def test_a_failed_case_is_exit_3_though_its_host_is_done() -> None:
+    failed = CaseFailed(case=CASE.key, kind="oom", message="x")
+    state = after(a=[STARTED, failed, RunFinished(status="done"), HostChanged(DONE)])
+    assert (state.exit_code, state.troubled) == (EXIT_CASES_FAILED, ())
+    assert "1 case failed" in state.sentence
+
+
+def test_failed_cases_of_all_runs_of_a_series_are_counted() -> None:
+    failed = CaseFailed(case=CASE.key, kind="oom", message="x")
+    once: list[Told] = [STARTED, failed, RunFinished(status="done")]
+    assert after(a=[*once, *once, STARTED]).hosts["a"].failed == 2
+
+
+def test_whoever_stopped_it_is_told_so_before_anything_else() -> None:
+    assert after(a=[HostChanged(STOPPED)], b=[HostChanged("auth", "x")]).exit_code == EXIT_INTERRUPTED
+    assert after(a=[HostChanged(DONE)]).exit_code == EXIT_OK
+
+
+def test_another_agent_after_a_crash_is_no_new_start() -> None:
+    state = after(a=[HostChanged(CONNECTING), HostChanged(STARTING), STARTED, HostChanged(STARTING)])
+    assert state.hosts["a"].state == RUNNING
+    assert not state.is_over
