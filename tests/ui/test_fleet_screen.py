@@ -210,7 +210,7 @@ async def test_no_line_is_wider_than_the_screen(size: tuple[int, int]) -> None:
         await shown(pilot, "1 done")
         for keys in (("j",), ("z",), ("home", "enter")):
             await pilot.press(*keys)
-            await pilot.pause()
+            await settled(pilot, lambda: "by ssh" in text_of(pilot, "#about") and bool(text_of(pilot, "#heads")))
             assert max(map(len, text_of(pilot, "#list, #about, #heads").splitlines())) <= size[0] - 2
 
 
@@ -221,7 +221,7 @@ async def test_a_terminal_without_utf8_gets_ascii() -> None:
         await shown(pilot, "1 done")
         assert text_of(pilot, "#list").isascii()
         await pilot.press("enter")
-        await pilot.pause()
+        await settled(pilot, lambda: "matmul" in text_of(pilot, "#list"))
         assert text_of(pilot, "#list").isascii()
 
 
