@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo", "scontrol")
 NODES, GPUS_EACH = ("cpugpu-n1", "cpugpu-n2"), 2
 READY_WITHIN_S = 40.0
@@ -119,11 +121,22 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
     finally:
         for each in reversed(started):
             each.terminate()
+        end_steps(environment["SLURM_CONF"])
         for each in started:
             with suppress(subprocess.TimeoutExpired):
                 each.wait(5)
             each.kill()
             each.wait()
+
+
+def end_steps(configuration: str) -> None:
+    """End the daemons of single steps: they are nobody's children, and wait for a controller that is gone."""
+    sought = f"SLURM_CONF={configuration}\0".encode()
+    for each in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            # Not `environ()`: they write their title over its beginning, and psutil reads no further.
+            if each.name().startswith("slurmstepd") and sought in Path(f"/proc/{each.pid}/environ").read_bytes():
+                each.kill()
 
 
 def idle(environment: dict[str, str]) -> int:
