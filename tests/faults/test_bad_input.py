@@ -102,7 +102,9 @@ def test_nothing_of_a_refused_run_is_in_the_history(cpugpu: CommandLine) -> None
 # ------------------------------------------------------------------ devices that are not there
 
 
-@pytest.mark.parametrize("machine", [("--simulate", FAST), ()], ids=["simulated", "real"])
+@pytest.mark.parametrize(
+    "machine", [("--simulate", FAST), pytest.param((), marks=pytest.mark.slow)], ids=["simulated", "real"]
+)
 def test_a_gpu_that_is_not_there_is_exit_code_4(cpugpu: CommandLine, machine: tuple[str, ...]) -> None:
     done = cpugpu("run", *machine, "--size", "16,32", "--device", "cuda:77", "--json")
     assert done.code == EXIT_UNFIT
@@ -119,6 +121,7 @@ def test_in_the_table_it_is_said_as_well(cpugpu: CommandLine) -> None:
     assert "failed: There is no cuda:7 on the simulated machine. It has: cpu, cuda:0." in done.out
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_a_row_with_need_and_free_and_the_rest_goes_on(cpugpu: CommandLine) -> None:
     """Two matrices and their product of 10 million rows are 1,200 TB: no machine has that."""
     done = cpugpu("run", "matmul", "--size", "10000000,16", "--device", "cpu", "--rounds", 1, "--json")

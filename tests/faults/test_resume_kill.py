@@ -124,7 +124,7 @@ class Chain:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kills_per_chain", [3, pytest.param(13, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills_per_chain", [2, pytest.param(13, marks=pytest.mark.slow)])
 def test_a_run_that_is_killed_and_resumed_measures_every_case_once(tmp_path: Path, kills_per_chain: int) -> None:
     chains = []
     for seed in range(CHAINS):

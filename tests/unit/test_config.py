@@ -150,6 +150,7 @@ def test_a_flag_stands_above_the_environment_and_that_above_the_file(write: Writ
     assert (by_flag.environment["worker"], by_flag.environment["case_timeout_s"]) == ("process", 9)
 
 
+@pytest.mark.slow
 def test_every_command_looks_into_the_database_of_the_file(write: Write, cpugpu: CommandLine, tmp_path: Path) -> None:
     write(f'database = "{tmp_path}/by-file.db"\n')
     run(cpugpu, "matmul", "--size", 64, CPUGPU_DB="")

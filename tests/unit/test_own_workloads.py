@@ -238,6 +238,7 @@ def test_list_says_what_could_not_be_loaded_beside_what_could(cpugpu: CommandLin
     )
 
 
+@pytest.mark.slow
 def test_a_run_has_their_crossover_and_its_command_repeats_it(cpugpu: CommandLine, gelu: Path) -> None:
     run = ("run", "gelu", "--workloads", gelu, "--simulate", FAST)
     found = cpugpu(*run, "--find-crossover")
