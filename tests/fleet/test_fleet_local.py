@@ -51,6 +51,19 @@ def test_every_gpu_of_every_host_is_a_line(cpugpu: CommandLine, bare_python: Pat
     assert "2 hosts: 2 done." in outcome.out
 
 
+def test_a_slow_gpu_is_found_among_those_of_all_hosts(cpugpu: CommandLine) -> None:
+    slow = f"{FAST},gpus=4,slow_gpu=2,slow_factor=1.2"
+    outcome = cpugpu(
+        "fleet", "run", "-w", "n[1-2]", "--launcher", "local", "matmul", "--size", "2048", "--simulate", slow
+    )
+    assert outcome.code == EXIT_OK
+    lines = [line.split() for line in outcome.out.splitlines() if line.strip().startswith("2,048")]
+    assert [line[1:3] for line in lines if "slow:" in line] == [["n1", "2"], ["n2", "2"]]
+    for host in ("n1", "n2"):
+        assert f"{host} cuda:2 is slow: 20% over the median of the 8 " in outcome.out
+    assert "marked in 1 of 1 rows" in outcome.out
+
+
 def test_each_host_is_a_run_of_the_history_under_its_name(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
     hosts = inventory(tmp_path, f'{here}launcher = "local"\ntags = ["rack1"]\n[[hosts]]\nhost = "n[1-2]"\n')
     assert fleet(cpugpu, "-H", hosts, *QUICK).code == EXIT_OK

@@ -11,6 +11,7 @@ from cpugpu_tui.analysis.quantities import time_text
 from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain
 from cpugpu_tui.runs.comparison import numbers_text
 from cpugpu_tui.runs.fleet.rows import FleetRow, cases_text, fleet_rows, machine_text, numbers_of, says
+from cpugpu_tui.runs.fleet.standing import FleetStanding, standing_of
 from cpugpu_tui.runs.fleet.state import FleetState, HostState
 
 
@@ -20,30 +21,33 @@ def print_fleet(state: FleetState) -> None:
     simulated = any(each.run.simulated for each in state.hosts.values())
     out.print(plain("SIMULATED: no number here was measured." if simulated else ""), end="\n" if simulated else "")
     rows = fleet_rows(state)
+    standing = standing_of(rows)
     if rows:
-        out.print(cases_table(rows))
+        out.print(cases_table(rows, standing))
     out.print(hosts_table(state))
     for each in state.hosts.values():
         if sentence := says(each):
             out.print(plain(f"{each.host.host}: {sentence}"), soft_wrap=True)
+    for sentence in standing.sentences:
+        out.print(plain(sentence), soft_wrap=True)
     for line in trouble_lines(state):
         out.print(plain(line), soft_wrap=True)
     out.print(plain(state.sentence), soft_wrap=True)
 
 
-def cases_table(rows: Sequence[FleetRow]) -> Table:
-    """Return one line for each case on each GPU of each host."""
+def cases_table(rows: Sequence[FleetRow], standing: FleetStanding) -> Table:
+    """Return one line for each case on each GPU of each host; slow GPUs are marked."""
     several = len({(row.row.case.workload, row.row.case.variant) for row in rows}) > 1
     table = new_table()
     add_columns(table, "case" if several else "size", justify="left" if several else "right")
     add_columns(table, "host", "GPU")
     add_columns(table, "CPU", "GPU time", "device", "speed-up", justify="right")
     add_columns(table, "faster")
-    remarks = any(row.row.failure is not None for row in rows)
-    if remarks:
+    remarks = [_remark(row) or standing.mark(row) for row in rows]
+    if any(remarks):
         add_columns(table, "remarks")
-    for row in rows:
-        cells = [*case_cells(row, several=several), *([_remark(row)] if remarks else [])]
+    for row, remark in zip(rows, remarks, strict=True):
+        cells = [*case_cells(row, several=several), *([remark] if any(remarks) else [])]
         table.add_row(*map(plain, cells))
     return table
 

@@ -11,6 +11,7 @@ from typing import Any
 from cpugpu_tui.analysis.alike import ENOUGH_ALIKE, Standing, grouped, overall, standings
 from cpugpu_tui.analysis.quantities import percent, significant
 from cpugpu_tui.model import DEVICE, Device, place
+from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.state import Row, RunState
 
 
@@ -25,18 +26,21 @@ def several(run: RunState) -> bool:
 
 
 def row_times(run: RunState, row: Row) -> dict[str, float]:
+    """Return GPU → ns of a call in a row: see `own_or_waited`."""
+    return own_or_waited(row.times, models_of(run)) if row.status in ("active", "ok") else {}
+
+
+def own_or_waited(times: Mapping[str, DeviceTimes], models: Mapping[str, str]) -> dict[str, float]:
     """Return GPU → ns of a call: its own time where all GPUs of its model have one, what a caller waits otherwise.
 
     A neighbour on a CPU core makes a caller wait longer; that is no slow GPU.
     """
-    if row.status not in ("active", "ok"):
-        return {}
     found: dict[str, float] = {}
-    for names in grouped(models_of(run)).values():
-        times = [(name, row.times[name]) for name in names if name in row.times]
-        own = {name: ns for name, each in times if (ns := each.median_ns(DEVICE))}
-        waited = {name: ns for name, each in times if (ns := each.latency_ns)}
-        found |= own if len(own) == len(times) else waited
+    for names in grouped(models).values():
+        timed = [(name, times[name]) for name in names if name in times]
+        own = {name: ns for name, each in timed if (ns := each.median_ns(DEVICE))}
+        waited = {name: ns for name, each in timed if (ns := each.latency_ns)}
+        found |= own if len(own) == len(timed) else waited
     return found
 
 
@@ -74,7 +78,8 @@ def gpu_sentences(run: RunState) -> tuple[str, ...]:
         if len(names) == 1:
             said.append(f"{names[0]} is the only {model}: there is none to judge it by.")
         elif known:
-            said += _group(run, model, {name: found[name] for name in known})
+            rows = [row_standings(run, row) for row in run.rows.values()]
+            said += group_sentences(model, {name: found[name] for name in known}, rows)
     return tuple(sentence for sentence in said if sentence)
 
 
@@ -88,11 +93,10 @@ def _shared(run: RunState) -> str:
     )
 
 
-def _group(run: RunState, model: str, found: Mapping[str, Standing]) -> list[str]:
-    """Return who is slow among the GPUs of a model, or how alike they are."""
+def group_sentences(model: str, found: Mapping[str, Standing], rows: Sequence[Mapping[str, Standing]]) -> list[str]:
+    """Return who is slow among the GPUs of a model, or how alike they are; `rows` is where each stands in each row."""
     slow = {name: standing for name, standing in found.items() if standing.is_slow}
     each = f"the {len(found)} {model}"
-    rows = [row_standings(run, row) for row in run.rows.values()]
     said = []
     for name, standing in slow.items():
         judged = [row[name] for row in rows if name in row]

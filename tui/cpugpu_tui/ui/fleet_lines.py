@@ -84,8 +84,8 @@ def host_line(each: HostState, names: int, width: int, glyphs: Glyphs, *, chosen
     return ((before, "text"), (state, state_role(each)), (rest, "text"))
 
 
-def host_facts(each: HostState, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return what there is to say of a host: how it is reached, its run, its answer or why there is none."""
+def host_facts(each: HostState, slow: Sequence[str], width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return what there is to say of a host: how it is reached, its run, its answer or why there is none, slow GPUs."""
     facts = [f"{each.host.host}, by {each.host.launcher}", machine_text(each), cases_text(each)]
     facts.append(numbers_text(numbers_of(each)))
     lines: list[Spans] = [
@@ -93,7 +93,8 @@ def host_facts(each: HostState, width: int, glyphs: Glyphs) -> list[Spans]:
     ]
     if each.why:
         return lines + wrapped(spelled(each.why, glyphs), width, "bad" if each.in_trouble else "warn", lines=4)
-    return lines + wrapped(spelled(says(each) or doing_text(each), glyphs), width, "text", lines=4)
+    lines += wrapped(spelled(" ".join(slow), glyphs), width, "warn", lines=2) if slow else []
+    return lines + wrapped(spelled(says(each) or doing_text(each), glyphs), width, "text", lines=5 - len(lines))
 
 
 def timed_columns(names: int, width: int) -> list[str]:

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from cpugpu_tui.runs.fleet.rows import FleetRow, fleet_rows, host_rows
+from cpugpu_tui.runs.fleet.standing import FleetStanding, standing_of
 from cpugpu_tui.runs.fleet.state import FleetState, HostState
 from cpugpu_tui.ui import commands
 from cpugpu_tui.ui.fleet_lines import (
@@ -53,6 +54,7 @@ class FleetList(Page, inherit_bindings=False):
         super().__init__(picture)
         self.state, self.glyphs = state, glyphs
         self.index = self._top = 0
+        self._judged: tuple[FleetState, FleetStanding] | None = None
 
     def compose(self) -> ComposeResult:
         """Yield title, list, the host under the cursor, and the keys."""
@@ -108,11 +110,20 @@ class FleetList(Page, inherit_bindings=False):
         self.query_one("#page-title", Lines).show([self.page_title()])
         self.query_one("#heads", Lines).show([self.list_heads(width)])
         self.query_one("#list", Lines).show(padded(lines, height))
-        about, facts = self.query_one("#about", Lines), host_facts(self.host(), width, self.glyphs)
+        about, facts = self.query_one("#about", Lines), self._facts(width)
         if len(about.lines) != len(facts):
             self.call_after_refresh(self.redraw)  # the list has another height then
         about.show(facts)
         self.show_keys(self.page_keys())
+
+    def _facts(self, width: int) -> list[Spans]:
+        each = self.host()
+        slow: Sequence[str] = ()
+        if self.state.is_over:  # then all have done the same, and nothing is judged twice
+            if self._judged is None or self._judged[0] is not self.state:
+                self._judged = self.state, standing_of(fleet_rows(self.state))
+            slow = self._judged[1].slow_of(each.host.host)
+        return host_facts(each, slow, width, self.glyphs)
 
     @property
     def height(self) -> int:
