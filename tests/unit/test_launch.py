@@ -193,6 +193,20 @@ def test_a_standby_agent_that_cannot_be_is_reported_to_whoever_waits(agents: Age
     assert problem.message.endswith("true did not become an agent: it ended with exit code 0.")
 
 
+def test_an_agent_that_is_ended_before_it_is_ready_is_not_called_unfit(agents: Agents, tmp_path: Path) -> None:
+    """`x` right after the first `r`: the app said that the interpreter is none, and which one to name."""
+    slow = tmp_path / "python"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    ready: queue.SimpleQueue[Hello | CpuGpuError] = queue.SimpleQueue()
+    agents.python, agents.on_ready = str(slow), ready.put
+    agent = agents.take()
+    inbox = heard(agent)
+    agent.end(at_once=False)
+    assert next_of(inbox, Gone).exit_code == -signal.SIGTERM
+    assert ready.empty()
+
+
 def test_closing_ends_every_agent_and_starts_no_more(agents: Agents) -> None:
     taken = agents.take()
     agents.prepare()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from cpugpu_tui.bench.timers import CaseError, DeviceSamples
 from cpugpu_tui.bench.timers import cuda as cuda_module
@@ -116,6 +117,7 @@ def streamed(monkeypatch: pytest.MonkeyPatch) -> tuple[CudaTimer, Any, FakeStrea
     monkeypatch.setattr(cuda_module, "timing_event", lambda: FakeEvent(stream))
     monkeypatch.setattr(cuda_module, "spin", lambda cycles: stream.queue("spin", cycles / 2.0))
     monkeypatch.setattr(cuda_module, "perf_counter_ns", lambda: int(stream.now_ns))
+    monkeypatch.setattr(torch.cuda, "set_device", lambda name: None)
 
     class Operation:
         inputs = ()
@@ -164,7 +166,6 @@ def test_warm_caches_are_left_warm(streamed: tuple[CudaTimer, Any, FakeStream]) 
 
 def test_what_does_not_fit_on_the_gpu_is_refused_before_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """12 GB are free, and 4 GB more once torch has given its cached blocks back."""
-    import torch
 
     free = [12e9]
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda name: (free[0], 16e9))

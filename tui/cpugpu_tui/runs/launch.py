@@ -113,13 +113,20 @@ class AgentProcess:
             return
         if not self._is_ready and now_s - self._waiting_since_s > self._start.hello_limit_s:
             self._is_late = True
-            self.end(at_once=True)
+            self._terminate(at_once=True)
         elif self._is_fed and now_s - self._beaten_s >= beat_s:
             self._beaten_s = now_s
             self._write(BEAT + b"\n")
 
     def end(self, *, at_once: bool) -> None:
-        """Send SIGKILL or SIGTERM to the agent's whole process group; a suspended one is woken for it."""
+        """Send SIGKILL or SIGTERM to the agent's whole process group; a suspended one is woken for it.
+
+        One that is not ready yet is not reported to be unfit then: it has done nothing wrong.
+        """
+        self._on_ready = None
+        self._terminate(at_once=at_once)
+
+    def _terminate(self, *, at_once: bool) -> None:
         number = signal.SIGKILL if at_once else signal.SIGTERM
         self.signal(number)
         self.signal(signal.SIGCONT)
@@ -178,7 +185,7 @@ class AgentProcess:
                 else:
                     self._deliver(event)
         if error is not None:
-            self.end(at_once=True)
+            self._terminate(at_once=True)
         code = self._start.seen_here(self._process.wait())
         self._errors.join(1.0)
         loading = self._loading
@@ -219,7 +226,7 @@ class AgentProcess:
 
     def _give_up_loading(self) -> None:
         self._is_overdue = True
-        self.end(at_once=True)
+        self._terminate(at_once=True)
 
     def _not_loaded(self, source: str, gone: Gone) -> UsageError:
         if self._is_overdue:
