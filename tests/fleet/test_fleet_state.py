@@ -61,3 +61,23 @@ def test_another_agent_after_a_crash_is_no_new_start() -> None:
     state = after(a=[HostChanged(CONNECTING), HostChanged(STARTING), STARTED, HostChanged(STARTING)])
     assert state.hosts["a"].state == RUNNING
     assert not state.is_over
+
+
+def timed(hostname: str, begin_ns: int, end_ns: int) -> list[Told]:
+    started = RunStarted(
+        run_id="r", series_id="s", plan=STARTED.plan, environment={"hostname": hostname}, wall_ns=begin_ns
+    )
+    return [started, RunFinished(status="done", wall_ns=end_ns)]
+
+
+def test_hosts_that_are_one_machine_are_told_where_their_runs_overlap() -> None:
+    together = after(a=timed("gpu01", 10, 20), b=timed("gpu02", 10, 20), c=timed("gpu01", 15, 25))
+    (sentence,) = together.crowded
+    assert sentence.startswith("a and c are one machine (gpu01)")
+    assert "--at-once 1" in sentence
+    assert after(a=timed("gpu01", 10, 20), c=timed("gpu01", 20, 30)).crowded == ()
+
+
+def test_of_many_hosts_on_one_machine_two_are_named() -> None:
+    (sentence,) = after(**{f"n{number}": timed("gpu01", 10, 20) for number in range(6)}).crowded
+    assert sentence.startswith("n0, n1 and 4 others are one machine")

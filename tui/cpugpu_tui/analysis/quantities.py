@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -88,3 +90,8 @@ def percent(share: float) -> str:
     """Return a share as percent without the sign: two significant digits below ten."""
     value = share * 100
     return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def counted(labels: Iterable[str]) -> list[str]:
+    """Return each label once, in the order of the first: `4 × NVIDIA H200` where it comes four times."""
+    return [label if count == 1 else f"{count} × {label}" for label, count in Counter(labels).items()]

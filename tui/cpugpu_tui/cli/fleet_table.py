@@ -9,6 +9,7 @@ from rich.table import Table
 from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.quantities import time_text
 from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain
+from cpugpu_tui.cli.tables import mark_lines
 from cpugpu_tui.runs.comparison import numbers_text
 from cpugpu_tui.runs.fleet.rows import FleetRow, cases_text, fleet_rows, machine_text, numbers_of, says
 from cpugpu_tui.runs.fleet.standing import FleetStanding, standing_of
@@ -27,8 +28,10 @@ def print_fleet(state: FleetState) -> None:
     out.print(hosts_table(state))
     for each in state.hosts.values():
         if sentence := says(each):
-            out.print(plain(f"{each.host.host}: {sentence}"), soft_wrap=True)
+            out.print(plain(f"{each.host.host}: {' '.join([sentence, *mark_lines(each.run)])}"), soft_wrap=True)
     for sentence in standing.sentences:
+        out.print(plain(sentence), soft_wrap=True)
+    for sentence in state.crowded:
         out.print(plain(sentence), soft_wrap=True)
     for line in trouble_lines(state):
         out.print(plain(line), soft_wrap=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
-from cpugpu_tui.analysis.quantities import duration
+from cpugpu_tui.analysis.quantities import counted, duration
 from cpugpu_tui.cli.json_lines import print_json
 from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain
 from cpugpu_tui.errors import UsageError
@@ -112,7 +112,7 @@ def history_table(runs: Sequence[RunSummary]) -> Table:
         table.add_row(
             str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, run.status, cases,
             plain("–") if run.duration_ns is None else duration(run.duration_ns / 1e9),
-            plain(" · ".join(run.devices)), *([plain(printable(run.fleet_host or "–"))] if with_hosts else []),
+            plain(" · ".join(counted(run.devices))), *([plain(printable(run.fleet_host or "–"))] if with_hosts else []),
             *([plain(", ".join(tags))] if any(words) else []),
         )  # fmt: skip
     return table

@@ -147,6 +147,15 @@ def common_marks(state: RunState) -> dict[str, int]:
     return {mark: count for mark, count in counts.items() if len(finished) > 2 and count > len(finished) / 2}
 
 
+def mark_lines(state: RunState) -> list[str]:
+    """Return a sentence for each of these marks."""
+    finished = sum(row.status == "ok" for row in state.rows.values())
+    return [
+        f"{mark} in {count} of {finished} rows: {MARK_WORDS.get(mark, 'odd')}."
+        for mark, count in common_marks(state).items()
+    ]
+
+
 def row_marks(row: Row) -> list[str]:
     """Return the marks of a row's half-rounds, and whether its warm-up had not settled."""
     unstable = any(t.calibrated is not None and not t.calibrated.stable for t in row.times.values())
@@ -245,9 +254,7 @@ def heading(state: RunState) -> str:
 def summary(state: RunState, notice: str | None) -> list[str]:
     """Return the lines under the table: answer, failures, where the run is kept, and how to repeat it."""
     lines = [line for line in (*answer_lines(state), cut_short(state)) if line]
-    finished_rows = sum(row.status == "ok" for row in state.rows.values())
-    for mark, count in common_marks(state).items():
-        lines.append(f"{mark} in {count} of {finished_rows} rows: {MARK_WORDS.get(mark, 'odd')}.")
+    lines += mark_lines(state)
     lines += energy_lines(state)
     if state.run is not None and state.run.plan.scale == "small":
         lines.append(f"Small scale: {scale_text(state.run.plan)}.")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.analysis.alike import ENOUGH_ALIKE, Standing, grouped, overall, standings
-from cpugpu_tui.analysis.quantities import percent, significant
+from cpugpu_tui.analysis.quantities import counted, percent, significant
 from cpugpu_tui.model import DEVICE, Device, place
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.state import Row, RunState
@@ -172,8 +171,7 @@ def told_rows(run: RunState, rows: Iterable[Row]) -> list[ToldRow]:
 
 def device_texts(run: RunState) -> list[str]:
     """Return the names of a run's devices, GPUs of one model counted: `4 × NVIDIA H200`."""
-    counts = Counter(device.label for device in run.devices)
-    return [label if count == 1 else f"{count} × {label}" for label, count in counts.items()]
+    return counted(device.label for device in run.devices)
 
 
 def listed(names: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 
-from cpugpu_tui.analysis.quantities import duration
+from cpugpu_tui.analysis.quantities import counted, duration
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.history import ago
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
@@ -94,7 +94,7 @@ def about(run: RunSummary, width: int, glyphs: Glyphs) -> list[Spans]:
         for count, word in ((run.cases_ok, "ok"), (run.cases_failed, "failed"), (run.cases_skipped, "skipped"))
         if count or word == "ok"
     )
-    parts = [cases, *(named(device, glyphs) for device in run.devices), _tags_text(run, glyphs)]
+    parts = [cases, *(named(device, glyphs) for device in counted(run.devices)), _tags_text(run, glyphs)]
     second = f" {glyphs.dot} ".join(part for part in parts if part)
     return [*wrapped(first + simulated, width, lines=1), *wrapped(second, width, "muted", lines=1)]
 
@@ -148,7 +148,7 @@ def _short_devices(run: RunSummary, glyphs: Glyphs) -> str:
     """Return the devices, the last first: all runs of a machine share its CPU, whose name is long."""
     if run.simulated:
         return "SIMULATED"
-    names = [named(device, glyphs).removeprefix("NVIDIA ") for device in reversed(run.devices)]
+    names = counted(named(device, glyphs).removeprefix("NVIDIA ") for device in reversed(run.devices))
     return f" {glyphs.dot} ".join(names)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from cpugpu_tui.analysis.quantities import counted
 from cpugpu_tui.analysis.verdict import Comparison, compare
 from cpugpu_tui.model import DEVICE, Device
 from cpugpu_tui.runs.answers import answer_lines
@@ -76,8 +77,7 @@ def machine_text(each: HostState) -> str:
     """Return what a host's GPUs are, `4 × NVIDIA H200`; its processor where it has none, empty until that is known."""
     labels = [device.label for device in each.gpus]
     if labels:
-        counts = {label: labels.count(label) for label in labels}
-        return ", ".join(f"{count} × {label}" if count > 1 else label for label, count in counts.items())
+        return ", ".join(counted(labels))
     cpu = next((device.label for device in each.run.devices if device.is_cpu), "")
     return f"no GPU: {cpu}" if cpu else ""
 

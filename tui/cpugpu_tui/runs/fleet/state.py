@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from cpugpu_tui.model import Device, Event, RunFinished, RunStarted
@@ -134,6 +136,20 @@ class FleetState:
         return EXIT_CASES_FAILED if failed else EXIT_OK
 
     @property
+    def crowded(self) -> tuple[str, ...]:
+        """Which hosts are one machine, as its own name tells: their runs were in each other's way."""
+        by_machine: dict[str, list[HostState]] = {}
+        for each in self.hosts.values():
+            if each.run.run is not None and not each.run.simulated:
+                by_machine.setdefault(str(each.run.run.environment.get("hostname")), []).append(each)
+        return tuple(
+            f"{some_of([each.host.host for each in group])} are one machine ({machine}) and were timed on the same "
+            "cores at the same time: the CPU's times are too long. Time them one after another with --at-once 1."
+            for machine, group in by_machine.items()
+            if _overlap(group)
+        )
+
+    @property
     def sentence(self) -> str:
         """How many hosts are how, and which of them are in trouble."""
         counts = self.counts
@@ -141,3 +157,19 @@ class FleetState:
         failed = sum(each.failed for each in self.hosts.values())
         cases = f"; {failed} case{'' if failed == 1 else 's'} failed" if failed else ""
         return f"{len(self.hosts)} host{'' if len(self.hosts) == 1 else 's'}: {said}{cases}."
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return `a, b and c`; of more than four the first two and how many others there are."""
+    shown = [*names[:2], f"{len(names) - 2} others"] if len(names) > 4 else list(names)
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _overlap(hosts: Iterable[HostState]) -> bool:
+    """Return whether a run began before another one ended; a machine's clock tells, which all of these share."""
+    spans = sorted(
+        (each.run.run.wall_ns, each.run.finished.wall_ns if each.run.finished is not None else math.inf)
+        for each in hosts
+        if each.run.run is not None
+    )
+    return any(begin < end for (_, end), (begin, _) in pairwise(spans))
