@@ -11,13 +11,15 @@ from rich.console import Console
 
 from cpugpu_tui.analysis.quantities import US
 from cpugpu_tui.cli.tables import run_table
-from cpugpu_tui.model import Case, CaseFailed, Simulation
+from cpugpu_tui.model import LATENCY, Case, CaseFailed, Simulation
 from cpugpu_tui.runs.answers import answers
 from cpugpu_tui.runs.columns import is_beside, main_threads, table_rows, thread_columns, with_threads
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.runs.device_times import DeviceTimes
+from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.panes.timings import columns
+from cpugpu_tui.ui.rows import CHANGE, SPREAD, time_width
 
 CASES = tuple(Case("matmul", size, threads=threads) for size in (64, 256) for threads in (1, 0))
 
@@ -105,6 +107,29 @@ def test_the_column_stands_in_the_app_too_where_there_is_room() -> None:
     for width in (60, 79, 100, 118, 150, 200):
         laid_out = columns(width, US, UNICODE, (1, 4))
         assert sum(column.width + 2 for column in laid_out) <= width
+
+
+@pytest.mark.parametrize("width", [60, 79, 100, 118, 150, 200])
+@pytest.mark.parametrize(
+    "told", [frozenset[str](), frozenset({CHANGE}), frozenset({SPREAD}), frozenset({CHANGE, SPREAD})]
+)
+@pytest.mark.parametrize("time_width", [0, 8, 10])
+def test_no_time_is_cut_and_nothing_stands_out_of_the_table(width: int, told: frozenset[str], time_width: int) -> None:
+    laid_out = {column.key: column.width for column in columns(width, US, UNICODE, (), told, time_width=time_width)}
+    assert min(laid_out["cpu"], laid_out["gpu"]) >= time_width
+    assert sum(cells + 2 for cells in laid_out.values()) <= width
+
+
+def test_what_became_of_a_row_is_whole_before_the_sparkline_grows() -> None:
+    laid_out = {column.key: column.width for column in columns(79, US, UNICODE, (), frozenset({SPREAD}))}
+    assert laid_out["verdict"] >= len("? undecided")
+
+
+def test_a_time_of_a_million_has_its_cells() -> None:
+    assert time_width([], US) == 2
+    for ns, text in ((34_380_000.0, "~34,380"), (1_035_000_000.0, "~1,035,000"), (1.2e12, "~9,999,000")):
+        times = DeviceTimes("cpu", samples={LATENCY: (ns,)})
+        assert time_width([Row(CASES[0], times={"cpu": times})], US) == len(text)
 
 
 @pytest.mark.parametrize("width", [76, 80, 100, 120, 160])

@@ -31,6 +31,9 @@ GPUS = "gpus"
 CHANGE, CHANGE_CPU, CHANGE_GPU, SPREAD = "change", "change-cpu", "change-gpu", "spread"
 """Keys of those that tell of other runs: on both devices, on one, and how far apart the runs of the series are."""
 
+MOST_DIGITS = 9_999_000.0
+"""The longest number that `significant` writes out."""
+
 LEAST_NAME = 6
 """Cells of a name that tells rows apart, before what stands behind the size is cut."""
 
@@ -96,6 +99,13 @@ def unit_of(rows: Iterable[Row]) -> Unit:
             if times.latency_ns is not None:
                 return unit_for(times.latency_ns)
     return US
+
+
+def time_width(rows: Iterable[Row], unit: Unit) -> int:
+    """Return the cells of the longest time, and of the mark before it."""
+    latencies = [ns for row in rows for times in row.times.values() if (ns := times.latency_ns) is not None]
+    longest = max(latencies, default=0.0) / unit.ns
+    return len("~" + significant(min(longest, MOST_DIGITS)))  # from 1e7 on it is `1.04e7`, and others are longer
 
 
 def case_text(case: Case, varying: frozenset[str]) -> str:
@@ -215,6 +225,11 @@ def gpu_bars(run: RunState, row: Row, stand: Mapping[str, Standing], glyphs: Gly
         else:
             spans.append((trend_text([found.ratio - 1], 1, -ROUND_RANGE, ROUND_RANGE, glyphs), "gpu"))
     return tuple(spans)
+
+
+def is_time(key: str) -> bool:
+    """Whether a column holds times that a caller waits for."""
+    return key in (CPU, GPU) or key.startswith(f"{CPU}-")
 
 
 def _beside(run: RunState, row: Row, threads: int, look: Look) -> Spans:

@@ -35,8 +35,8 @@ GPU_WIDTH = 7
 """Cells of the times of each GPU beyond the first."""
 BESIDE_WIDTH = 8
 """Cells of the CPU's times with other threads."""
-LEAST_ROUNDS, MOST_ROUNDS = 9, 25
-"""Cells of the sparkline, which is never dropped."""
+FEWEST_ROUNDS, LEAST_ROUNDS, MOST_ROUNDS = 5, 9, 25
+"""Cells of the sparkline, which is never dropped: on 60 columns, as columns are chosen, and at most."""
 
 TIERS: tuple[dict[str, int], ...] = (
     {
@@ -53,6 +53,9 @@ TIERS: tuple[dict[str, int], ...] = (
     {rows.CASE: 11, rows.CPU: 7, rows.GPU: 7, rows.SPEEDUP: 8, rows.VERDICT: 6},
 )  # fmt: skip
 """Columns beside the sparkline and their widths, richest set first: for 127, 112, 86, 78, 71 and 60 cells."""
+
+VERDICT_WIDTH, LEAST_CASE = 11, 9
+"""Cells of the longest verdict, `? undecided`, and of a name that gives its cells to a long time: `ma… 9951`."""
 
 SPREAD_WIDTH = 9
 """Cells of two spreads: `0.8, 12.1`."""
@@ -109,13 +112,14 @@ def devices_of(run: RunState) -> Devices:
 
 def columns(
     width: int, unit: Unit, glyphs: Glyphs, threads: tuple[int, ...] = (), told: frozenset[str] = frozenset(),
-    devices: Devices = Devices(),
+    devices: Devices = Devices(), time_width: int = 0,
 ) -> list[Column]:  # fmt: skip
     """Return the richest set of columns that fits into `width` cells; the case column takes what is left.
 
     `threads` are the counts with a column of their own beside the CPU's; they stand where the poorest set leaves room.
     `told` are `CHANGE` and `SPREAD`, where there is something to tell of other runs. Several GPUs have a column each
-    where the poorest set leaves room, or else a bar each in one column.
+    where the poorest set leaves room, or else a bar each in one column. `time_width` are the cells that the longest
+    time takes: names give way to it, for "1,035,…" would be read as a number.
     """
 
     def room(tier: dict[str, int]) -> int:
@@ -124,10 +128,14 @@ def columns(
     extra = {rows.beside_key(count): BESIDE_WIDTH for count in threads}
     if width - sum(extra.values()) - PADDING * len(extra) < sum(TIERS[-1].values()) + PADDING * 7 + LEAST_ROUNDS:
         extra = {}
-    tiers = [{rows.CASE: tier[rows.CASE], rows.CPU: tier[rows.CPU], **extra, **tier} for tier in tiers_beside(told)]
+    tiers = [
+        _with_times({rows.CASE: tier[rows.CASE], rows.CPU: tier[rows.CPU], **extra, **tier}, time_width)
+        for tier in tiers_beside(told)
+    ]
     tiers = with_gpus(tiers, devices, width - LEAST_ROUNDS - PADDING)
     chosen = next((tier for tier in tiers if room(tier) >= LEAST_ROUNDS), tiers[-1])
-    sparkline = min(max(room(chosen), LEAST_ROUNDS), MOST_ROUNDS)
+    chosen[rows.VERDICT] += min(max(room(chosen) - LEAST_ROUNDS, 0), VERDICT_WIDTH - chosen[rows.VERDICT])
+    sparkline = min(max(room(chosen), FEWEST_ROUNDS), MOST_ROUNDS)
     widths = {**chosen, rows.ROUNDS: sparkline}
     widths[rows.CASE] += max(0, room(chosen) - sparkline)
     name = unit.name.replace("u", glyphs.micro)
@@ -164,6 +172,13 @@ def with_gpus(tiers: list[dict[str, int]], devices: Devices, room: int) -> list[
         after = keys.index(rows.GPU) + 1
         found.append({**{key: tier[key] for key in keys[:after]}, **extra, **{key: tier[key] for key in keys[after:]}})
     return found
+
+
+def _with_times(tier: dict[str, int], needed: int) -> dict[str, int]:
+    """Return a set of columns whose times have the cells they need, as far as names can do without them."""
+    wider = {key: max(cells, needed) if rows.is_time(key) else cells for key, cells in tier.items()}
+    wider[rows.CASE] = max(tier[rows.CASE] + sum(tier.values()) - sum(wider.values()), LEAST_CASE)
+    return wider
 
 
 class TimingsPane(Vertical):
@@ -220,7 +235,8 @@ class TimingsPane(Vertical):
         if width <= 0:
             return
         unit = rows.unit_of(run.rows.values())
-        laid_out = columns(width, unit, self._glyphs, thread_columns(run), self._told(), devices_of(run))
+        devices, time_width = devices_of(run), rows.time_width(run.rows.values(), unit)
+        laid_out = columns(width, unit, self._glyphs, thread_columns(run), self._told(), devices, time_width)
         look = rows.look_of(run, unit, self._glyphs, laid_out[-1].width, laid_out[0].width)
         now = (self._wanted, self._order, look, self._changes)
         if self._shown is not None and self._shown[0] is run and self._shown[1:] == now:
