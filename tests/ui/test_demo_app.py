@@ -19,6 +19,7 @@ from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.runs.demo.recording import SHIPPED, Recording, packed, shipped
 from cpugpu_tui.runs.state import TelemetryState
 from cpugpu_tui.ui.demo import DemoApp
+from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -65,6 +66,26 @@ def screen_text(pilot: Pilot[Any]) -> str:
 
 
 # ------------------------------------------------------------------ what is shown
+
+
+async def test_at_80_columns_no_time_is_cut_and_runs_of_other_work_are_no_series(whole: Recording) -> None:
+    """The second run has a CPU time of a million microseconds, whose column the first did without."""
+    async with demo(Recording(whole.runs[:2]), size=(80, 24)) as pilot:
+        await ended(pilot)
+        shown = screen_text(pilot)
+        (row,) = [line for line in shown.splitlines() if line.startswith(" matmul 9951")]
+        assert row.split()[2].lstrip("~") == "1,035,000"
+        assert "min-max" not in shown
+        assert "±%" in shown
+
+
+async def test_its_end_names_the_keys_in_force(whole: Recording) -> None:
+    keymap = Keymap({**DEFAULT_KEYMAP.keys, "run": ("f5",), "history": ("L",)})
+    app = DemoApp(AppOptions(demo=Recording(whole.runs[:1]), demo_pace=AT_ONCE, keymap=keymap))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ended(pilot)
+        assert "f5 plays it again, L lists its runs" in screen_text(pilot)
+        app.bridge.close()
 
 
 async def test_it_begins_by_itself_and_ends_in_the_recorded_state(whole: Recording) -> None:

@@ -26,7 +26,7 @@ from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 
-ENDED = "the demo has ended: r plays it again, h lists its runs"
+ENDED = "the demo has ended: {run} plays it again, {history} lists its runs"
 
 
 class DemoBackend(Backend):
@@ -130,7 +130,7 @@ class DemoApp(CpuGpuApp):
 
     @on(SeriesEnded)
     def _say_end(self) -> None:
-        self.change(notice=ENDED)
+        self.change(notice=self.picture.keymap.said(ENDED))
 
     # ---------------------------------------------------------------- what keys do
 

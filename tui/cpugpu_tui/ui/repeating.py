@@ -118,13 +118,15 @@ class Repeating(Comparing):
 
     def standing(self, run: RunState) -> Changes | None:
         """Return what the rows of a run are compared with: anew when it begins, with their verdicts when it ends."""
-        from cpugpu_tui.runs.changes import Changes
+        from cpugpu_tui.runs.changes import Changes, same_work
         from cpugpu_tui.runs.measured import measured_state
 
         known, started = self.picture.changes, run.run
         if started is None:
             return known
         if known is None or known.run_id != started.run_id:
+            # The demo plays runs of other work one after the other, and they are no series.
+            self._new = tuple(each for each in self._new if same_work(each.plan) == same_work(started.plan))
             age = _age(self._base, started.wall_ns) if self._base is not None else ""
             known = Changes(started.run_id, self._base, self._new, age, number=started.number)
         if run.finished is None or known.is_over:
