@@ -26,6 +26,19 @@ def strange(pilot: Pilot[Any]) -> set[str]:
     return {char for strip in strips for char in strip.text if ord(char) > 126}
 
 
+def shown(pilot: Pilot[Any]) -> str:
+    return "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
+
+
+async def test_a_range_of_sizes_is_no_comparison() -> None:
+    """`n = 16 … 2048` was spelled `n = 16 > 2048`."""
+    backend = FakeBackend()
+    app = CpuGpuApp(AppOptions(), ASCII, backend=backend)
+    app.backend = backend  # type: ignore[attr-defined]
+    async with opened(app, (80, 24)) as pilot:
+        assert "n = 16 ... 2048" in shown(pilot)
+
+
 @pytest.mark.parametrize(
     "size",
     [SIZES[0], *(pytest.param(size, marks=pytest.mark.slow) for size in SIZES[1:])],
