@@ -79,6 +79,14 @@ async def test_at_80_columns_no_time_is_cut_and_runs_of_other_work_are_no_series
         assert "±%" in shown
 
 
+async def test_at_80_columns_the_answer_is_whole_and_the_rows_stay(whole: Recording) -> None:
+    async with demo(Recording(whole.runs[1:2]), size=(80, 24)) as pilot:
+        await ended(pilot)
+        await settled(pilot, lambda: "×6.19." in text_of(pilot, "#answer"))
+        assert pilot.app.screen.query_one("#timing-table").size.height >= 13
+        await pilot.press("q")
+
+
 async def test_its_end_names_the_keys_in_force(whole: Recording) -> None:
     keymap = Keymap({**DEFAULT_KEYMAP.keys, "run": ("f5",), "history": ("L",)})
     app = DemoApp(AppOptions(demo=Recording(whole.runs[:1]), demo_pace=AT_ONCE, keymap=keymap))

@@ -32,13 +32,16 @@ class AnswerPane(PicturePane):
 
 
 def pane_lines(picture: Picture, width: int, least: int, most: int, glyphs: Glyphs) -> list[Spans]:
-    """Return `least` lines or, for what went wrong, up to `most`: failures, then the answer, then what to press."""
+    """Return `least` lines or, for what went wrong or a long answer, up to `most`: failures, answer, what to press."""
     lines: list[Spans] = []
     for text, role in _failures(picture, glyphs):
         if len(lines) < most:
             lines += wrapped(spelled(text, glyphs), width, role, lines=most - len(lines))
-    height = max(least, min(len(lines) + 1, most)) if lines else least
-    for text, role in _sentences(picture):
+    sentences = _sentences(picture)
+    # Half of the first sentence is no answer: at 80x24 a long one takes the row of the table that it needs.
+    whole = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
+    height = max(least, min(len(lines) + 1 if lines else whole, most))
+    for text, role in sentences:
         if len(lines) < height:
             lines += wrapped(spelled(text, glyphs), width, role, lines=height - len(lines))
     return lines + [()] * (height - len(lines))
