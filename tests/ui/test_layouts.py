@@ -75,7 +75,7 @@ async def test_a_second_gpu_still_leaves_twelve_rows_at_80x24() -> None:
 async def test_at_120x40_there_are_more_columns_and_twenty_rows() -> None:
     async with opened(size=(120, 40)) as pilot:
         text = "\n".join(await shown(pilot, "kernel-active"))
-        for column in ("moved", "limit", "clock off"):
+        for column in ("end to end", "limit", "clock off"):
             assert column in text
         assert pilot.app.screen.query_one(TimingTable).size.height - 1 >= 20
 

@@ -72,6 +72,28 @@ async def test_y_copies_the_row_under_the_cursor() -> None:
         assert "sent to the clipboard" in text_of(pilot, "#status")
 
 
+async def test_a_new_run_ends_what_an_earlier_key_came_to() -> None:
+    """It stood where the progress of the run does, for six seconds."""
+    async with opened() as pilot:
+        await done_run(pilot)
+        await pilot.press("y")
+        assert "sent to the clipboard" in text_of(pilot, "#status")
+        await pilot.press("r")
+        await settled(pilot, lambda: pilot.app.picture.situation.live)
+        assert "sent to the clipboard" not in text_of(pilot, "#status")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+async def test_every_ending_of_a_file_stands_in_the_box(columns: int) -> None:
+    async with opened(size=(columns, 24)) as pilot:
+        await done_run(pilot)
+        await pilot.press("e")
+        await settled(pilot, lambda: bool(hint(pilot)))
+        seen = "".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
+        for ending in (".json", ".ndjson", ".csv", ".md", ".html"):
+            assert ending in seen
+
+
 async def test_e_writes_the_run_to_a_file(store: Store, tmp_path: Path) -> None:
     async with opened(new_app(backend=SavingBackend(store))) as pilot:
         await done_run(pilot)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from cpugpu_tui.ui.ascii_only import ascii_text
-from cpugpu_tui.ui.glyphs import UNICODE
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
+from cpugpu_tui.ui.panes.lines import spelled
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,10 @@ def test_everything_becomes_ascii_of_the_same_width(text: str) -> None:
     found = ascii_text(text)
     assert found.isascii()
     assert cell_len(found) == cell_len(text)
+
+
+def test_a_range_is_no_comparison() -> None:
+    assert spelled("n = 16 … 2048", ASCII) == "n = 16 ... 2048"
 
 
 def test_no_sign_of_ours_becomes_a_question_mark() -> None:

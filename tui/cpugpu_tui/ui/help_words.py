@@ -20,15 +20,15 @@ WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
              " median of its model. !: slow, over 5 % behind its like and an outlier among three; {open} has the"
              " numbers, and of transfer the copies between GPUs. Speed-up is the first one's."),
             ("speed-up", "Time on the CPU divided by time on the GPU. Above 1 the GPU is faster."),
-            ("+-%", "Half of the 95 % interval of the speed-up, from the rounds. No interval below five rounds."),
+            ("±%", "Half of the 95 % interval of the speed-up, from the rounds. No interval below five rounds."),
             ("faster", "GPU or CPU: the interval leaves no doubt. tie: it lies within 2 %. undecided: it does not"
              " say. A row in progress shows its rounds, a failed one what went wrong."),
             ("kernel", "What the GPU itself needs, caches cold, without launch and synchronisation."),
-            ("moved", "The speed-up when data starts and ends in the host's ordinary memory."),
+            ("end to end", "The speed-up when data starts and ends in the host's ordinary memory."),
             ("limit", "What the row would need more of: compute or memory, with the share of what this machine"
              " reached on its card ({machine}); transfer: the cable; launch, call: starting the work costs more than"
              " the work."),
-            ("clock off", "How far the publication's own clock is off: x53 shows 53 times too little. A ! before it:"
+            ("clock off", "How far the publication's own clock is off: ×53 shows 53 times too little. A ! before it:"
              " what it shows is more than this machine can do."),
             ("{sort} {reverse}", "Sort by the next thing, turn the order round; the title says which. Rows without a"
              " value stand last, and the highlighted row stays so."),

@@ -60,7 +60,7 @@ MEASURES: dict[str, tuple[Callable[[RunState, Row], Value], str, str]] = {
     "GPU": (lambda _, row: _latency(row, row.gpu), "fastest first", "slowest first"),
     "limit": (_limit, "a to z", "z to a"),
     "kernel": (_kernel, "fastest first", "slowest first"),
-    "moved": (_moved, "smallest first", "largest first"),
+    "end to end": (_moved, "smallest first", "largest first"),
     "name": (lambda _, row: (f"{row.case.workload} {row.case.variant}", 0.0), "a to z", "z to a"),
 }
 """What rows can be sorted by, in the order in which a key goes through it: value, and the names of both directions."""

@@ -158,7 +158,8 @@ class Paging(Theming):
             self.pop_screen()
         else:
             topic = self.screen.focused_pane if isinstance(self.screen, MainScreen) else "timings"
-            self.push_screen(HelpScreen(self.picture, self.screen.TOPIC if isinstance(self.screen, Page) else topic))
+            topic = self.screen.TOPIC if isinstance(self.screen, Page) else topic
+            self.push_screen(HelpScreen(self.picture, topic, self._glyphs))
 
     @on(TimingTable.RowChosen)
     def _open_row(self, message: TimingTable.RowChosen) -> None:

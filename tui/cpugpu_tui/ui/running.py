@@ -136,7 +136,7 @@ class Running(App[AppResult]):
     def begin_series(self, **changes: Any) -> None:
         """Note that a run is about to start."""
         self._started_s = time.monotonic()
-        self.change(**changes)
+        self.change(said="", **changes)  # what an earlier key came to would stand where the progress does
 
     def _fold(self, new: tuple[Event, ...]) -> dict[str, Any]:
         """Return what these events change in the picture."""

@@ -35,7 +35,7 @@ class TakingAway(LookingBack):
             self.say("No row is highlighted.")
             return
         self.copy_to_clipboard("\n".join([*table(run, [row]), ""]))
-        self.say(f"The row was sent to the clipboard, if {way(os.environ)}.")
+        self.say(f"Row sent to the clipboard, if {way(os.environ)}.")
 
     def action_copy_command(self) -> None:
         """Put the command that repeats the run on the screen into the clipboard of the person's own terminal."""

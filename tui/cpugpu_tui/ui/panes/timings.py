@@ -36,23 +36,23 @@ GPU_WIDTH = 7
 BESIDE_WIDTH = 8
 """Cells of the CPU's times with other threads."""
 FEWEST_ROUNDS, LEAST_ROUNDS, MOST_ROUNDS = 5, 9, 25
-"""Cells of the sparkline, which is never dropped: on 60 columns, as columns are chosen, and at most."""
+"""Cells of the sparkline, which is never dropped: on 60 columns beside long times, else, and at most."""
 
 TIERS: tuple[dict[str, int], ...] = (
     {
         rows.CASE: 16, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.PLUS_MINUS: 5, rows.VERDICT: 11,
-        rows.KERNEL: 9, rows.MOVED: 8, rows.LIMIT: 13, rows.WRITTEN: 10,
+        rows.KERNEL: 9, rows.MOVED: 10, rows.LIMIT: 13, rows.WRITTEN: 10,
     },
     {
-        rows.CASE: 15, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.PLUS_MINUS: 5, rows.VERDICT: 11,
-        rows.MOVED: 7, rows.LIMIT: 13, rows.WRITTEN: 9,
+        rows.CASE: 14, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.PLUS_MINUS: 5, rows.VERDICT: 11,
+        rows.MOVED: 10, rows.LIMIT: 13, rows.WRITTEN: 9,
     },
     {rows.CASE: 15, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.VERDICT: 11, rows.LIMIT: 13},
     {rows.CASE: 15, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.PLUS_MINUS: 5, rows.VERDICT: 11},
     {rows.CASE: 15, rows.CPU: 8, rows.GPU: 8, rows.SPEEDUP: 8, rows.VERDICT: 11},
     {rows.CASE: 11, rows.CPU: 7, rows.GPU: 7, rows.SPEEDUP: 8, rows.VERDICT: 6},
 )  # fmt: skip
-"""Columns beside the sparkline and their widths, richest set first: for 127, 112, 86, 78, 71 and 60 cells."""
+"""Columns beside the sparkline and their widths, richest set first: for 129, 115, 86, 78, 71 and 60 cells."""
 
 VERDICT_WIDTH, LEAST_CASE = 11, 9
 """Cells of the longest verdict, `? undecided`, and of a name that gives its cells to a long time: `ma… 9951`."""
@@ -135,14 +135,15 @@ def columns(
     tiers = with_gpus(tiers, devices, width - LEAST_ROUNDS - PADDING)
     chosen = next((tier for tier in tiers if room(tier) >= LEAST_ROUNDS), tiers[-1])
     chosen[rows.VERDICT] += min(max(room(chosen) - LEAST_ROUNDS, 0), VERDICT_WIDTH - chosen[rows.VERDICT])
-    sparkline = min(max(room(chosen), FEWEST_ROUNDS), MOST_ROUNDS)
+    fewest = FEWEST_ROUNDS if time_width > TIERS[-1][rows.CPU] else LEAST_ROUNDS
+    sparkline = min(max(room(chosen), fewest), MOST_ROUNDS)
     widths = {**chosen, rows.ROUNDS: sparkline}
     widths[rows.CASE] += max(0, room(chosen) - sparkline)
     name = unit.name.replace("u", glyphs.micro)
     labels = {
         rows.CASE: "case", rows.CPU: f"CPU {name}", rows.GPU: f"GPU {name}", rows.SPEEDUP: "speed-up",
         rows.PLUS_MINUS: f"{glyphs.plus_minus}%", rows.VERDICT: "faster", rows.KERNEL: f"kernel {name}",
-        rows.MOVED: "moved", rows.LIMIT: "limit", rows.WRITTEN: "clock off",
+        rows.MOVED: "end to end", rows.LIMIT: "limit", rows.WRITTEN: "clock off",
         rows.CHANGE: "change CPU, GPU", rows.CHANGE_CPU: "CPU change", rows.CHANGE_GPU: "GPU change",
         rows.SPREAD: "min-max %", rows.GPUS: "GPUs",
         rows.ROUNDS: "rounds CPU, GPU" if sparkline >= 15 else "rounds",

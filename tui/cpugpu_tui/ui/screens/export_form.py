@@ -18,6 +18,9 @@ from cpugpu_tui.ui.panes.lines import Lines, wrapped
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
 from cpugpu_tui.ui.screens.box import Box
 
+BOX_WIDTH = 76
+"""Cells of the box, as `app.tcss` has it."""
+
 
 class ExportForm(Box[Path | None]):
     """Returns the file, which can be written, or None if the person went back."""
@@ -29,7 +32,6 @@ class ExportForm(Box[Path | None]):
     ]
     DEFAULT_CSS = """
     ExportForm {
-        & #box { width: 76; max-width: 100%; }
         & Input { border: none; padding: 0; background: $panel; }
         & #hint { margin: 1 0; }
     }
@@ -59,7 +61,7 @@ class ExportForm(Box[Path | None]):
         self.query_one(Input).focus()
 
     def _hint(self, text: str, role: str = "muted") -> None:
-        self.query_one("#hint", Lines).show(wrapped(text, 70, role))
+        self.query_one("#hint", Lines).show(wrapped(text, min(BOX_WIDTH, self.app.size.width) - 4, role))
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cpugpu_tui.ui.commands import COMMANDS, MOVES
+from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.help_words import WORDS
 from cpugpu_tui.ui.keymap import Keymap
-from cpugpu_tui.ui.panes.lines import wrapped
+from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
@@ -17,9 +18,10 @@ from cpugpu_tui.ui.screens.page import Page
 class HelpScreen(Page):
     """Explains one pane and lists all keys."""
 
-    def __init__(self, picture: Picture, pane: str) -> None:
+    def __init__(self, picture: Picture, pane: str, glyphs: Glyphs) -> None:
         """Explain the pane with this id."""
         super().__init__(picture)
+        self._glyphs = glyphs
         self._pane = pane if pane in WORDS else "timings"
 
     def page_title(self) -> Spans:
@@ -34,17 +36,18 @@ class HelpScreen(Page):
         """Return the pane's words, then the keys, then the other panes' words."""
         keymap = self.picture.keymap
         others = [name for name in WORDS if name != self._pane]
-        lines: list[Spans] = [*_explained(self._pane, keymap, width), (), (("Keys", "strong"),)]
+        lines: list[Spans] = [*_explained(self._pane, keymap, width, self._glyphs), (), (("Keys", "strong"),)]
         lines += _table([(keymap.text(command.id), command.help) for command in COMMANDS], width, "key")
         lines += [(("", "text"),), *wrapped(MOVES, width, "muted")]
         for name in others:
             title = keymap.said(WORDS[name][0])
-            lines += [(), ((title, "strong"),), *_explained(name, keymap, width)]
+            lines += [(), ((title, "strong"),), *_explained(name, keymap, width, self._glyphs)]
         return lines
 
 
-def _explained(pane: str, keymap: Keymap, width: int) -> list[Spans]:
-    return _table([(keymap.said(word), keymap.said(text)) for word, text in WORDS[pane][1]], width, "text")
+def _explained(pane: str, keymap: Keymap, width: int, glyphs: Glyphs) -> list[Spans]:
+    said = [(keymap.said(word), keymap.said(text)) for word, text in WORDS[pane][1]]
+    return _table([(spelled(word, glyphs), spelled(text, glyphs)) for word, text in said], width, "text")
 
 
 def _table(rows: Sequence[tuple[str, str]], width: int, role: str) -> list[Spans]:
