@@ -135,8 +135,9 @@ def columns(
     tiers = with_gpus(tiers, devices, width - LEAST_ROUNDS - PADDING)
     chosen = next((tier for tier in tiers if room(tier) >= LEAST_ROUNDS), tiers[-1])
     chosen[rows.VERDICT] += min(max(room(chosen) - LEAST_ROUNDS, 0), VERDICT_WIDTH - chosen[rows.VERDICT])
-    fewest = FEWEST_ROUNDS if time_width > TIERS[-1][rows.CPU] else LEAST_ROUNDS
-    sparkline = min(max(room(chosen), fewest), MOST_ROUNDS)
+    left = room(chosen)
+    # Where little is left the last cell of padding, which stands under nothing, is the sparkline's.
+    sparkline = min(max(left, min(left + 1, LEAST_ROUNDS), FEWEST_ROUNDS), MOST_ROUNDS)
     widths = {**chosen, rows.ROUNDS: sparkline}
     widths[rows.CASE] += max(0, room(chosen) - sparkline)
     name = unit.name.replace("u", glyphs.micro)
