@@ -180,7 +180,7 @@ async def test_enter_says_what_would_run_and_how_long_before_a_second_one_starts
         await pilot.press("enter")
         said = text_of(pilot, "#claim").replace("\n", " ")
         assert "enter again: run matmul-sweep --size 1,51," in said
-        assert "9951 (7 cases, about 0:14 min; more where a call" in said
+        assert "9951 (7 cases, about 14 s; more where a call" in said
         # Another claim has another price, and is not started by the first one's enter.
         await pilot.press("j", "k")
         assert "enter again" not in text_of(pilot, "#claim")

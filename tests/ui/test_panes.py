@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fake_run import DEVICES, ENVIRONMENT, finished, readings, rounds
+from fake_run import DEVICES, ENVIRONMENT, finished, opened, readings, rounds, settled
 from hypothesis import given
 from hypothesis import strategies as st
+from looking import done_run
+from looking import text_of as shown_by
 
 from cpugpu_tui.analysis.quantities import MS, US
 from cpugpu_tui.model import (
@@ -23,6 +25,7 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
+from cpugpu_tui.runs.planning import PlanRequest
 from cpugpu_tui.runs.state import RunState, TelemetryState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.commands import COMMANDS, Situation, markdown
@@ -30,6 +33,7 @@ from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.keys import keys_line
 from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
+from cpugpu_tui.ui.panes.workload import Entry, parameter_lines
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans, plain, width_of
 
@@ -140,6 +144,32 @@ def test_on_a_machine_without_gpu_the_sparkline_has_the_whole_width() -> None:
     cells = cells_of(state)
     assert len(cells[rows.ROUNDS].strip()) == 8
     assert cells[rows.GPU] == "–"
+
+
+async def test_a_filter_says_how_many_rows_it_lets_through_at_every_size() -> None:
+    for size in ((80, 24), (120, 40)):
+        async with opened(size=size) as pilot:
+            await done_run(pilot)
+            await pilot.press("slash", *"2048")
+            await settled(pilot, lambda: shown_by(pilot, "#filter-count") == "1 of 7 rows")
+            assert any("1 of 7 rows" in strip.text for strip in pilot.app.screen._compositor.render_strips())
+            await pilot.press("z")
+            await settled(pilot, lambda: shown_by(pilot, "#filter-count") == "0 of 7 rows")
+
+
+@pytest.mark.parametrize(
+    ("fact", "said"),
+    [
+        ("about 9.1 s, as run 12 of the same plan took.", "about 9.1 s"),
+        ("unknown: no earlier run of matmul 16 on cpu, and the machine card has no rate for it.", "unknown"),
+        ("48 MiB a device, at matmul 2048, by its own count.", "48 MiB a device, at matmul 2048"),
+    ],
+)
+def test_where_a_fact_has_one_line_a_whole_clause_stands_there(fact: str, said: str) -> None:
+    entry = Entry(PlanRequest(("quick",)), "matrix product", "a claim " * 20)
+    facts = {"sizes": "16 to 2048", "time": fact}
+    (_, line) = parameter_lines(entry, facts, width=44, height=4)
+    assert plain(line).split(maxsplit=1)[1] == said
 
 
 def test_filter_words_match_name_verdict_and_failure() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
@@ -11,6 +12,7 @@ from command_line import FAST, CommandLine
 from pty_app import PtyApp
 
 from cpugpu_tui import __version__
+from cpugpu_tui.cli.table_style import plain
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import CaseFinished, RunFinished, RunStarted
 from cpugpu_tui.workloads import PRESETS, catalogue
@@ -219,3 +221,19 @@ def on_a_terminal(
     program = [sys.executable, "-c", IN_TURN, json.dumps(commands)]
     with PtyApp(program, columns=columns, rows=24, env=environment) as app:
         return app.exit_code(), app.output.decode("latin-1")
+
+
+# ------------------------------------------------------------------ terminals without UTF-8
+
+
+@pytest.mark.parametrize(("locale", "tty", "signs"), [("C", True, False), ("C", False, True), ("C.UTF-8", True, True)])
+def test_a_terminal_that_is_told_to_be_ascii_gets_ascii_after_the_app_too(
+    monkeypatch: pytest.MonkeyPatch, locale: str, tty: bool, signs: bool
+) -> None:
+    """Python itself writes UTF-8 under LC_ALL=C; the app draws ASCII there, and its last words must not differ."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    monkeypatch.setattr(stream, "isatty", lambda: tty)
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setenv("LC_ALL", locale)
+    monkeypatch.setenv("TERM", "xterm")
+    assert plain("×12.6 ±0.1% in 3 us").isascii() is not signs

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from rich import box
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
+from cpugpu_tui.runs.capabilities import capabilities
 from cpugpu_tui.runs.signs import micro
 
 
@@ -31,8 +33,15 @@ def add_columns(table: Table, *names: str, justify: JustifyMethod = "left", rati
 
 
 def unicode() -> bool:
-    """Whether stdout takes more than ASCII."""
-    return "utf" in (sys.stdout.encoding or "").lower()
+    """Whether stdout takes more than ASCII; a terminal as the app judges it, which Python's encoding does not tell.
+
+    Under LC_ALL=C Python writes UTF-8 all the same (PEP 540), and the app's last words would be in signs that the app
+    itself did without.
+    """
+    encoding = sys.stdout.encoding or ""
+    if sys.stdout.isatty():
+        return capabilities(os.environ, encoding, isatty=True, size=(80, 24)).utf8
+    return "utf" in encoding.lower()
 
 
 def plain(text: str) -> str:

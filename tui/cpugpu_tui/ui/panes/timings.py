@@ -248,6 +248,7 @@ class TimingsPane(Vertical):
         self.table.cells_of = partial(self._cells_of, look, is_wide)
         self._fill(run, look)
         self._shown = (run, *now)
+        self._show_count()
 
     def _told(self) -> frozenset[str]:
         """Return what there is to tell of other runs."""
@@ -308,7 +309,7 @@ class TimingsPane(Vertical):
             hint = "a name, a size, a verdict; enter keeps, esc shows all"
             field = Input(placeholder=hint, compact=True, id="filter", select_on_focus=False)
             field.cursor_blink = False  # a blink is a paint of its own, and would come beside a timed block
-            await self.mount(Horizontal(sign, field, id="filter-line"))
+            await self.mount(Horizontal(sign, field, Lines(id="filter-count"), id="filter-line"))
         self.query_one("#filter").focus()
 
     def close_filter(self) -> None:
@@ -333,9 +334,13 @@ class TimingsPane(Vertical):
     def _narrow(self, wanted: str) -> None:
         self._wanted = wanted
         self._show_rows()
-        total = sum(not is_beside(self._run, row) for row in self._run.rows.values())
-        left = len(self.table.row_keys)
-        self.border_subtitle = f"{left} of {total} rows" if wanted.strip() else ""
+
+    def _show_count(self) -> None:
+        """Say beside the filter, which every size has, how many rows it lets through: an empty table seems broken."""
+        for count in self.query("#filter-count").results(Lines):
+            total = sum(not is_beside(self._run, row) for row in self._run.rows.values())
+            said = f"{len(self.table.row_keys)} of {total} rows"
+            count.show([((said, "muted"),)] if self._wanted.strip() else [()])
 
 
 def _run_id(run: RunState) -> str:

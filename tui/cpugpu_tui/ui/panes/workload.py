@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -232,10 +233,16 @@ def _pairs(facts: Mapping[str, str], width: int, lines: int) -> list[Spans]:
     """Return a line for each fact, or as many as it takes where `lines` is 0."""
     found: list[Spans] = []
     for label, text in facts.items():
-        rows = wrapped(text, width - LABEL_WIDTH, lines=lines)
+        rows = wrapped(_brief(text, width - LABEL_WIDTH) if lines else text, width - LABEL_WIDTH, lines=lines)
         labels = [label, *[""] * (len(rows) - 1)]
         found += [((f"{said:<{LABEL_WIDTH}}", "muted"), *row) for said, row in zip(labels, rows, strict=True)]
     return found
+
+
+def _brief(text: str, width: int) -> str:
+    """Return as many whole clauses of a fact as one line holds: `about 9 s`; the form has the rest."""
+    ends = [found.start() for found in re.finditer("[,:;] ", text) if found.start() <= width]
+    return text[: ends[-1]] if len(text) > width and ends else text
 
 
 def shortened(facts: Mapping[str, str]) -> dict[str, str]:

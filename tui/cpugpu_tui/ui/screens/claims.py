@@ -13,12 +13,12 @@ from textual.message import Message
 
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Point
 from cpugpu_tui.analysis.claims import CLAIMS
-from cpugpu_tui.analysis.quantities import duration
 from cpugpu_tui.model import Ceilings
 from cpugpu_tui.runs.claims import JudgedClaim, command, judge_all, numbers_of, points_of, tally
 from cpugpu_tui.runs.planning import build_plan
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.ui import commands
+from cpugpu_tui.ui.estimate_lines import seconds_text
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
@@ -238,7 +238,7 @@ def cost_text(judged: JudgedClaim) -> str:
     plan = build_plan(request)
     seconds = 2 * plan.budget_s * len(plan.cases)
     count = f"{len(plan.cases)} case{'' if len(plan.cases) == 1 else 's'}"
-    return f"{count}, about {duration(seconds)} min; more where a call or the publication's own loop is long"
+    return f"{count}, about {seconds_text(seconds)}; more where a call or the publication's own loop is long"
 
 
 def sign(outcome: str, glyphs: Glyphs) -> str:
