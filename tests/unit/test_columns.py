@@ -19,7 +19,7 @@ from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.panes.timings import columns
-from cpugpu_tui.ui.rows import CHANGE, SPREAD, time_width
+from cpugpu_tui.ui.rows import CHANGE, SPREAD, fitted_case, time_width
 
 CASES = tuple(Case("matmul", size, threads=threads) for size in (64, 256) for threads in (1, 0))
 
@@ -123,6 +123,11 @@ def test_no_time_is_cut_and_nothing_stands_out_of_the_table(width: int, told: fr
 def test_what_became_of_a_row_is_whole_before_the_sparkline_grows() -> None:
     laid_out = {column.key: column.width for column in columns(79, US, UNICODE, (), frozenset({SPREAD}))}
     assert laid_out["verdict"] >= len("? undecided")
+
+
+def test_a_size_is_whole_where_the_variant_is_cut() -> None:
+    case, varying = Case("matmul", 1024, "default"), frozenset({"workload", "variant"})
+    assert fitted_case(case, varying, 11, UNICODE) == "…tmul 1024…"
 
 
 def test_a_time_of_a_million_has_its_cells() -> None:

@@ -136,7 +136,8 @@ def fitted_case(case: Case, varying: frozenset[str], width: int, glyphs: Glyphs)
     is_shared = "workload" not in varying
     if width <= 0 or len(name) + 1 + len(rest) <= width:
         return case_text(case, varying)
-    least = min(0 if is_shared else LEAST_NAME, width - len(size) - 1, len(name))
+    cut_cells = len(sign) if others else 0  # behind the size: `102…` is another size than 1024
+    least = max(min(0 if is_shared else LEAST_NAME, width - len(size) - 1 - cut_cells, len(name)), 0)
     room = max(width - len(rest) - 1, least)
     if room <= len(sign):
         return _cut(rest, width, sign)
