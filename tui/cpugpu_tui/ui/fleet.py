@@ -153,7 +153,7 @@ class FleetApp(App[int]):
         if isinstance(self.screen, HelpScreen):
             self.pop_screen()
         else:
-            self.push_screen(HelpScreen(self._picture, "fleet"))
+            self.push_screen(HelpScreen(self._picture, "fleet", self._glyphs))
 
     def action_leave(self) -> None:
         """Quit; ask first while hosts are at work."""
