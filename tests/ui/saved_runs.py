@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fake_run import DEVICES, ENVIRONMENT, FakeBackend, readings, settled, whole_sweep
+from fake_run import DEVICES, ENVIRONMENT, FakeBackend, new_app, readings, settled, whole_sweep
+from looking import text_of
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import CaseFinished, DevicesFound, Event, Plan, RunFinished, RunStarted
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.runs.store import Store
+from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.history import SavedRuns
 from cpugpu_tui.ui.screens.history import HistoryScreen
 
@@ -83,3 +85,18 @@ async def open_newest(pilot: Pilot[Any]) -> None:
     await list_runs(pilot)
     await pilot.press("enter")
     await settled(pilot, lambda: pilot.app.picture.past is not None)
+
+
+def app_with(store: Store | None, **options: Any) -> CpuGpuApp:
+    """An app with this history."""
+    return new_app(backend=HistoryBackend(store), **options)
+
+
+def listed(pilot: Pilot[Any]) -> list[str]:
+    """The lines of the list of runs."""
+    return [" ".join(line.split()) for line in text_of(pilot, "#runs").splitlines() if line.strip()]
+
+
+def status(pilot: Pilot[Any]) -> str:
+    """What the status line says."""
+    return " ".join(text_of(pilot, "#status").split())

@@ -131,10 +131,11 @@ def test_a_size_is_whole_where_the_variant_is_cut() -> None:
 
 
 def test_a_time_of_a_million_has_its_cells() -> None:
-    assert time_width([], US) == 2
+    assert time_width(RunState(), US) == 2
     for ns, text in ((34_380_000.0, "~34,380"), (1_035_000_000.0, "~1,035,000"), (1.2e12, "~9,999,000")):
         times = DeviceTimes("cpu", samples={LATENCY: (ns,)})
-        assert time_width([Row(CASES[0], times={"cpu": times})], US) == len(text)
+        run = RunState(rows={"matmul": Row(CASES[0], times={"cpu": times})})
+        assert time_width(run, US) == len(text)
 
 
 @pytest.mark.parametrize("width", [76, 80, 100, 120, 160])

@@ -101,10 +101,12 @@ def unit_of(rows: Iterable[Row]) -> Unit:
     return US
 
 
-def time_width(rows: Iterable[Row], unit: Unit) -> int:
+def time_width(run: RunState, unit: Unit) -> int:
     """Return the cells of the longest time, and of the mark before it."""
-    latencies = [ns for row in rows for times in row.times.values() if (ns := times.latency_ns) is not None]
-    longest = max(latencies, default=0.0) / unit.ns
+    if "longest time" not in run.derived:  # it is asked for with every key
+        every = (times.latency_ns for row in run.rows.values() for times in row.times.values())
+        run.derived["longest time"] = max((ns for ns in every if ns is not None), default=0.0)
+    longest = run.derived["longest time"] / unit.ns
     return len("~" + significant(min(longest, MOST_DIGITS)))  # from 1e7 on it is `1.04e7`, and others are longer
 
 

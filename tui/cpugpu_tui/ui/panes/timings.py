@@ -237,7 +237,7 @@ class TimingsPane(Vertical):
         if width <= 0:
             return
         unit = rows.unit_of(run.rows.values())
-        devices, time_width = devices_of(run), rows.time_width(run.rows.values(), unit)
+        devices, time_width = devices_of(run), rows.time_width(run, unit)
         laid_out = columns(width, unit, self._glyphs, thread_columns(run), self._told(), devices, time_width)
         look = rows.look_of(run, unit, self._glyphs, laid_out[-1].width, laid_out[0].width)
         now = (self._wanted, self._order, look, self._changes)
