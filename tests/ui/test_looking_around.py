@@ -56,6 +56,13 @@ async def test_tab_goes_through_the_panes() -> None:
         assert panes == ["workload", "timings", "telemetry", "workload"]
 
 
+async def test_where_nothing_opens_the_key_that_helps_is_named() -> None:
+    async with opened() as pilot:
+        await pilot.press("tab", "tab", "enter")
+        assert pilot.app.screen.focused_pane == "telemetry"
+        assert "z gives this pane the whole screen" in text_of(pilot, "#status")
+
+
 async def test_enter_on_a_row_opens_its_detail_and_esc_goes_back() -> None:
     async with opened(size=(80, 24)) as pilot:
         session = await start_run(pilot)

@@ -60,7 +60,7 @@ class Paging(Theming):
             if select is not None:
                 select()
                 return
-        self.say("There is nothing to open here.")
+        self.say(self.picture.keymap.said("There is nothing to open here; {zoom} gives this pane the whole screen."))
 
     def action_palette(self) -> None:
         """Let the person find a command, a preset or a theme."""
