@@ -147,6 +147,9 @@ host = "fine"
 host = "nopython"
 python = "no-such-python"
 [[hosts]]
+host = "folder"
+python = "{tmp_path}"
+[[hosts]]
 host = "old"
 python = "{old}"
 [[hosts]]
@@ -168,7 +171,7 @@ launcher = "refuses"
     outcome = fleet(cpugpu, "-H", hosts, *QUICK, "--start-timeout", "5")
     assert outcome.code == EXIT_CASES_FAILED
     assert states(outcome) == {
-        "fine": "done", "nopython": "no python", "old": "version", "dies": "crashed", "sleeps": "timeout",
+        "fine": "done", "nopython": "no python", "folder": "no python", "old": "version", "dies": "crashed", "sleeps": "timeout",
         "pre": "crashed", "nowhere": "unreachable", "refused": "unreachable",
     }  # fmt: skip
     for name, host in ends(outcome).items():
@@ -176,6 +179,8 @@ launcher = "refuses"
             assert host["message"].endswith(".")
             assert host["remedy"].endswith(".")
     said = {name: host["message"] for name, host in ends(outcome).items() if host["message"]}
+    assert "There is no no-such-python" in said["nopython"]
+    assert "cannot be executed" in said["folder"]
     assert "Python 3.8" in said["old"]
     assert "SIGILL" in said["dies"]
     assert "no module cuda" in said["pre"]
@@ -239,10 +244,11 @@ def test_what_a_host_prints_is_data(cpugpu: CommandLine, tmp_path: Path, here: s
 
 def test_what_comes_before_the_host_is_reached_is_no_event(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
     """A jump host's banner may be anything, an event of ours among it."""
-    banner = script(tmp_path / "banner", """echo '{"event":"Hello","protocol":99}'; shift; exec "$@" """)
+    noise = """echo '{"event":"Hello","protocol":99}'; printf 'a line without an end: '"""
+    banner = script(tmp_path / "banner", f"""{noise}; shift; exec "$@" """)
     launcher = f"""launcher = "jump"\n[launchers]\njump = "{banner} {{host}}"\n"""
-    hosts = inventory(tmp_path, f"""{here}{launcher}[[hosts]]\nhost = "n1"\n""")
-    assert states(fleet(cpugpu, "-H", hosts, *QUICK)) == {"n1": "done"}
+    hosts = inventory(tmp_path, f"""{here}pre = "printf loading..."\n{launcher}[[hosts]]\nhost = "n1"\n""")
+    assert states(fleet(cpugpu, "-H", hosts, *QUICK, "--start-timeout", "20")) == {"n1": "done"}
 
 
 @pytest.mark.parametrize(

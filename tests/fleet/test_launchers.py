@@ -63,7 +63,7 @@ def test_what_a_person_wrote_is_no_shell(tmp_path: Path) -> None:
     python.chmod(0o755)
     host = Host("h", python=str(python), env={"NASTY": nasty})
     done = ran(shell_line(host, (nasty,), 7))
-    lines = done.stdout.decode().splitlines()
+    lines = done.stdout.decode().splitlines()[1:]
     assert lines[0].encode() == REACHED
     assert lines[1] == nasty
     assert lines[2] == "-c"
@@ -79,7 +79,7 @@ def test_the_line_passes_through_login_shells(shell: str) -> None:
     host = Host("h", python=sys.executable, env={"A": "it's; $HOME"}, pre=("A=1",))
     argv, data = remote_start(host, ("--simulated",))
     done = ran(argv[-1], data[: len(data) // 2], shell=shell, HOME="/nowhere")
-    assert done.stdout.splitlines()[0] == REACHED
+    assert done.stdout.split()[0] == REACHED
     assert done.returncode == EXIT_CONTROLLER_GONE
     assert b"Error" not in done.stderr
 
@@ -89,7 +89,22 @@ def test_the_persons_commands_come_first_and_eat_nothing_of_stdin(tmp_path: Path
     line = shell_line(host, (), 0)
     line = line[: line.index("; cat -c")] + "; cat; exit $?"
     done = ran(line, b"the zip")
-    assert done.stdout == REACHED + b"\nready\nthe zip"
+    assert done.stdout == b"\n" + REACHED + b"\nthe zip"
+    assert done.stderr == b"ready\n"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize(
+    ("pre", "code"),
+    [(("A=1 # why", "test $A = 1"), 0), (("echo 'open",), EXIT_PRE), (("if true",), EXIT_PRE), (("}",), EXIT_PRE)],
+)
+def test_a_command_of_the_person_reaches_into_nothing_else(shell: str, pre: tuple[str, ...], code: int) -> None:
+    """A comment ends with its command, and what no shell can read is the command's failure, not the connection's."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    done = ran(shell_line(Host("h", python="true", pre=pre), (), 0), shell=shell)
+    assert done.stdout.split() == [REACHED]
+    assert done.returncode == code
 
 
 def test_a_command_of_the_person_that_fails_is_told_from_all_else() -> None:

@@ -64,11 +64,13 @@ through login shells of every kind. An interrupted transfer ends by itself."""
 
 def shell_line(host: Host, arguments: Sequence[str], zip_bytes: int) -> str:
     """Return what a POSIX shell on the host is to run."""
-    pre = " && ".join(host.pre)
-    parts = [f"echo {shlex.quote(REACHED.decode())}"]
-    if pre:
-        # Its stdin is not the agent's: a command that reads would eat the zip.
-        parts.append(f"{{ {pre}; }} </dev/null || exit {EXIT_PRE}")
+    # An empty line first: what a profile or a banner left without an end would swallow the line that counts.
+    parts = [f"echo; echo {shlex.quote(REACHED.decode())}"]
+    if host.pre:
+        # `eval`, each by itself: a comment or an open quote would reach into what follows. `command` keeps dash from
+        # ending over it. stdin is not theirs, a command that reads would eat the zip; nor is the agent's stdout.
+        pre = " && ".join(f"command eval {shlex.quote(command)}" for command in host.pre)
+        parts.append(f"{{ {pre}; }} </dev/null >&2 || exit {EXIT_PRE}")
     parts += [f"export {name}={shlex.quote(value)}" for name, value in host.env.items()]
     words = ["-c", f"exec({SOURCE!r})", str(zip_bytes), *arguments, ALIVE, f"{SILENCE_S:g}"]
     # Not `exec`: what ssh says of a killed process cannot be told from a lost connection, 128 + signal can.

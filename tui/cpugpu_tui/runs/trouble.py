@@ -122,8 +122,10 @@ def _interpreter(host: Host, gone: Gone) -> HostError:
                 "Name a Python of version 3.10 or later by `python` in the hosts file.",
             )  # fmt: skip
         case code if code in (EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE):
+            missing = code == EXIT_NOT_FOUND
+            what = f"There is no {host.python} on" if missing else f"{host.python} cannot be executed on"
             return HostError(
-                NO_PYTHON, f"There is no {host.python} on {host.host}.{_said(gone)}",
+                NO_PYTHON, f"{what} {host.host}.{_said(gone)}",
                 "Name an interpreter that has torch by `python` in the hosts file, or load it in `pre`.",
             )  # fmt: skip
     return HostError(
