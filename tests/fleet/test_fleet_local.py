@@ -171,8 +171,8 @@ launcher = "refuses"
     outcome = fleet(cpugpu, "-H", hosts, *QUICK, "--start-timeout", "5")
     assert outcome.code == EXIT_CASES_FAILED
     assert states(outcome) == {
-        "fine": "done", "nopython": "no python", "folder": "no python", "old": "version", "dies": "crashed", "sleeps": "timeout",
-        "pre": "crashed", "nowhere": "unreachable", "refused": "unreachable",
+        "fine": "done", "nopython": "no python", "folder": "no python", "old": "version", "dies": "crashed",
+        "sleeps": "timeout", "pre": "crashed", "nowhere": "unreachable", "refused": "unreachable",
     }  # fmt: skip
     for name, host in ends(outcome).items():
         if name != "fine":

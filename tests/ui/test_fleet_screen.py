@@ -13,6 +13,7 @@ import psutil
 import pytest
 from command_line import FAST, Witness
 from pty_app import PtyApp
+from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import (
@@ -33,6 +34,7 @@ from cpugpu_tui.runs.fleet.state import CONNECTING, DONE, STOPPED, FleetState, H
 from cpugpu_tui.runs.hosts import hosts_of
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.fleet import FleetApp, FleetOptions
+from cpugpu_tui.ui.fleet_lines import case_name, host_line, name_width
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap, keymap_of
 from cpugpu_tui.ui.panes.lines import Lines
@@ -225,11 +227,33 @@ async def test_a_terminal_without_utf8_gets_ascii() -> None:
         assert text_of(pilot, "#list").isascii()
 
 
+@pytest.mark.parametrize("width", [20, 23, 32])
+def test_a_case_keeps_its_size_and_its_variant_however_narrow_it_is(width: int) -> None:
+    plan = build_plan(PlanRequest(("elementwise",), sizes="64,1000000"))
+    names = [case_name(case, width, UNICODE) for case in plan.cases]
+    assert {len(name) for name in names} == {width}
+    assert len(set(names)) == len(names)
+    assert all(f" {case.size:,}" in name for case, name in zip(plan.cases, names, strict=True))
+
+
+def test_a_name_of_wide_letters_moves_no_column() -> None:
+    state = FleetState.of(hosts_of(["gpu1,計算機一号"]))
+    lines = [
+        plain(host_line(each, name_width(state), 100, UNICODE, chosen=chosen))
+        for each in state.hosts.values()
+        for chosen in (False, True)
+    ]
+    assert len({cell_len(line[: line.index("waiting")]) for line in lines}) == 1
+    assert len({cell_len(line) for line in lines}) == 1
+
+
 async def test_help_explains_the_fleet() -> None:
     async with opened() as (pilot, _):
         await pilot.press("question_mark")
         await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
-        await shown(pilot, "every GPU of every host")
+        await shown(pilot, "every GPU of every host", "Change to the next theme")
+        for elsewhere in ("Run what is highlighted", "List the saved runs", "Machine card"):
+            assert elsewhere not in text_of(pilot)
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, FleetScreen)
 

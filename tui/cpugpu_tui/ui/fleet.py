@@ -35,6 +35,9 @@ from cpugpu_tui.ui.screens.page import Page
 LOOK_S = 0.5
 """How often what has come in is shown: the hosts are other machines, no paint is in their numbers."""
 
+ALSO_KEYS = ("back", "next-theme", "help", "quit")
+"""Commands that help lists beside its words on the fleet's own: what a run's panes answer does nothing here."""
+
 GRACE_S = 1.6
 """How long leaving waits for the hosts' agents to be gone: a signal must be obeyed within 2 s."""
 
@@ -153,7 +156,7 @@ class FleetApp(App[int]):
         if isinstance(self.screen, HelpScreen):
             self.pop_screen()
         else:
-            self.push_screen(HelpScreen(self._picture, "fleet", self._glyphs))
+            self.push_screen(HelpScreen(self._picture, "fleet", self._glyphs, ALSO_KEYS))
 
     def action_leave(self) -> None:
         """Quit; ask first while hosts are at work."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len, set_cell_size
+
 from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.quantities import time_text
+from cpugpu_tui.model import Case
 from cpugpu_tui.runs.comparison import numbers_text
 from cpugpu_tui.runs.fleet.rows import FleetRow, cases_text, doing_text, machine_text, numbers_of, says
 from cpugpu_tui.runs.fleet.state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
@@ -19,8 +22,11 @@ STATE_WIDTH = 13
 NAMED_WIDTH = (6, 24)
 """Fewest and most cells of a host's name."""
 
-CASE_WIDTH, GPU_WIDTH = 16, 4
-"""Cells of a case's name, and of a GPU's number."""
+CASE_WIDTH, GPU_WIDTH = (20, 32), 4
+"""Fewest and most cells of a case's name, and those of a GPU's number."""
+
+FEWEST_OF_WORKLOAD = 4
+"""Cells of a workload's name that tell something still."""
 
 TIMED = {
     "CPU": (10, "cpu"),
@@ -52,14 +58,31 @@ def state_sign(each: HostState, glyphs: Glyphs) -> str:
 def name_width(state: FleetState) -> int:
     """Return the cells that hosts' names take."""
     fewest, most = NAMED_WIDTH
-    return min(max(fewest, *(len(name) for name in state.hosts)), most)
+    return min(max(fewest, *map(cell_len, state.hosts)), most)
+
+
+def case_width(width: int) -> int:
+    """Return the cells that cases' names take on a screen of this width."""
+    fewest, most = CASE_WIDTH
+    return min(max(fewest, width // 5), most)
 
 
 def cut(text: str, width: int, glyphs: Glyphs) -> str:
     """Return a text in exactly this many cells."""
-    if len(text) > width:
-        text = text[: max(width - len(glyphs.ellipsis), 0)] + glyphs.ellipsis
-    return f"{text:<{width}}"
+    if cell_len(text) <= width:
+        return set_cell_size(text, width)
+    return set_cell_size(text, max(width - len(glyphs.ellipsis), 0)) + glyphs.ellipsis
+
+
+def case_name(case: Case, width: int, glyphs: Glyphs) -> str:
+    """Return a case in exactly this many cells: the workload gives way first, the size never."""
+    variant = "" if case.variant == "default" else f" {case.variant}"
+    size = f" {case.size:,}"
+    room = width - len(size)
+    if len(case.workload) + len(variant) > room >= len(variant) + FEWEST_OF_WORKLOAD:
+        return f"{cut(case.workload, room - len(variant), glyphs)}{variant}{size}"
+    name = case.workload + variant
+    return cut(f"{name}{size}", width, glyphs) if len(name) <= room else f"{cut(name, room, glyphs)}{size}"
 
 
 def host_heads(state: FleetState, width: int) -> Spans:
@@ -77,7 +100,7 @@ def host_line(each: HostState, names: int, width: int, glyphs: Glyphs, *, chosen
         cases = f"{cases} {each.failed}{glyphs.no}"
     machine = cut(spelled(machine_text(each), glyphs), 20, glyphs)
     told = each.message if each.in_trouble else (says(each) if each.is_over else doing_text(each))
-    room = max(width - len(before) - STATE_WIDTH - 1 - 10 - 21, 0)
+    room = max(width - cell_len(before) - STATE_WIDTH - 1 - 10 - 21, 0)
     rest = f" {cases:>9} {machine} {cut(spelled(told, glyphs), room, glyphs)}"
     if chosen:
         return ((f"{before}{state}{rest}", "chosen"),)
@@ -99,7 +122,7 @@ def host_facts(each: HostState, slow: Sequence[str], width: int, glyphs: Glyphs)
 
 def timed_columns(names: int, width: int) -> list[str]:
     """Return the columns that fit beside case, host and GPU."""
-    columns, room = list(TIMED), width - (2 + CASE_WIDTH + 1 + (names + 1 if names else 0) + GPU_WIDTH)
+    columns, room = list(TIMED), width - (2 + case_width(width) + 1 + (names + 1 if names else 0) + GPU_WIDTH)
     for name in OPTIONAL:
         if sum(TIMED[each][0] + 1 for each in columns) <= room:
             break
@@ -110,7 +133,7 @@ def timed_columns(names: int, width: int) -> list[str]:
 def case_heads(names: int, width: int) -> Spans:
     """Return the heads of cases; `names` are the cells of hosts' names, 0 where all are of one host."""
     host = f"{'host':<{names}} " if names else ""
-    text = f"  {'case':<{CASE_WIDTH}} {host}{'GPU':<{GPU_WIDTH}}"
+    text = f"  {'case':<{case_width(width)}} {host}{'GPU':<{GPU_WIDTH}}"
     for name in timed_columns(names, width):
         text += f" {name:<{TIMED[name][0]}}" if name == "faster" else f" {name:>{TIMED[name][0]}}"
     return ((text[:width], "muted"),)
@@ -118,18 +141,17 @@ def case_heads(names: int, width: int) -> Spans:
 
 def case_line(row: FleetRow, names: int, width: int, glyphs: Glyphs, *, chosen: bool = False) -> Spans:
     """Return a case on one GPU of one host."""
-    case, failure = row.row.case, row.row.failure
-    name = case.workload if case.variant == "default" else f"{case.workload} {case.variant}"
-    before = f"{glyphs.cursor if chosen else ' '} {cut(f'{name} {case.size:,}', CASE_WIDTH, glyphs)} "
+    failure = row.row.failure
+    before = f"{glyphs.cursor if chosen else ' '} {case_name(row.row.case, case_width(width), glyphs)} "
     before += f"{cut(row.host, names, glyphs)} " if names else ""
     before += f"{glyphs.none if row.gpu is None else row.gpu.name.removeprefix('cuda:'):<{GPU_WIDTH}}"
     if failure is not None:
         why = spelled(f"{failure.kind}: {failure.message}", glyphs)
-        spans: Spans = ((f"{before} ", "text"), (cut(why, max(width - len(before) - 1, 0), glyphs), "bad"))
+        spans: Spans = ((f"{before} ", "text"), (cut(why, max(width - cell_len(before) - 1, 0), glyphs), "bad"))
     else:
         cells = _cells(row, glyphs)
         spans = ((before, "text"), *(cells[name] for name in timed_columns(names, width)))
-    return (("".join(text for text, _ in spans)[:width], "chosen"),) if chosen else spans
+    return ((set_cell_size("".join(text for text, _ in spans), width).rstrip(), "chosen"),) if chosen else spans
 
 
 def _cells(row: FleetRow, glyphs: Glyphs) -> dict[str, tuple[str, str]]:

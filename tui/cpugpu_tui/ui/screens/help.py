@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from cpugpu_tui.ui.commands import COMMANDS, MOVES
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -18,10 +18,10 @@ from cpugpu_tui.ui.screens.page import Page
 class HelpScreen(Page):
     """Explains one pane and lists all keys."""
 
-    def __init__(self, picture: Picture, pane: str, glyphs: Glyphs) -> None:
-        """Explain the pane with this id."""
+    def __init__(self, picture: Picture, pane: str, glyphs: Glyphs, only: Collection[str] = ()) -> None:
+        """Explain the pane with this id; with `only`, the ids of commands, nothing else and of the keys only those."""
         super().__init__(picture)
-        self._glyphs = glyphs
+        self._glyphs, self._only = glyphs, only
         self._pane = pane if pane in WORDS else "timings"
 
     def page_title(self) -> Spans:
@@ -34,10 +34,11 @@ class HelpScreen(Page):
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the pane's words, then the keys, then the other panes' words."""
-        keymap = self.picture.keymap
-        others = [name for name in WORDS if name != self._pane]
+        keymap, only = self.picture.keymap, self._only
+        others = [name for name in WORDS if name != self._pane and not only]
         lines: list[Spans] = [*_explained(self._pane, keymap, width, self._glyphs), (), (("Keys", "strong"),)]
-        lines += _table([(keymap.text(command.id), command.help) for command in COMMANDS], width, "key")
+        listed = [command for command in COMMANDS if not only or command.id in only]
+        lines += _table([(keymap.text(command.id), command.help) for command in listed], width, "key")
         lines += [(("", "text"),), *wrapped(MOVES, width, "muted")]
         for name in others:
             title = keymap.said(WORDS[name][0])
