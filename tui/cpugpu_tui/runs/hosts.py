@@ -66,6 +66,8 @@ def check_host(text: str) -> str:
     """
     if not text or text.startswith("-"):
         raise UsageError(f"{printable(text)!r} is no host: a program would read it as an option.", "Write its name.")
+    if "[" in text or "]" in text:
+        raise UsageError(f"{printable(text)!r} is no range of hosts.", "Write it like gpu[01-16].")
     if not text.isprintable() or any(each.isspace() for each in text) or len(text) > 255:
         raise UsageError(f"{printable(text)!r} is no host.", "Write one name, without spaces.")
     return text
@@ -219,7 +221,7 @@ def _host(table: Mapping[str, Any], templates: Mapping[str, tuple[str, ...]]) ->
         name, launcher, templates.get(launcher, ()),
         _python(table.get("python", sys.executable if launcher == "local" else "python3")),
         tuple(_line("pre", each) for each in _list("pre", table.get("pre", []))),
-        {_variable(key): _line(key, str(value)) for key, value in table.get("env", {}).items()},
+        {_variable(key): _value(key, value) for key, value in _env(table.get("env", {})).items()},
         tuple(_line("tags", each) for each in _list("tags", table.get("tags", []))),
         _words("options", table.get("options", [])),
         _count("gpus", table.get("gpus")), _count("cpus", table.get("cpus")),
@@ -258,6 +260,13 @@ def _variable(name: str) -> str:
     if not _VARIABLE.fullmatch(name):
         raise UsageError(f"{printable(name)!r} is no name of a variable.", "Use letters, digits and _.")
     return name
+
+
+def _value(name: str, given: object) -> str:
+    """Return a variable's value; `true` has two spellings in the world, so that a person is to choose one."""
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise UsageError(f"The variable {name} has neither a text nor a number.", f'Write {name} = "…" in env.')
+    return _line(name, str(given))
 
 
 def _line(name: str, given: object) -> str:
