@@ -64,6 +64,23 @@ def test_a_slow_gpu_is_found_among_those_of_all_hosts(cpugpu: CommandLine) -> No
     assert "marked in 1 of 1 rows" in outcome.out
 
 
+def test_what_each_host_copies_between_its_gpus_is_said(cpugpu: CommandLine) -> None:
+    two = f"{FAST},gpus=2"
+    outcome = cpugpu("fleet", "run", "-w", "n1,n2", "--launcher", "local", "transfer", "--size", "4", "--simulate", two)
+    said = [line for line in outcome.out.splitlines() if "Between the 2 GPUs: " in line]
+    assert [line.partition(":")[0] for line in said] == ["n1", "n2"]
+
+
+def test_a_host_says_how_many_cases_it_skipped(cpugpu: CommandLine) -> None:
+    """All of them are settled then, which would look like a run that is complete."""
+    outcome = cpugpu(
+        "fleet", "run", "-w", "n1", "--launcher", "local", "matmul", "--size", "64,128", "--device", "cuda:7",
+        "--simulate", FAST,
+    )  # fmt: skip
+    assert outcome.code == EXIT_CASES_FAILED
+    assert "2 of 2, 2 skipped" in outcome.out
+
+
 def test_each_host_is_a_run_of_the_history_under_its_name(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
     hosts = inventory(tmp_path, f'{here}launcher = "local"\ntags = ["rack1"]\n[[hosts]]\nhost = "n[1-2]"\n')
     assert fleet(cpugpu, "-H", hosts, *QUICK).code == EXIT_OK

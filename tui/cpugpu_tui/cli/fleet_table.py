@@ -14,6 +14,7 @@ from cpugpu_tui.runs.comparison import numbers_text
 from cpugpu_tui.runs.fleet.rows import FleetRow, cases_text, fleet_rows, machine_text, numbers_of, says
 from cpugpu_tui.runs.fleet.standing import FleetStanding, standing_of
 from cpugpu_tui.runs.fleet.state import FleetState, HostState
+from cpugpu_tui.runs.peers import peer_sentences
 
 
 def print_fleet(state: FleetState) -> None:
@@ -27,8 +28,10 @@ def print_fleet(state: FleetState) -> None:
         out.print(cases_table(rows, standing))
     out.print(hosts_table(state))
     for each in state.hosts.values():
-        if sentence := says(each):
-            out.print(plain(f"{each.host.host}: {' '.join([sentence, *mark_lines(each.run)])}"), soft_wrap=True)
+        # Copies between GPUs are no case and have no line above; their matrix is a matter of `show`.
+        said = dict.fromkeys((says(each), *mark_lines(each.run), *peer_sentences(each.run)))
+        if sentence := " ".join(filter(None, said)):
+            out.print(plain(f"{each.host.host}: {sentence}"), soft_wrap=True)
     for sentence in standing.sentences:
         out.print(plain(sentence), soft_wrap=True)
     for sentence in state.crowded:

@@ -83,11 +83,13 @@ def machine_text(each: HostState) -> str:
 
 
 def cases_text(each: HostState) -> str:
-    """Return how far a host's run is: `14 of 14`, and what failed of it."""
+    """Return how far a host's run is: `14 of 14`, and what of it failed or was skipped."""
     if not each.run.rows:
         return ""
     failed = f", {each.failed} failed" if each.failed else ""
-    return f"{each.run.settled} of {len(each.run.rows)}{failed}"
+    count = sum(row.failure is not None and row.failure.kind == "skipped" for row in each.run.rows.values())
+    skipped = f", {count} skipped" if count else ""
+    return f"{each.run.settled} of {len(each.run.rows)}{failed}{skipped}"
 
 
 def doing_text(each: HostState) -> str:
