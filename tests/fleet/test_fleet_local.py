@@ -272,6 +272,8 @@ def test_what_comes_before_the_host_is_reached_is_no_event(cpugpu: CommandLine, 
     ("arguments", "said"),
     [
         ((), "No host is named"),
+        (("-w", ""), "No host is named"),
+        (("-w", " , "), "No host is named"),
         (("-w", "n[2-1]"), "no range"),
         (("--host=-oProxyCommand=x",), "option"),
         (("-w", "n1,n1"), "named twice"),
@@ -359,3 +361,17 @@ def test_an_agent_that_hears_of_its_controller_stays() -> None:
                 process.wait(0.5)
         process.stdin.close()
         assert process.wait(20) == 1
+
+
+def test_the_commands_that_are_printed_can_be_tried_by_hand(cpugpu: CommandLine, tmp_path: Path) -> None:
+    """Whatever stands in a template or in `options` is one word again when a shell has read it."""
+    came = script(tmp_path / "get in", 'shift; echo "$1" >> came; shift; exec "$@"')
+    hosts = inventory(
+        tmp_path,
+        f"""[launchers]\nbox = ["{came}", "-x", "to; {{host}}"]\n
+[[hosts]]\nhost = "n1"\nlauncher = "box"\n""",
+    )
+    out = cpugpu("fleet", "hosts", "-H", hosts, COLUMNS="400").out
+    (line,) = [line for line in out.splitlines() if line.startswith(" n1")]
+    subprocess.run(line[line.index("'") :], shell=True, check=True, cwd=tmp_path, timeout=20)
+    assert (tmp_path / "came").read_text() == "to; n1\n"

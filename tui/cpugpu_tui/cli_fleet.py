@@ -122,7 +122,7 @@ def list_hosts(
     node_python: NodePython = None,
     json: Json = False,
 ) -> None:
-    """Print the hosts and the command that starts an agent on each; nothing is started."""
+    """Print the hosts and the command that reaches each, with `true` in its agent's place; nothing is started."""
     from cpugpu_tui.cli.fleet import Asked, print_hosts
 
     print_hosts(Asked(hosts, tuple(host_names or ()), launcher, node_python), as_json=json)

@@ -139,9 +139,12 @@ def hosts_of(names: Iterable[str], defaults: Mapping[str, Any] | None = None) ->
     """Return hosts that were named on the command line, `n[1-4]` among them.
 
     Raises:
-        UsageError: a name cannot be one.
+        UsageError: a name cannot be one, or there is none: an empty `-w "$NODE"` must not mean every host.
     """
-    return checked([_host({**(defaults or {}), "host": name}, {}) for text in names for name in names_in(text)])
+    found = [_host({**(defaults or {}), "host": name}, {}) for text in names for name in names_in(text)]
+    if not found:
+        raise UsageError("No host is named.", "Name hosts with -w gpu[1-4], or a file of them with -H.")
+    return checked(found)
 
 
 def checked(hosts: Iterable[Host]) -> tuple[Host, ...]:
