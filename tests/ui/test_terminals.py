@@ -47,7 +47,7 @@ def visit(app: PtyApp) -> list[str]:
     app.until(lambda app: re.search(r"done (\d+)/\1\b", app.text) is not None)
     app.until_text("GPU is faster from")
     screens = [app.text]
-    for keys, seen in (("?", "Keys"), ("T", "as it was"), ("Tjj", "as it was")):
+    for keys, seen in (("?", "The latencies of the rounds"), ("T", "as it was"), ("Tjj", "as it was")):
         app.send(keys)
         app.until_text(seen)
         screens.append(app.text)
@@ -104,5 +104,6 @@ def test_the_app_inside_tmux(tmp_path: Path) -> None:
         app.send("r")
         app.until(lambda app: re.search(r"done (\d+)/\1\b", app.text) is not None)
         app.until_text("▲ GPU")
+        app.bytes_until_quiet()  # a series ends after the run that the table shows
         app.send("q")
         assert app.exit_code() == 0
