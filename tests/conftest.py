@@ -20,9 +20,12 @@ hypothesis.settings.load_profile("repeatable")
 
 
 SLOW_FILES = {
-    "test_adaptive_sweep.py", "test_ascii_screens.py", "test_experiments_small.py", "test_gate_command.py",
-    "test_hostile_workload.py", "test_kill.py", "test_resizing.py", "test_search_faults.py", "test_states_outside.py",
-    "test_terminals.py", "test_theming.py", "test_wedged_driver.py", "test_workload_faults.py",
+    "test_adaptive_sweep.py", "test_ascii_screens.py", "test_bad_input.py", "test_demo_app.py",
+    "test_doctor_command.py", "test_experiments_small.py", "test_export_report.py", "test_gate_command.py",
+    "test_gpus_screens.py", "test_hostile_workload.py", "test_interpreters.py", "test_keys_terminal.py",
+    "test_kill.py", "test_mnist.py", "test_own_workloads.py", "test_resizing.py", "test_resume_kill.py",
+    "test_search_faults.py", "test_states_outside.py", "test_terminals.py", "test_theming.py",
+    "test_wedged_driver.py", "test_workload_faults.py",
 }  # fmt: skip
 """Files whose every test takes seconds of processes, terminals or kernels: `make thorough` runs them, CI has 10 min."""
 

@@ -16,6 +16,7 @@ import tomllib
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES
 from cpugpu_tui.runs.config import KEYS, Config, Key, KeyLine, Value
+from cpugpu_tui.runs.converting import convert
 from cpugpu_tui.runs.parsing import check_device, parse_sizes, parse_threads
 from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.workloads import PRESETS, Part, Preset, catalogue
@@ -167,7 +168,7 @@ def _absolute(file: _File, text: str) -> str:
 
 def _typed(file: _File, name: str, given: object, kind: type[T], what: str, table: tuple[str, ...] = ()) -> T:
     try:
-        return msgspec.convert(given, type=kind)
+        return convert(given, kind)
     except msgspec.ValidationError:
         raise file.wrong(f"{name} is not {what}.", "Mend the value.", name, table) from None
 

@@ -14,6 +14,7 @@ import msgspec
 import tomllib
 
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.runs.converting import convert
 from cpugpu_tui.telemetry.text import printable
 
 T = TypeVar("T")
@@ -292,7 +293,7 @@ def _count(name: str, given: object) -> int | None:
 
 def _typed(name: str, given: object, kind: type[T]) -> T:
     try:
-        return msgspec.convert(given, type=kind)
+        return convert(given, kind)
     except msgspec.ValidationError:
         raise UsageError(f"{printable(name)} has a value of the wrong kind.", WRITE) from None
 

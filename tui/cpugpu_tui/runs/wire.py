@@ -10,6 +10,7 @@ import msgspec
 from cpugpu_tui.bench.emitter import encode
 from cpugpu_tui.errors import ProtocolError
 from cpugpu_tui.model import EVENTS, PROTOCOL, Event, Hello
+from cpugpu_tui.runs.converting import convert
 from cpugpu_tui.telemetry.text import printable
 
 __all__ = ["MAX_LINE_BYTES", "Garbage", "LineReader", "decode", "encode"]
@@ -52,7 +53,7 @@ def decode(line: bytes) -> Event | None:
             "Use the same version of cpugpu-tui on both sides.",
         )
     try:
-        return msgspec.convert(data, type=cls)
+        return convert(data, cls)
     except (msgspec.ValidationError, OverflowError) as error:
         raise Garbage(f"{name}: {error}") from error
 

@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from cpugpu_tui.plain import to_plain
+from cpugpu_tui.runs.converting import convert
 from cpugpu_tui.runs.export.stream import ExportedRun
 
 HOST, PERSON, PLACE, BUS = "host", "person", "<path>", "<pci>"
@@ -58,10 +57,7 @@ def anonymized(runs: Sequence[ExportedRun], hosts: Iterable[str] = (), people: I
     veil.hosts.update(hosts)
     veil.people.update(people)
     veil.settle()
-    return [
-        ExportedRun(tuple(msgspec.convert(veil.covered("", data), type=kind) for kind, data in stream))
-        for stream in plain
-    ]
+    return [ExportedRun(tuple(convert(veil.covered("", data), kind) for kind, data in stream)) for stream in plain]
 
 
 class _Veil:

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from cpugpu_tui.runs.converting import convert
+
 TEXT, WHOLE, NUMBER, FLAG = str | None, int | None, float | None, bool | None
 
 FACTS: dict[str, Any] = {
@@ -36,7 +38,7 @@ def wrong_fact(environment: Mapping[str, Any]) -> str | None:
 
 def _fits(value: Any, kind: Any) -> bool:
     try:
-        msgspec.convert(value, type=kind)
+        convert(value, kind)
     except msgspec.ValidationError:
         return False
     return True

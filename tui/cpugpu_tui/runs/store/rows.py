@@ -12,8 +12,6 @@ from dataclasses import fields
 from itertools import groupby
 from typing import Any, TypeVar
 
-import msgspec
-
 from cpugpu_tui.model import (
     SYSTEM,
     USER,
@@ -27,6 +25,7 @@ from cpugpu_tui.model import (
     HalfRoundTimed,
 )
 from cpugpu_tui.plain import to_plain
+from cpugpu_tui.runs.converting import convert
 
 T = TypeVar("T")
 
@@ -46,7 +45,7 @@ def from_json(text: str, kind: type[T]) -> T:
     Raises:
         ValueError: if the text is something else (msgspec's errors are ValueErrors too).
     """
-    return msgspec.convert(json.loads(text), type=kind)
+    return convert(json.loads(text), kind)
 
 
 def to_blob(samples: Iterable[float]) -> bytes:
