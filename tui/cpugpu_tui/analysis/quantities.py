@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -95,3 +95,8 @@ def percent(share: float) -> str:
 def counted(labels: Iterable[str]) -> list[str]:
     """Return each label once, in the order of the first: `4 × NVIDIA H200` where it comes four times."""
     return [label if count == 1 else f"{count} × {label}" for label, count in Counter(labels).items()]
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Return `a, b and c`."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.analysis.alike import ENOUGH_ALIKE, Standing, grouped, overall, standings
-from cpugpu_tui.analysis.quantities import counted, percent, significant
+from cpugpu_tui.analysis.quantities import counted, joined, percent, significant
 from cpugpu_tui.model import DEVICE, Device, place
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.state import Row, RunState
@@ -183,11 +183,7 @@ def listed(names: Iterable[str]) -> str:
         else:
             runs.append([name])
     parts = [part for each in runs for part in ([f"{each[0]} to {each[-1]}"] if len(each) > 2 else each)]
-    return _joined(parts)
-
-
-def _joined(parts: Sequence[str]) -> str:
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    return joined(parts)
 
 
 def described(gpu: Device) -> str:

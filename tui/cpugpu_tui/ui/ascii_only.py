@@ -7,12 +7,13 @@ rest: names and claims that strangers wrote, paths, a widget of Textual's.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.color import Color
-from textual.filter import LineFilter
+from textual.filter import LineFilter, NoColor
 
 _SIGNS = str.maketrans(
     {
@@ -49,3 +50,16 @@ def _cell(character: str) -> str:
     plain = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
     width = cell_len(character)
     return plain if len(plain) == width else "?" * width
+
+
+_NO_COLOUR, _ASCII = NoColor(), AsciiOnly()
+
+
+def line_filters(usual: Sequence[LineFilter], *, no_colour: bool, ascii_only: bool) -> list[LineFilter]:
+    """Return what each line of each widget goes through; `usual` is what Textual would let it.
+
+    NO_COLOR takes the colours out of every theme, where Textual's own filter makes greys of them; a terminal without
+    UTF-8 gets ASCII.
+    """
+    filters: list[LineFilter] = [_NO_COLOUR] if no_colour else list(usual)
+    return [*filters, _ASCII] if ascii_only else filters

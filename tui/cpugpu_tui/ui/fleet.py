@@ -12,7 +12,7 @@ from typing import ClassVar
 from textual.app import App
 from textual.binding import BindingType
 from textual.driver import Driver
-from textual.filter import LineFilter, NoColor
+from textual.filter import LineFilter
 from textual.screen import Screen
 
 from cpugpu_tui.errors import UsageError
@@ -20,7 +20,7 @@ from cpugpu_tui.runs.fleet.running import Deliver, Fleet
 from cpugpu_tui.runs.fleet.state import FleetState, Told
 from cpugpu_tui.ui import commands, themes
 from cpugpu_tui.ui.app import HEIGHTS, WIDTHS
-from cpugpu_tui.ui.ascii_only import AsciiOnly
+from cpugpu_tui.ui.ascii_only import line_filters
 from cpugpu_tui.ui.commands import Situation
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
@@ -221,6 +221,5 @@ class FleetApp(App[int]):
         return {**variables, **legible(variables)}
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return what each line goes through: NO_COLOR, ASCII."""
-        filters = [NoColor()] if self.no_color else list(super().get_line_filters())
-        return [*filters, AsciiOnly()] if self._glyphs is ASCII else filters
+        """Return what each line goes through."""
+        return line_filters(super().get_line_filters(), no_colour=self.no_color, ascii_only=self._glyphs is ASCII)

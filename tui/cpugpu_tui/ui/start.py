@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.ui.options import AppOptions, AppResult
-from cpugpu_tui.ui.terminal import private_terminal, refuse, this_terminal
+from cpugpu_tui.ui.terminal import Capabilities, private_terminal, refuse, this_terminal
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.fleet.running import Deliver, Fleet
@@ -26,13 +26,9 @@ def run_app(options: AppOptions) -> AppResult:
         UsageError: there is no theme of that name.
         UnfitError: this terminal cannot show it.
     """
-    found = this_terminal()
-    refusal = refuse(found)
-    if refusal is not None:
-        raise refusal
+    found = _usable_terminal()
     # Collections among imports and style sheets take a tenth of the time to the first frame; it turns them on again.
     gc.disable()
-    os.environ.setdefault("TEXTUAL_COLOR_SYSTEM", found.textual_color_system)
     from rich.console import Console
 
     from cpugpu_tui.runs import paths
@@ -64,11 +60,7 @@ def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: Fleet
         UsageError: there is no theme of that name.
         UnfitError: this terminal cannot show it.
     """
-    found = this_terminal()
-    refusal = refuse(found)
-    if refusal is not None:
-        raise refusal
-    os.environ.setdefault("TEXTUAL_COLOR_SYSTEM", found.textual_color_system)
+    found = _usable_terminal()
     from rich.console import Console
 
     from cpugpu_tui.runs import paths
@@ -92,6 +84,16 @@ def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: Fleet
                 app.wait(WAIT_S)
     if app.failure is not None:
         raise app.failure
+
+
+def _usable_terminal() -> Capabilities:
+    """Return what this terminal can do, once it can be drawn on and Textual, not imported yet, will use its colours."""
+    found = this_terminal()
+    refusal = refuse(found)
+    if refusal is not None:
+        raise refusal
+    os.environ.setdefault("TEXTUAL_COLOR_SYSTEM", found.textual_color_system)
+    return found
 
 
 def _demo_app() -> type[CpuGpuApp]:

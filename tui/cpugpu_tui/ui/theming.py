@@ -8,13 +8,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from textual.app import App
-from textual.filter import LineFilter, NoColor
+from textual.filter import LineFilter
 from textual.theme import BUILTIN_THEMES, Theme
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.runs import config
 from cpugpu_tui.ui import themes
-from cpugpu_tui.ui.ascii_only import AsciiOnly
+from cpugpu_tui.ui.ascii_only import line_filters
 from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.legible import legible
 from cpugpu_tui.ui.panes.timings import TimingsPane
@@ -24,9 +24,6 @@ from cpugpu_tui.ui.themes import BrokenTheme, ThemeChoices
 
 LOOK_S = 1.0
 """How often the folder of the person's themes is looked at, by its entries' times; never while something is timed."""
-
-_NO_COLOUR: list[LineFilter] = [NoColor()]
-_ASCII = AsciiOnly()
 
 
 class Theming(Repeating):
@@ -108,13 +105,8 @@ class Theming(Repeating):
             self.stylesheet.set_variables(self.get_css_variables())
 
     def get_line_filters(self) -> list[LineFilter]:
-        """Return what each line of each widget goes through.
-
-        NO_COLOR takes the colours out of every theme, where Textual's own filter makes greys of them; a terminal
-        without UTF-8 gets ASCII.
-        """
-        filters = _NO_COLOUR if self.no_color else list(super().get_line_filters())
-        return [*filters, _ASCII] if self._glyphs is ASCII else filters
+        """Return what each line of each widget goes through."""
+        return line_filters(super().get_line_filters(), no_colour=self.no_color, ascii_only=self._glyphs is ASCII)
 
     def watch_theme(self) -> None:
         """Colour the cells of the table, which carry their colours, in the new theme."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from cpugpu_tui.analysis.quantities import joined
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from cpugpu_tui.model import Device, Event, RunFinished, RunStarted
 from cpugpu_tui.runs.hosts import Host
@@ -162,7 +163,7 @@ class FleetState:
 def some_of(names: Sequence[str]) -> str:
     """Return `a, b and c`; of more than four the first two and how many others there are."""
     shown = [*names[:2], f"{len(names) - 2} others"] if len(names) > 4 else list(names)
-    return f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return joined(shown)
 
 
 def _overlap(hosts: Iterable[HostState]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cpugpu_tui.analysis.costs import BACK, KERNELS, LAUNCH, TO_GPU, WAIT, Decomposition
-from cpugpu_tui.analysis.quantities import percent, time_text
+from cpugpu_tui.analysis.quantities import joined, percent, time_text
 from cpugpu_tui.model import DEVICE_WARM, ENQUEUE, PAGEABLE, SYNCHRONISE
 from cpugpu_tui.runs.answers import taken_apart
 from cpugpu_tui.runs.device_times import DeviceTimes
@@ -65,8 +65,9 @@ def _why_nothing(run: RunState, row: Row) -> str:
 def _why_not(row: Row, times: DeviceTimes) -> str:
     """Return which parts have no time of their own."""
     missing = [part for metric, part in MEASURES if not _has(times, metric)] or ["some part"]
-    parts = " and ".join(part for part in (", ".join(missing[:-1]), missing[-1]) if part)
-    return f"Not taken apart: this run has no time{' yet' if row.status == 'active' else ''} of {parts} alone."
+    return (
+        f"Not taken apart: this run has no time{' yet' if row.status == 'active' else ''} of {joined(missing)} alone."
+    )
 
 
 def _has(times: DeviceTimes, metric: str) -> bool:

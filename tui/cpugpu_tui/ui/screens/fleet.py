@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from cpugpu_tui.runs.fleet.rows import FleetRow, fleet_rows, host_rows
 from cpugpu_tui.runs.fleet.standing import FleetStanding, standing_of
@@ -27,20 +27,13 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
-from cpugpu_tui.ui.screens.page import Page
+from cpugpu_tui.ui.screens.page import MOVES, Page
 
 
 class FleetList(Page, inherit_bindings=False):
     """A list with a cursor that draws what is in sight: a hundred hosts have thousands of cases."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "move(1)", show=False),
-        Binding("k,up", "move(-1)", show=False),
-        Binding("pagedown", "move_page(1)", show=False),
-        Binding("pageup", "move_page(-1)", show=False),
-        Binding("home", "move(-1_000_000_000)", show=False),
-        Binding("G,end", "move(1_000_000_000)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*MOVES]
     AUTO_FOCUS = ""
     TOPIC = "fleet"
     DEFAULT_CSS = """

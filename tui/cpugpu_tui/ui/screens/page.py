@@ -14,6 +14,16 @@ from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
 
+MOVES: tuple[BindingType, ...] = (
+    Binding("j,down", "move(1)", show=False),
+    Binding("k,up", "move(-1)", show=False),
+    Binding("pagedown", "move_page(1)", show=False),
+    Binding("pageup", "move_page(-1)", show=False),
+    Binding("home", "move(-1_000_000_000)", show=False),
+    Binding("G,end", "move(1_000_000_000)", show=False),
+)
+"""How the cursor moves in a page that is a list: `action_move` and `action_move_page`."""
+
 
 class Page(Screen[None]):
     """Fills the screen; the run goes on behind it."""

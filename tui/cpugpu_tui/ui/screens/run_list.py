@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.worker import get_current_worker
 
@@ -21,7 +21,7 @@ from cpugpu_tui.ui.panes.status import replay_tag
 from cpugpu_tui.ui.panes.typing_line import TypingLine
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
-from cpugpu_tui.ui.screens.page import Page
+from cpugpu_tui.ui.screens.page import MOVES, Page
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.store import RunSummary
@@ -45,14 +45,7 @@ class Place:
 class RunList(Page, inherit_bindings=False):
     """Reads on threads and draws what is in sight: 10 000 runs are as quick as ten."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "move(1)", show=False),
-        Binding("k,up", "move(-1)", show=False),
-        Binding("pagedown", "move_page(1)", show=False),
-        Binding("pageup", "move_page(-1)", show=False),
-        Binding("home", "move(-1_000_000_000)", show=False),
-        Binding("G,end", "move(1_000_000_000)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*MOVES]
     AUTO_FOCUS = ""
     DEFAULT_CSS = """
     RunList #heads { height: 1; padding: 0 1; }
