@@ -13,10 +13,10 @@ run: $(VENV)/.for-run
 	@$(BIN)/cpugpu-tui
 
 test: $(VENV)/.for-test
-	@$(BIN)/python -m pytest -n 4 --dist worksteal
+	@$(BIN)/python -m pytest -n 6 --dist worksteal
 
 thorough: $(VENV)/.for-test
-	@$(BIN)/python -m pytest -n 4 --dist worksteal -m 'not gpu'
+	@$(BIN)/python -m pytest -n 6 --dist worksteal -m 'not gpu'
 
 lint: $(VENV)/.for-lint
 	@$(BIN)/ruff check .

@@ -73,7 +73,7 @@ def measure(arrangement: str, rate_hz: float) -> Windows:
             if arrangement == "process":
                 toggle(app, SECONDS + 10)
             app.signal(signal.SIGCONT)
-            app.exit_code(SECONDS + 60)
+            app.exit_code(10 * SECONDS + 600)
         store = Store.open(database)
         events = store.load(store.find("latest"))
         store.close()
@@ -89,7 +89,7 @@ def measure(arrangement: str, rate_hz: float) -> Windows:
 
 def toggle(app: PtyApp, seconds: float) -> None:
     """Suspend the app in windows without interface; its agent, a session of its own, goes on."""
-    app.until(lambda a: ("64" in a.text and "running" in a.text) or "round" in a.text, 60)
+    app.until(lambda a: ("64" in a.text and "running" in a.text) or "round" in a.text)
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         try:

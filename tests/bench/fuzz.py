@@ -1,5 +1,7 @@
 """Ten thousand random keys and five hundred sizes: nothing crashes, no run is lost, the app can always be left.
 
+Then ten thousand random bytes, sequences and pastes on a pseudo-terminal, at every place that there is.
+
 BENCH_SEED names the first of the ten seeds; another one is taken each time otherwise. What fails is printed with its
 seed and the shortest part of its script that still fails.
 """
@@ -17,9 +19,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.bench.ratios import table
+from tests.ui.byte_fuzz import PLACES, inputs, prepare, visit
+from tests.ui.byte_fuzz import FuzzError as PlaceError
+from tests.ui.byte_fuzz import Outcome as Bytes
 from tests.ui.fuzz import FuzzError, Outcome, Step, play, script, shortest
 
 PARTS, KEYS, RESIZES = 10, 1_000, 50
+BYTE_INPUTS = 10_000
 
 
 def main() -> None:
@@ -28,10 +34,32 @@ def main() -> None:
     failures: list[str] = []
     header = ("seed", "visits", "ended by a key", "runs, all saved", "screens seen", "seconds of CPU", "outcome")
     table(f"{KEYS} keys and {RESIZES} sizes a row", header, (row(first + part, failures) for part in range(PARTS)))
+    byte_part(first, failures)
     for failure in failures:
         print(f"\n{failure}")
     if failures:
         sys.exit(1)
+
+
+def byte_part(seed: int, failures: list[str]) -> None:
+    """Print a row for each place at which bytes are typed; only what was really read counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(Path(folder))
+        header = ("place", "inputs", "bytes", "sizes", "starts", "ended by an input", "screens seen", "outcome")
+        rows = (place_row(place, seed, Path(folder), failures) for place in PLACES)
+        table(f"{BYTE_INPUTS // len(PLACES)} inputs at each place", header, rows)
+
+
+def place_row(place: str, seed: int, folder: Path, failures: list[str]) -> tuple[str, ...]:
+    """Type at one place; say what became of it."""
+    chance, outcome, held = random.Random(f"{seed} {place}"), Bytes(), "held"
+    try:
+        visit(place, inputs(chance, BYTE_INPUTS // len(PLACES), RESIZES), folder, outcome, chance)
+    except PlaceError as error:
+        failures.append(f"Seed {seed}, {error}")
+        held = "failed"
+    found = (outcome.inputs, outcome.bytes, outcome.resizes, outcome.starts, outcome.quits, len(outcome.screens))
+    return (place, *(f"{number:,}" for number in found), held)
 
 
 def row(seed: int, failures: list[str]) -> tuple[str, ...]:

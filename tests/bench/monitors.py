@@ -104,7 +104,7 @@ def measured(monitor: Monitor) -> Measured:
         TooLateError: it draws nothing, or ends.
     """
     with PtyApp(monitor.command, columns=COLUMNS, rows=ROWS, env=monitor.env) as app:
-        app.until(monitor.drawn, 30)
+        app.until(monitor.drawn)
         app.bytes_during(SETTLE_S)
         before_s, started_s = cpu_s(app.pid), time.monotonic()
         written = app.bytes_during(WINDOW_S)

@@ -46,7 +46,7 @@ def recording(source: Path, others: Sequence[str]) -> bytes:
     bare = [run.name for run in runs if not run.started.plan.ceilings]
     if bare:
         raise UsageError(f"{', '.join(bare)} knows no ceilings.", "Measure the machine before its runs.")
-    return packed([_without_builder(run) for run in anonymized(runs)])
+    return packed([_without_builder(run) for run in anonymized(runs, messages=True)])
 
 
 def from_database(path: Path, names: Sequence[str]) -> list[ExportedRun]:

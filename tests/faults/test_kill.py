@@ -31,7 +31,6 @@ from cpugpu_tui.runs.store import Store
 MACHINE = "pace=1,cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"
 KILLS = 20
 KILLS_PER_RUN = 4
-GONE_WITHIN_S = 2.0
 
 
 def start(folder: Path, cases: int) -> tuple[subprocess.Popen[bytes], Path]:
@@ -75,7 +74,7 @@ def kill_app(folder: Path, lines: int, spins: int) -> None:
             pass
         agents = [Witness(pid) for pid in agents_of(process)]
         process.kill()
-        assert all(agent.sees_the_end(GONE_WITHIN_S) for agent in agents)
+        assert all(agent.sees_the_end() for agent in agents)
         # What is in the pipe was shown; the last line may be cut.
         shown += process.stdout.read()
     events = events_of(shown[: shown.rfind(b"\n") + 1])
@@ -115,7 +114,7 @@ def test_an_agent_that_hangs_goes_with_its_app(tmp_path: Path) -> None:
         next_event(process, lambda event: isinstance(event, Progressed) and event.phase == "first call")
         (agent,) = [Witness(pid) for pid in agents_of(process)]
         process.kill()
-        assert agent.sees_the_end(GONE_WITHIN_S)
+        assert agent.sees_the_end()
     assert stored(command.database)[0] == "interrupted"
 
 
@@ -153,7 +152,7 @@ def kill_agents(folder: Path, seed: int) -> int:
             witness = Witness(agent)
             killed_ns = time.monotonic_ns()
             os.kill(agent, signal.SIGKILL)
-            assert witness.sees_the_end(GONE_WITHIN_S)
+            assert witness.sees_the_end()
             kills += 1
         for _ in audience:
             pass
@@ -179,7 +178,6 @@ def last_attempts(finished: dict[str, list[Event]]) -> dict[str, list[Event]]:
     return {case: events[-5:] for case, events in finished.items()}
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("kills", [KILLS_PER_RUN * 2, pytest.param(KILLS, marks=pytest.mark.slow)])
 def test_a_killed_agent_costs_its_case_and_the_run_goes_on(tmp_path: Path, kills: int) -> None:
     with ThreadPoolExecutor(2) as hands:

@@ -21,7 +21,6 @@ from cpugpu_tui.runs.store import Store
 
 MACHINE = "pace=1,cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"
 CASES = 24
-CHAINS = 4
 RESULT = (CaseStarted, HalfRoundTimed, CaseFinished, CaseFailed)
 
 
@@ -123,15 +122,16 @@ class Chain:
             self._shown[case] = kept[case]
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("kills_per_chain", [2, pytest.param(13, marks=pytest.mark.slow)])
-def test_a_run_that_is_killed_and_resumed_measures_every_case_once(tmp_path: Path, kills_per_chain: int) -> None:
+@pytest.mark.parametrize(("chain_count", "kills_per_chain"), [(1, 2), pytest.param(4, 13, marks=pytest.mark.slow)])
+def test_a_run_that_is_killed_and_resumed_measures_every_case_once(
+    tmp_path: Path, chain_count: int, kills_per_chain: int
+) -> None:
     chains = []
-    for seed in range(CHAINS):
+    for seed in range(chain_count):
         folder = tmp_path / str(seed)
         folder.mkdir()
         chains.append(Chain(folder, seed, kills_per_chain))
-    with ThreadPoolExecutor(CHAINS) as hands:
+    with ThreadPoolExecutor(chain_count) as hands:
         for done in [hands.submit(chain.run) for chain in chains]:
             done.result()
-    assert sum(chain.kills for chain in chains) >= CHAINS * kills_per_chain
+    assert sum(chain.kills for chain in chains) >= chain_count * kills_per_chain

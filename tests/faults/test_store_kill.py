@@ -33,7 +33,6 @@ def kill_after(acknowledgements: int, spins: int, path: Path, run_id: str) -> in
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_no_acknowledged_case_is_lost_and_none_is_half_there(tmp_path: Path) -> None:
     moments = random.Random(5)
     path = tmp_path / "results.db"

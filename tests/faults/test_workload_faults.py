@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import PATIENCE_S
 
 HOSTILE = '''
 import os, sys, time
@@ -115,7 +116,7 @@ def told_by(agent: list[str], *sizes: int, until: str = "", **plan: Any) -> tupl
             if until and told[-1].get("phase") == until:
                 process.kill()
                 break
-        process.wait(10)
+        process.wait(PATIENCE_S)
         return told, process.returncode
 
 

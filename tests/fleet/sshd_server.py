@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from command_line import PATIENCE_S
 
 SSHD = "/usr/sbin/sshd"
 READY_WITHIN_S = 10.0
@@ -26,7 +27,7 @@ def why_not() -> str:
 
 
 def key(path: Path) -> Path:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True, timeout=20)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True, timeout=PATIENCE_S)
     return path
 
 

@@ -10,7 +10,7 @@ from command_line import FAST, CommandLine
 
 from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, PASSED
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import CaseFinished, Device, DevicesFound, Event, HalfRoundTimed, RunFinished, RunStarted
 from cpugpu_tui.runs.comparison import Series
 from cpugpu_tui.runs.fleet.gating import FleetGate, judge_fleet
@@ -66,12 +66,14 @@ def test_a_host_that_is_away_fails_the_gate(cpugpu: CommandLine, with_baseline: 
     assert "not usable: n1" in outcome.out
 
 
-@pytest.mark.slow
-def test_too_few_runs_are_no_pass(cpugpu: CommandLine, with_baseline: CommandLine) -> None:
-    cpugpu.take_over(with_baseline)
-    outcome = cpugpu("fleet", "gate", *LOCAL, "n1", "--simulate", MACHINE, "--repeat", 2)
-    assert outcome.code == EXIT_UNFIT
-    assert "Undecided" in outcome.out
+def test_one_file_cannot_be_both_reports(cpugpu: CommandLine, tmp_path: Path) -> None:
+    report = tmp_path / "gate.txt"
+    outcome = cpugpu.here(
+        "fleet", "gate", "-w", "n1", "--baseline", "main", "--junit", report, "--summary", tmp_path / "." / "gate.txt"
+    )
+    assert outcome.code == EXIT_USAGE
+    assert "both reports" in outcome.err
+    assert not report.exists()
 
 
 def test_made_up_and_real_are_not_mixed(cpugpu: CommandLine, with_baseline: CommandLine) -> None:
@@ -133,6 +135,12 @@ def test_each_gpu_is_held_to_the_baseline_of_its_model() -> None:
     }  # fmt: skip
     assert gate.verdict == SLOWER
     assert "n1 cuda:1 (1 of 4 GPUs)" in gate.sentence
+
+
+def test_a_model_may_have_a_comma_in_its_name() -> None:
+    state = fleet_of({"n1": {"cuda:0": "Card, 80 GB", "cuda:1": "Card"}}, {})
+    gate = judge_fleet(state, [baseline("main", "Card, 80 GB", 1.0)], 0.05)
+    assert outcomes(gate) == {"n1 cuda:0": PASSED, "n1 cuda:1": UNDECIDED}
 
 
 def test_a_model_without_a_baseline_is_undecided_and_says_which_there_are() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 import sshd_server
-from command_line import COMMAND, FAST, CommandLine, Witness
+from command_line import COMMAND, FAST, PATIENCE_S, CommandLine, Witness
 from fleet_command import all_timing, inventory, lines_of
 from sshd_server import Server, host_lines, server
 
@@ -72,7 +72,7 @@ class Network:
         self._ip("-n", self.name(host), "link", "set", "eth0", "down")
 
     def _ip(self, *words: str) -> None:
-        subprocess.run(["ip", *words], check=True, capture_output=True, timeout=20)
+        subprocess.run(["ip", *words], check=True, capture_output=True, timeout=PATIENCE_S)
 
     def close(self) -> None:
         for name in (self.controller, *map(self.name, self.hosts)):
@@ -134,7 +134,7 @@ def test_a_link_that_goes_down_loses_one_host_in_time_and_the_other_finishes(
             if told["event"] == "HostChanged" and (told["host"], told["state"]) == ("a", "unreachable"):
                 lost_s = time.monotonic()
             last = told
-        assert process.wait(20) == EXIT_CASES_FAILED
+        assert process.wait(PATIENCE_S) == EXIT_CASES_FAILED
     assert 0 < lost_s - cut_s < BUDGET_S + SLACK_S
     ends = {host["host"]: host for host in last["hosts"]}
     assert {name: host["state"] for name, host in ends.items()} == {

@@ -35,7 +35,7 @@ def test_a_hundred_hosts_finish_in_bounded_memory(cpugpu: CommandLine, tmp_path:
         [sys.executable, "-c", MEASURED, "fleet", "run", "-w", f"n[1-{HOSTS}]", "--launcher", "local",
          "--python", str(bare_python), "matmul", "--size", "64,256,1024", "--rounds", "8",
          "--simulate", f"{FAST},gpus=2", "--json"],
-        capture_output=True, text=True, timeout=115, stdin=subprocess.DEVNULL, env=cpugpu.environment(),
+        capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, env=cpugpu.environment(),
     )  # fmt: skip
     outcome = Outcome(done.returncode, done.stdout, done.stderr)
     assert outcome.code == EXIT_OK, outcome.err[-2000:]

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from cpugpu_tui.cli.fleet_table import trouble_lines
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK
-from cpugpu_tui.model import Case, CaseFailed, Plan, RunFinished, RunStarted
+from cpugpu_tui.model import (
+    Case,
+    CaseFailed,
+    CaseFinished,
+    CaseStarted,
+    Device,
+    DevicesFound,
+    HalfRoundTimed,
+    Plan,
+    RunFinished,
+    RunStarted,
+)
+from cpugpu_tui.runs.fleet.rows import cases_text, host_rows
 from cpugpu_tui.runs.fleet.state import (
     CONNECTING,
     DONE,
@@ -15,6 +30,7 @@ from cpugpu_tui.runs.fleet.state import (
     TROUBLES,
     FleetState,
     HostChanged,
+    HostState,
     Told,
 )
 from cpugpu_tui.runs.hosts import hosts_of
@@ -81,3 +97,50 @@ def test_hosts_that_are_one_machine_are_told_where_their_runs_overlap() -> None:
 def test_of_many_hosts_on_one_machine_two_are_named() -> None:
     (sentence,) = after(**{f"n{number}": timed("gpu01", 10, 20) for number in range(6)}).crowded
     assert sentence.startswith("n0, n1 and 4 others are one machine")
+
+
+OTHER = Case("matmul", 128)
+LOST = 'The connection to a was lost. Its last line: "client_loop: send disconnect".'
+
+
+def cut_off() -> HostState:
+    """A host that finished a case, and was lost in the rounds of the next one."""
+    begun = replace(STARTED, plan=Plan("matmul", (CASE, OTHER, Case("matmul", 256), Case("matmul", 512))))
+    events: list[Told] = [begun, DevicesFound(devices=(Device("cpu", "A processor"), Device("cuda:0", "H200")))]
+    for case in (CASE, OTHER):
+        events.append(CaseStarted(case=case.key))
+        for device in ("cpu", "cuda:0"):
+            samples = {"latency": (1e6,), "device": (1e5,)}
+            events.append(
+                HalfRoundTimed(case=case.key, device=device, round_index=1, calls_per_block=1, samples=samples)
+            )
+    events.append(CaseFinished(case=CASE.key))
+    events.append(CaseFailed(case=Case("matmul", 256).key, kind="oom", message="Needs 18 GB." * 100))
+    events += [CaseFailed(case=case.key, kind="skipped", message=LOST) for case in (OTHER, Case("matmul", 512))]
+    events += [RunFinished(status="failed", message=LOST), HostChanged("unreachable", LOST, "Run it again.")]
+    return after(a=events).hosts["a"]
+
+
+def test_a_case_that_a_lost_connection_cut_off_shows_no_time() -> None:
+    rows = {row.row.case.size: row for row in host_rows(cut_off())}
+    assert (rows[64].cpu_ns, rows[64].gpu_ns) == (1e6, 1e6)
+    assert (rows[128].cpu_ns, rows[128].gpu_ns, rows[128].device_ns) == (None, None, None)
+    assert rows[128].comparison is None
+
+
+def test_why_a_host_was_lost_is_said_of_the_host_alone() -> None:
+    state = after(a=[])
+    state = replace(state, hosts={"a": cut_off()})
+    rows = {row.row.case.size: row for row in host_rows(state.hosts["a"])}
+    assert (rows[128].why, rows[512].why) == ("skipped", "skipped")
+    assert rows[256].why.startswith("oom: ")
+    assert len(rows[256].why) < 400
+    (line,) = trouble_lines(state)
+    assert LOST in line
+
+
+def test_the_counts_of_a_host_that_was_lost_add_up() -> None:
+    host = cut_off()
+    assert cases_text(host) == "1 of 4, 1 failed, 2 skipped"
+    assert (host.run.done, host.run.failed, host.run.skipped) == (1, 1, 2)
+    assert FleetState({"a": host}).cases_text == "2 of 4 cases"

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import PATIENCE_S
 
 from cpugpu_tui.bench.agent import EXIT_CONTROLLER_GONE
 from cpugpu_tui.errors import UsageError
@@ -50,7 +51,11 @@ def test_a_host_that_looks_like_an_option_starts_nothing(launcher: str) -> None:
 
 def ran(line: str, data: bytes = b"", shell: str = "sh", **env: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [shell, "-c", line], input=data, capture_output=True, timeout=30, env={"PATH": os.environ["PATH"], **env}
+        [shell, "-c", line],
+        input=data,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        env={"PATH": os.environ["PATH"], **env},
     )
 
 
@@ -113,7 +118,7 @@ def test_a_command_of_the_person_that_fails_is_told_from_all_else() -> None:
 
 def test_an_old_python_says_so(tmp_path: Path) -> None:
     pretend = "import sys; sys.version_info = (3, 6, 8); exec(sys.argv[1])"
-    done = subprocess.run([sys.executable, "-c", pretend, SOURCE], capture_output=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", pretend, SOURCE], capture_output=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (EXIT_OLD, b"Python 3.6\n")
 
 

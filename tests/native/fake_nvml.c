@@ -3,14 +3,15 @@
  * $FAKE_NVML_STATE names the file. Each line is `GPU NAME VALUE [RATE]`: GPU is the card's number (the one in its
  * UUID, not NVML's index) or `*` for all, the last line that fits counts, RATE lets a field grow by so much a second.
  * Names: count, init, reversed, mig, and the values below; `field:N` for a field value, `width:N` for its bits,
- * `unstamped` for fields without a time; `fail:FUNCTION` (or `fail:*`, `fail:field:N`) for a return code;
- * `hang:FUNCTION`: while it is not 0, a call does not return; `process:PID` or `process:PID@INSTANCE` for its bytes
- * (-1: not known). $FAKE_NVML_CALLS, if set, gets the name of each function (and `field:N`) a line.
+ * `unstamped` for fields without a time, `clock_us` for one time on all of them; `fail:FUNCTION` (or `fail:*`, `fail:field:N`) for a return code;
+ * `hang:FUNCTION`: while it is not 0, a call does not return; `crash:FUNCTION`: a call ends the process; `process:PID` or `process:PID@INSTANCE` for its bytes
+ * (-1: not known), `process_count` for a number of them that is a lie. $FAKE_NVML_CALLS, if set, gets the name of each function (and `field:N`) a line.
  * Built with -DOLD_DRIVER it lacks the functions that drivers before about 510 lack.
  * The layouts are written down from NVIDIA's documentation of NVML, as far as they are needed. */
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -120,6 +121,7 @@ static int instance_of(Handle handle) { return handle >= MIG_HANDLE ? (int)(hand
 static int enter(const char *function, int card) {
     refresh();
     note("%s\n", function);
+    if (named(card, 0, "crash:%s", function)) raise(SIGSEGV);
     while (named(card, 0, "hang:%s", function)) {
         usleep(5000);
         refresh();
@@ -323,6 +325,7 @@ static int processes(Handle handle, int card, unsigned *count, Process *out) {
         found++;
     }
     unsigned room = *count;
+    found = (unsigned)number(card, "process_count", found); /* more than there are is a lie */
     *count = found;
     return found > room ? TOO_SMALL : OK;
 }
@@ -358,7 +361,7 @@ int nvmlDeviceGetFieldValues(Handle handle, int count, Field *fields) {
         note("field:%u\n", field->id);
         if (!usual) { field->code = INVALID; continue; }
         field->code = (int32_t)named(card, OK, "fail:field:%u", field->id);
-        int64_t at_us = now_us();
+        int64_t at_us = number(-1, "clock_us", now_us());
         char name[24];
         snprintf(name, sizeof name, "field:%u", field->id);
         const Line *line = find(card, name);

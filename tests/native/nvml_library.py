@@ -41,9 +41,10 @@ class FakeNvml:
         return {"FAKE_NVML_STATE": str(self._state), "FAKE_NVML_CALLS": str(self._calls)}
 
     def use(self) -> None:
-        """Put the library under pynvml in this process, until the test ends."""
+        """Put the library under pynvml in this process and in those that it starts, until the test ends."""
         for name, value in self._variables.items():
             self._monkeypatch.setenv(name, value)
+        self._monkeypatch.setenv("LD_LIBRARY_PATH", str(self.library.parent))
         self._monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
         self._monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(self.library)))
 
@@ -85,7 +86,7 @@ def _built(folder: Path, *options: str) -> Path:
         pytest.skip("no C compiler (cc) to build the fake libnvidia-ml.so.1 with")
     library = folder / "libnvidia-ml.so.1"
     command = [compiler, "-shared", "-fPIC", "-O1", *options, "-o", str(library), str(SOURCE), "-lpthread"]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=120)
     return library
 
 

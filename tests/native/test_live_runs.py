@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 import pytest
+from command_line import PATIENCE_S
 from nvml_library import FakeNvml, fake_nvml, nvml_library
 
 from cpugpu_tui.cli import run as cli_run
@@ -96,7 +97,7 @@ def test_the_app_asks_for_nothing_dear_while_a_run_is_live_and_again_after_it(fa
 
     backend.open(agent, telemetry, lambda _: None)
     try:
-        assert ready.wait(20)
+        assert ready.wait(PATIENCE_S)
         session = backend.session(build_plan(REQUEST), None, None)
         assert isinstance(session, Session)
         running.append(session)
@@ -104,7 +105,7 @@ def test_the_app_asks_for_nothing_dear_while_a_run_is_live_and_again_after_it(fa
         running.clear()
         assert EACH_SWEEP in listener.asked, "sweeps went on"
         assert not listener.asked & DEAR
-        assert dear_again.wait(20), "the pane's dear values come back after the run"
+        assert dear_again.wait(PATIENCE_S), "the pane's dear values come back after the run"
     finally:
         backend.close()
 

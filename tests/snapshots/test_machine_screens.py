@@ -14,7 +14,9 @@ from textual.pilot import Pilot
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.ui.screens.gpu import GpuScreen
 
-SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids="{0[0]}x{0[1]}".format)
+SIZES = pytest.mark.parametrize(
+    "size", [(80, 24), (120, 40), pytest.param((200, 60), marks=pytest.mark.slow)], ids="{0[0]}x{0[1]}".format
+)
 MIXED = sweep(gpu(0, throttle=("hw-thermal",), processes=PROCESSES, persistence=False), idle(1), mig(2))
 
 

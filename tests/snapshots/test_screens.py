@@ -27,7 +27,7 @@ from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.commands import Situation
 
-SIZES = [(80, 24), (120, 40), (200, 60)]
+SIZES = [(80, 24), (120, 40), pytest.param((200, 60), marks=pytest.mark.slow)]
 EACH_SIZE = pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
 Act = Callable[[Pilot[Any]], Awaitable[None]]
 
@@ -105,6 +105,7 @@ def then_press(key: str) -> Act:
         await done(pilot)
         await pilot.press(key)
         await settled(pilot, lambda: len(pilot.app.screen_stack) > 1)
+        await pilot.app.workers.wait_for_complete()  # a thread loads what the chart is drawn with
 
     return act
 

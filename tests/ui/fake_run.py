@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import queue
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -41,6 +43,8 @@ from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.options import AppOptions
 
+PATIENCE_S = 120.0
+"""It says "hung", never "slow": other programs may keep the cores busy."""
 ENVIRONMENT = {
     "hostname": "box", "cpu": "Xeon 8480", "torch": "2.11.0+cu130", "python": "3.12.4", "threads": 16,
     "matmul_precision": "highest", "tf32_matmul": False, "version": "0.1.0", "worker": "process",
@@ -168,8 +172,14 @@ async def opened(app: CpuGpuApp | None = None, size: tuple[int, int] = (120, 40)
 
 
 async def settled(pilot: Pilot[Any], reached: Callable[[], bool]) -> None:
-    """Let the app work until something is true; the test's own timeout ends it otherwise."""
+    """Let the app work until something is true.
+
+    Raises:
+        AssertionError: it did not become true within `PATIENCE_S`.
+    """
+    gives_up_s = time.monotonic() + PATIENCE_S
     while not reached():
+        assert time.monotonic() < gives_up_s, f"{inspect.getsource(reached).strip()}: not so after {PATIENCE_S:g} s"
         await pilot.pause(0.01)
     await pilot.pause()
 

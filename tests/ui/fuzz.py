@@ -56,7 +56,7 @@ CHARACTERS = {"space": " ", "tab": "\t", "enter": "\r", "backspace": "\x7f", "es
 QUICK = Simulation(cpu_overhead_ns=200_000, launch_ns=200_000, first_call_ns=0)
 """A machine whose calls are long, so that a warm-up has few of them."""
 
-VISIT_S = 300.0
+VISIT_S = 500.0
 """A visit that takes longer than this hangs."""
 PRESSES_TO_QUIT = 8
 """Times that ctrl+c is pressed before quitting counts as broken: a field, a box and a question may be open."""

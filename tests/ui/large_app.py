@@ -98,7 +98,7 @@ class LargeSession:
             if number % self._together == 0:
                 deliver(Progressed(case=case.key, device="", phase="gap"))
                 deliver(Gap(duration_ms=50.0))
-                self.shown.acquire(timeout=20.0)
+                self.shown.acquire(timeout=120.0)
         end = RunFinished(status="done")
         deliver(end)
         return end

@@ -19,8 +19,11 @@ from types import TracebackType
 
 import pyte
 
-DEADLINE_S = 20.0
-"""How long a test waits before it gives up; generous, because a loaded machine may be slow and must not be wrong."""
+DEADLINE_S = 120.0
+"""How long a test waits before it gives up; it says "hung", never "slow": other programs may keep the cores busy."""
+
+PIECE_BYTES = 1024
+"""Written at once; a terminal holds 4096 that nobody has read yet."""
 
 
 class TooLateError(AssertionError):
@@ -79,11 +82,27 @@ class PtyApp:
         """Process id of the child."""
         return self._process.pid
 
+    @property
+    def ended(self) -> int | None:
+        """Exit code of the child, None while it lives."""
+        return self._process.poll()
+
     # ---------------------------------------------------------------- acting on it
 
-    def send(self, keys: str | bytes) -> None:
-        """Type these keys."""
-        os.write(self._master, keys.encode() if isinstance(keys, str) else keys)
+    def send(self, keys: str | bytes) -> int:
+        """Type or paste this, reading meanwhile what comes back; return how many bytes went in before it ended."""
+        data, sent = keys.encode() if isinstance(keys, str) else keys, 0
+        ends = time.monotonic() + DEADLINE_S
+        while sent < len(data) and time.monotonic() < ends:
+            readable, writable, _ = select.select([self._master], [self._master], [], 1.0)
+            if readable and not self._read(0.001):
+                break
+            if writable:
+                try:
+                    sent += os.write(self._master, data[sent : sent + PIECE_BYTES])
+                except OSError:  # EIO: the child has gone
+                    break
+        return sent
 
     def resize(self, columns: int, rows: int) -> None:
         """Give the terminal another size; the kernel sends SIGWINCH."""
@@ -93,6 +112,10 @@ class PtyApp:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the child."""
         self._process.send_signal(number)
+
+    def modes(self) -> list[object]:
+        """Return how the terminal is set."""
+        return list(termios.tcgetattr(self._master))
 
     def hang_up(self) -> None:
         """Close the terminal, as a lost connection does; the kernel sends SIGHUP."""
@@ -115,6 +138,22 @@ class PtyApp:
                 code = self._process.poll()
                 why = f"not seen within {deadline_s} s" if code is None else f"it ended with {code}"
                 raise TooLateError(f"{why}; last screen:\n{self.text}")
+
+    def poll_until(self, happened: Callable[[PtyApp], bool], deadline_s: float = DEADLINE_S) -> None:
+        """Read until `happened(self)` is true, which need not show on the terminal."""
+        ends = time.monotonic() + deadline_s
+        while not happened(self):
+            if time.monotonic() > ends:
+                raise TooLateError(f"not so within {deadline_s} s; last screen:\n{self.text}")
+            if not self._read(0.01):
+                time.sleep(0.002)  # a terminal without its program is always readable
+
+    def continue_if_stopped(self) -> bool:
+        """Resume the child if it has suspended itself; return whether it had."""
+        is_stopped = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG) is not None
+        if is_stopped:
+            self.signal(signal.SIGCONT)
+        return is_stopped
 
     def until_bytes(self, wanted: bytes, since: int = 0, deadline_s: float = DEADLINE_S) -> int:
         """Read until these bytes arrived after position `since` of the output; return the position behind them."""

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from cpugpu_tui.model import CaseFinished, DevicesFound, Event, Plan, RunFinished, RunStarted
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.runs.store import Store
+from cpugpu_tui.runs.store.outbox import Outbox
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.history import SavedRuns
 from cpugpu_tui.ui.screens.history import HistoryScreen
@@ -29,7 +30,7 @@ class HistoryBackend(FakeBackend):
 
     def __init__(self, store: Store | None, refusal: Any = None) -> None:
         super().__init__()
-        self._store = store
+        self.outbox = None if store is None else Outbox(lambda _wait_s: store, store)
         self._no_store = refusal or self._no_store
 
     @property

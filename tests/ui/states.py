@@ -15,6 +15,11 @@ def state(name: str, *values: object) -> Any:
     return pytest.param(*values, id=name)
 
 
+def slow_state(name: str, *values: object) -> Any:
+    """The same in `make thorough` alone, for a state whose way to the screen is that of another one."""
+    return pytest.param(*values, id=name, marks=pytest.mark.slow)
+
+
 def joined(lines: list[str]) -> str:
     """What stands on a screen as one text: sentences go on in the next line, frames are no part of them."""
     return " ".join(FRAME.sub(" ", " ".join(lines)).split())

@@ -84,7 +84,9 @@ def test_a_whole_visit_leaves_the_terminal_as_it_was_and_the_result_on_it(start:
     assert any(isinstance(event, RunFinished) and event.status == "done" for event in saved(tmp_path))
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_it_in_order(start: Start, tmp_path: Path, number: signal.Signals, code: int) -> None:
     app = start(pace=1.2)
     run_slowly(app, r"quick.* [1-9]\d?/\d+")
@@ -164,6 +166,7 @@ def test_nothing_is_written_while_paused(start: Start) -> None:
     assert app.bytes_during(1.5) == 0
 
 
+@pytest.mark.slow
 def test_a_key_is_answered_during_a_run(start: Start) -> None:
     app = start(pace=1.2)
     run_slowly(app)
@@ -229,7 +232,11 @@ def test_without_utf8_there_are_no_question_marks(start: Start) -> None:
 
 @pytest.mark.parametrize(
     "env",
-    [{"NO_COLOR": "1"}, {"TERM": "xterm", "COLORTERM": ""}, pytest.param({"TERM": "screen-256color"}, marks=SLOW)],
+    [
+        {"NO_COLOR": "1"},
+        pytest.param({"TERM": "xterm", "COLORTERM": ""}, marks=SLOW),
+        pytest.param({"TERM": "screen-256color"}, marks=SLOW),
+    ],
 )
 def test_with_few_colours_everything_is_still_said(start: Start, env: dict[str, str]) -> None:
     app = start(**env)

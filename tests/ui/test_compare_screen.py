@@ -173,7 +173,7 @@ async def test_a_baseline_that_cannot_be_kept_is_a_sentence(store: Store) -> Non
     backend = HistoryBackend(store)
     async with opened(new_app(backend=backend)) as pilot:
         await open_newest(pilot)
-        backend._store, backend._no_store = None, StoreError("The disk is full.", "Free some space.")
+        backend.outbox, backend._no_store = None, StoreError("The disk is full.", "Free some space.")
         await pilot.press("b")
         await settled(pilot, lambda: pilot.app.picture.problem is not None)
         assert "The disk is full." in str(pilot.app.picture.problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,11 +12,12 @@ from typing import Any
 
 import psutil
 import pytest
-from command_line import FAST, Witness
+from command_line import FAST, PATIENCE_S, Witness
 from pty_app import PtyApp
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
+from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
@@ -41,6 +43,7 @@ from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.roles import plain
 from cpugpu_tui.ui.screens.fleet import FleetScreen, HostScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
+from cpugpu_tui.ui.themes import DEFAULT_THEME
 
 PLAN = build_plan(PlanRequest(("matmul",), sizes="64,2048"))
 LOST = HostChanged("unreachable", "The connection to gpu2 was lost.", "Run it again when the host answers.")
@@ -107,16 +110,15 @@ async def opened(
     async with app.run_test(size=size) as pilot:
         yield pilot, fleet
         fleet.wanted.put(None)
-        app.wait(10)
+        app.wait(PATIENCE_S)
 
 
 async def settled(pilot: Pilot[Any], has_come: Callable[[], bool]) -> None:
-    for _ in range(400):
-        if has_come():
-            await pilot.pause()
-            return
+    gives_up_s = time.monotonic() + PATIENCE_S
+    while not has_come():
+        assert time.monotonic() < gives_up_s, text_of(pilot)
         await pilot.pause(0.02)
-    raise AssertionError(text_of(pilot))
+    await pilot.pause()
 
 
 def text_of(pilot: Pilot[Any], selector: str = "") -> str:
@@ -308,6 +310,21 @@ async def test_once_all_is_over_it_leaves_without_asking() -> None:
         assert fleet.asked == []
 
 
+async def test_a_broken_theme_file_is_said_and_another_theme_stands_in_for_it(tmp_path: Path) -> None:
+    (tmp_path / "themes").mkdir()
+    (tmp_path / "themes" / "mine.toml").write_text("name = 'mine'\nprimary = 'no colour'\n")
+    fleet, state = ScriptedFleet("gpu1"), FleetState.of(hosts_of(["gpu1"]))
+    options = FleetOptions(theme="mine", config_dir=tmp_path)
+    app = FleetApp(fleet, state, lambda _host, _told: None, options)
+    async with app.run_test(size=(160, 40)) as pilot:
+        await settled(pilot, lambda: "mine.toml" in plain(app.screen.query_one("#page-keys", Lines).lines[0]))
+        assert app.theme == DEFAULT_THEME
+        fleet.wanted.put(None)
+        app.wait(10)
+    with pytest.raises(UsageError):
+        FleetApp(fleet, state, lambda _host, _told: None, FleetOptions(theme="theirs", config_dir=tmp_path))
+
+
 # ------------------------------------------------------------------ on a terminal
 
 
@@ -340,4 +357,4 @@ def test_a_terminal_that_goes_away_leaves_no_agent(tmp_path: Path) -> None:
         assert len(agents) >= 2
         app.hang_up()
         assert app.exit_code() == 129
-        assert all(agent.sees_the_end(2.0) for agent in agents)
+        assert all(agent.sees_the_end() for agent in agents)

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from fuzz import REGISTRY, FuzzError, Step, play, script, shortest
 
-KEYS, RESIZES, SEED = 1_000, 100, 14
+SEED = 14
 
 
-def test_a_thousand_keys_and_a_hundred_sizes_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = script(SEED, KEYS, RESIZES)
+@pytest.mark.parametrize("keys", [300, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_random_keys_and_sizes_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
+    steps = script(SEED, keys, keys // 10)
     assert set(REGISTRY) <= set(steps)
     at_home(tmp_path, monkeypatch)
     try:
@@ -22,9 +23,9 @@ def test_a_thousand_keys_and_a_hundred_sizes_do_no_harm(tmp_path: Path, monkeypa
     except FuzzError as error:
         pytest.fail(f"seed {SEED}: {error}\n{json.dumps(shortest_of(steps[: error.steps], tmp_path))}")
     print(outcome)
-    assert outcome.quits >= 2
-    assert outcome.runs >= 5
-    assert len(outcome.screens) >= 8, outcome.screens
+    assert outcome.quits >= 1
+    assert outcome.runs >= keys // 200
+    assert len(outcome.screens) >= 6, outcome.screens
 
 
 def at_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

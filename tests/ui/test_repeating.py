@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import PATIENCE_S
 from fake_run import (
     DEVICES,
     FakeSession,
@@ -28,6 +29,7 @@ from textual.pilot import Pilot
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Device, DevicesFound, Plan, RunFinished, RunStarted, Simulation
 from cpugpu_tui.runs.changes import remark_on, series_before
+from cpugpu_tui.runs.comparison import Series
 from cpugpu_tui.runs.measured import measured
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
 from cpugpu_tui.runs.store import Store
@@ -227,6 +229,10 @@ def test_a_machine_with_another_gpu_is_not_compared_with(store: Store) -> None:
     mine = measured(events)
     assert mine is not None
     assert remark_on(base, mine) == ""
+    limited = Series("", tuple(replace(run, facts={**run.facts, "power limit": "700 W"}) for run in base.runs))
+    assert remark_on(limited, mine) == "", "the first reading of this run is still to come"
+    lower = replace(mine, facts={**mine.facts, "power limit": "350 W"})
+    assert remark_on(limited, lower) == "power limit differs"
     other = DevicesFound(devices=(DEVICES[0], Device("cuda:0", "NVIDIA A100", "GPU-2")))
     theirs = measured([event if not isinstance(event, DevicesFound) else other for event in events])
     assert theirs is not None
@@ -254,17 +260,17 @@ async def test_a_run_waits_for_the_step_of_reading_in_flight() -> None:
         def read() -> None:
             with pilot.app.bridge.between_runs():
                 inside.set()
-                leave.wait(20)
+                leave.wait(PATIENCE_S)
 
         reader = threading.Thread(target=read)
         reader.start()
-        inside.wait(20)
+        inside.wait(PATIENCE_S)
         await settled(pilot, lambda: pilot.app.picture.agent_ready)
         await pilot.press("r")
         assert pilot.app.picture.situation.live
         assert pilot.app.backend.sessions == []
         leave.set()
-        reader.join(20)
+        reader.join(PATIENCE_S)
         await settled(pilot, lambda: len(pilot.app.backend.sessions) == 1)
 
 

@@ -28,12 +28,12 @@ from typing import Any
 
 import pytest
 import torch
-from fake_run import DEVICES, FakeBackend, finish, new_app, opened, readings, settled, start_run
+from fake_run import DEVICES, PATIENCE_S, FakeBackend, finish, new_app, opened, readings, settled, start_run
 from looking import table_of
 from nvml_library import LOST, NO_PERMISSION, FakeNvml, fake_nvml, nvml_library
 from nvml_machine import Machine, machine
 from saved_runs import stream
-from states import joined, state
+from states import joined, slow_state, state
 from test_layouts import screen_lines
 from textual.pilot import Pilot
 
@@ -49,12 +49,11 @@ from cpugpu_tui.ui.options import AppOptions
 __all__ = ["fake_nvml", "machine", "nvml_library"]
 
 SMALL = (80, 24)
-DEADLINE_S = 10.0
 
 
 async def reads(pilot: Pilot[Any], *sentences: str) -> None:
     """Wait until the screen says all of this, or fail with what it says."""
-    ends_s = time.monotonic() + DEADLINE_S
+    ends_s = time.monotonic() + PATIENCE_S
     while missing := [sentence for sentence in sentences if sentence not in joined(screen_lines(pilot))]:
         assert time.monotonic() < ends_s, "\n".join([f"not said: {missing}", *screen_lines(pilot)])
         await pilot.pause(0.02)
@@ -79,7 +78,7 @@ async def see_driver(machine: Machine, tmp_path: Path, *sentences: str, keys: tu
     [
         state("no-driver", 12, ("No NVIDIA driver found (libnvidia-ml.so.1 is missing).", "CPU results only")),
         state("driver-not-loaded", 9, ("The NVIDIA driver is installed but not loaded.", "or reboot.")),
-        state("driver-updated", 18, ("was updated", "Reboot")),
+        slow_state("driver-updated", 18, ("was updated", "Reboot")),
         state("no-permission-at-all", 4, ("No permission", "/dev/nvidia")),
     ],
 )
@@ -164,11 +163,13 @@ def torch_says(
     ("cuda", "hip", "visible", "old", "sentences"),
     [
         state("cpu-only-torch", None, None, None, False, ("is a CPU-only build.", "Install a CUDA build")),
-        state("rocm", None, "6.0", None, False, ("is a ROCm build", "CPU results only.")),
-        state("cuda-visible-devices-empty", "13.0", None, "", False, ("CUDA_VISIBLE_DEVICES is empty", "Unset it")),
+        slow_state("rocm", None, "6.0", None, False, ("is a ROCm build", "CPU results only.")),
+        slow_state(
+            "cuda-visible-devices-empty", "13.0", None, "", False, ("CUDA_VISIBLE_DEVICES is empty", "Unset it")
+        ),
         state("cuda-visible-devices-wrong", "13.0", None, "7", False, ("CUDA_VISIBLE_DEVICES=7", "Unset it, or name")),
         state("driver-too-old", "13.0", None, None, True, ("The NVIDIA driver is too old", "Update the driver, or")),
-        state("torch-without-driver", "13.0", None, None, False, ("CUDA finds no usable GPU", "nvidia-smi")),
+        slow_state("torch-without-driver", "13.0", None, None, False, ("CUDA finds no usable GPU", "nvidia-smi")),
     ],
 )
 async def test_a_torch_that_can_use_no_gpu(
@@ -247,8 +248,8 @@ async def run_to_its_end(pilot: Pilot[Any]) -> None:
     [
         state("out-of-memory", Simulation(oom_size=128), {}, "no memory",
               ("Needs 18.4 GB on cuda:0, 12.1 GB free.", "Choose smaller sizes.")),
-        state("mismatch", Simulation(mismatch_size=128), {}, "mismatch", ("The results differ", "Do not trust")),
-        state("error", Simulation(error_size=128), {}, "error",
+        slow_state("mismatch", Simulation(mismatch_size=128), {}, "mismatch", ("The results differ", "Do not trust")),
+        slow_state("error", Simulation(error_size=128), {}, "error",
               ("RuntimeError: planted error.", "The detail of the row has")),
         state("agent-crashed", Simulation(crash_size=128), {}, "crashed", ("The agent", "is not tried again")),
         state("case-timeout", Simulation(hang_size=128), {"case_timeout_s": 1.0}, "timeout",
@@ -343,9 +344,9 @@ def foreign(folder: Path) -> Path:
     [
         state("database-not-writable", missing_folder, "Not saved", ("does not exist", "--db")),
         state("database-read-only", read_only, "Not saved", ("read-only", "--db")),
-        state("newer-database", newer, "Not saved", ("was written by a newer", "Update cpugpu-tui")),
+        slow_state("newer-database", newer, "Not saved", ("was written by a newer", "Update cpugpu-tui")),
         state("damaged-database", damaged, "The database", ("was damaged", ".recover` may save")),
-        state("foreign-database", foreign, "Not saved", ("is another program's database", "--db")),
+        slow_state("foreign-database", foreign, "Not saved", ("is another program's database", "--db")),
     ],
 )
 async def test_a_history_that_takes_nothing_is_said_and_runs_go_on(

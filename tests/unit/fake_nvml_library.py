@@ -15,6 +15,7 @@ from typing import Any
 
 import pynvml
 import pytest
+from command_line import PATIENCE_S
 
 from cpugpu_tui.model import GpuTelemetry
 from cpugpu_tui.telemetry.nvml import Nvml
@@ -79,7 +80,7 @@ class FakeLibrary:
         try:
             if name == self.hang_on:
                 self.hanging.set()
-                self.release.wait(30)
+                self.release.wait(PATIENCE_S)
             if name.startswith("nvmlDevice") and (self.driver_gone or not self.open_sessions):
                 return 1
             if name.startswith("nvmlDevice") and name != "nvmlDeviceGetCount_v2":
@@ -194,6 +195,10 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLibrary]:
     monkeypatch.setattr(pynvml, "nvmlLib", fake)
     yield fake
     fake.release.set()
+    # A thread that hung would go on in the next test's library, and shut its session.
+    for thread in threading.enumerate():
+        if thread.name == "telemetry-nvml":
+            thread.join(PATIENCE_S)
 
 
 HEALTHY = {

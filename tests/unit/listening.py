@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from command_line import PATIENCE_S
 from recorder import QUICK
 
 from cpugpu_tui.model import (
@@ -18,7 +19,6 @@ from cpugpu_tui.model import (
 from cpugpu_tui.runs.launch import Agents, Gone, Message
 from cpugpu_tui.runs.session import Session
 
-PATIENCE_S = 60.0
 ENDLESS = replace(QUICK, pace=1.0)
 """Virtual time is real: a case takes about a second."""
 M = TypeVar("M", bound=Message)

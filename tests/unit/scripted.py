@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from recorder import plan_of, swept
@@ -14,6 +15,7 @@ from cpugpu_tui.model import PROTOCOL, CaseFailed, Ceilings, DevicesFound, Event
 from cpugpu_tui.runs.launch import Gone, Message
 from cpugpu_tui.runs.session import Session
 from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.runs.store.outbox import Outbox
 
 Script = Callable[[Plan], Iterable[Message]]
 HELLO = Hello(protocol=PROTOCOL, environment={"torch": None, "interpreter": "/usr/bin/python3"})
@@ -71,6 +73,9 @@ class ScriptedAgents:
 def session_of(plan: Plan, *agents: ScriptedAgent | Script, **more: Any) -> tuple[Session, ScriptedAgents]:
     """Return a session with scripted agents."""
     scripted = ScriptedAgents(*agents)
+    store = more.pop("store", None)
+    if store is not None:
+        more["outbox"] = Outbox(lambda _wait_s: store, store)
     return Session(plan, scripted, **more), scripted  # type: ignore[arg-type]
 
 
@@ -119,6 +124,13 @@ class ListStore:
         self.attempts = 0
         self._fails_from = fails_from
         self.known: tuple[Ceilings, ...] = ()
+        self.notice: str | None = None
+
+    def works_again(self) -> None:
+        self._fails_from = 10**9
+
+    def patience(self, wait_s: float) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def _note(self, what: str, *facts: Any) -> None:
         self.attempts += 1
@@ -133,11 +145,11 @@ class ListStore:
     def add_devices(self, run_id: str, found: DevicesFound) -> None:
         self._note("devices", found)
 
-    def commit_case(self, run_id: str, events: Sequence[Event], telemetry: Sequence[Event]) -> None:
-        self._note("case", list(events), list(telemetry))
-
     def commit_cases(self, run_id: str, cases: Sequence[Sequence[Event]], telemetry: Sequence[Event]) -> None:
-        self._note("cases", [list(events) for events in cases], list(telemetry))
+        if len(cases) == 1:
+            self._note("case", list(cases[0]), list(telemetry))
+        else:
+            self._note("cases", [list(events) for events in cases], list(telemetry))
 
     def keep_ceilings(self, found: Ceilings) -> None:
         self._note("ceilings", found)

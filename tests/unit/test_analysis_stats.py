@@ -10,7 +10,6 @@ import sys
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import stats as scipy_stats
 
 from cpugpu_tui.analysis.stats import MIN_ROUNDS, mean_interval, median, percentile, student_t_975
 from cpugpu_tui.analysis.verdict import (
@@ -66,11 +65,15 @@ def test_nothing_has_no_median() -> None:
 
 @pytest.mark.parametrize("degrees", [3, 4, 5, 7, 10, 39, 200, 10_000])
 def test_students_quantile_is_the_tables(degrees: int) -> None:
+    from scipy import stats as scipy_stats  # a second of CPU, which the other workers need not spend
+
     assert student_t_975(degrees) == pytest.approx(scipy_stats.t.ppf(0.975, degrees), rel=0.005)
 
 
 @given(st.lists(st.floats(-20, 20), min_size=MIN_ROUNDS, max_size=40))
 def test_the_interval_is_the_t_interval(values: list[float]) -> None:
+    from scipy import stats as scipy_stats  # a second of CPU, which the other workers need not spend
+
     assume(statistics.stdev(values) > 1e-6)
     interval = mean_interval(values)
     assert interval is not None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from command_line import PATIENCE_S
 from recorder import Recorder
 
 from cpugpu_tui.bench import calibrate as calibration
@@ -204,7 +205,7 @@ def test_a_pause_holds_it_between_two_steps() -> None:
     assert thread.is_alive()
     assert gauge.tried == []
     control.obey("resume")
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert gauge.released == 1
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import FAST, CommandLine
 from typer.testing import CliRunner
 
 from cpugpu_tui import command_line
 from cpugpu_tui.cli import run as run_module
-from cpugpu_tui.model import RunStarted
-from cpugpu_tui.runs.again import again
+from cpugpu_tui.model import Case, Plan, RunStarted
+from cpugpu_tui.runs.again import again, commands
 from cpugpu_tui.runs.planning import PlanRequest, build_plan, parse_simulation
 
 REQUESTS = [
@@ -76,3 +79,75 @@ def test_a_range_is_named_only_where_a_person_named_one() -> None:
         "cpugpu-tui run mnist-mlp --find-crossover --max-size 256",
         "cpugpu-tui run vector-dot --size 7,9 --variant dot",
     ]
+
+
+MIXED = [
+    [Case("matmul", 32), Case("matmul", 128), Case("vector-dot", 1000, variant="matmul")],
+    [Case("matmul", 32), Case("matmul", 64, "float64"), Case("matmul", 64, threads=1)],
+    [Case("vector-dot", 100, variant="dot"), Case("vector-dot", 1000, variant="matmul"), Case("matmul", 8)],
+    [Case("not-built-in", 5), Case("not-built-in-either", 7), Case("not-built-in-either", 9)],
+]
+
+
+@pytest.mark.parametrize("cases", MIXED, ids=range(len(MIXED)))
+def test_what_no_single_command_can_say_is_said_by_several(cases: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
+    names = dict.fromkeys(case.workload for case in cases)
+    plan = Plan("+".join(names), tuple(cases))
+    asked: list[list[str]] = []
+
+    def note(request: PlanRequest, _options: Any, **_how: Any) -> int:
+        asked.append(planned(request))
+        return 0
+
+    monkeypatch.setattr(run_module, "run_headless", note)
+    for command in commands(RunStarted(run_id="r", series_id="s", plan=plan, environment={})):
+        assert CliRunner().invoke(command_line.app, shlex.split(command)[1:]).exit_code == 0
+    assert sorted(key for keys in asked for key in keys) == sorted(case.key for case in cases)
+
+
+def planned(request: PlanRequest) -> list[str]:
+    """Return the cases of a request, also of workloads that are in no catalogue."""
+    from cpugpu_tui.model import WorkloadInfo
+    from cpugpu_tui.runs.own import Own
+
+    infos = tuple(WorkloadInfo(name, "n", ("default",), (1,), "") for name in request.names if name.startswith("not-"))
+    return [case.key for case in build_plan(replace(request, own=Own(workloads=infos))).cases]
+
+
+OWN = """
+from cpugpu_tui import Workload, workload
+
+class Copy(Workload):
+    def inputs(self, n, dtype, generator):
+        import torch
+        return (torch.randn(n, generator=generator, dtype=dtype),)
+    def step(self, x):
+        return x.clone()
+    def flops(self, n):
+        return 0.0
+    def bytes_moved(self, n, itemsize_bytes):
+        return 2.0 * n * itemsize_bytes
+
+@workload
+class A(Copy):
+    '''Copy.'''
+    name, axis, sizes = "copy-a", "elements", (10, 20)
+
+@workload
+class B(Copy):
+    '''Copy.'''
+    name, axis, sizes = "copy-b", "elements", (300, 400, 500)
+"""
+
+
+def test_running_what_a_run_of_own_workloads_prints_runs_the_same_cases(cpugpu: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    first = cpugpu.here("run", "copy-a", "copy-b", "--workloads", tmp_path / "own.py", "--simulate", FAST)
+    printed = [line.removeprefix("Again: ") for line in first.out.splitlines() if line.startswith("Again: ")]
+    assert len(printed) == 2
+    for line in printed:
+        assert cpugpu.here(*shlex.split(line)[1:]).code == 0
+    with cpugpu.store() as store:
+        ran, *repeated = ([case.key for case in store.plan_of(store.find(number)).cases] for number in "123")
+    assert ran == [key for keys in repeated for key in keys]
+    assert len(ran) == 5

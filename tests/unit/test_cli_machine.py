@@ -74,7 +74,7 @@ def test_an_interpreter_that_does_not_exist_is_a_usage_error(cpugpu: CommandLine
 
 def test_without_a_history_it_measures_shows_and_says_so(cpugpu: CommandLine) -> None:
     done = cpugpu.here(*SIMULATED, "--db", cpugpu.database.parent / "typo" / "results.db")
-    assert done.code == EXIT_OK
+    assert done.code == EXIT_UNFIT
     assert "CPU simulated CPU" in done.out
     assert done.err.startswith("Not saved: ")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine
+from command_line import PATIENCE_S, CommandLine
 from fake_nvml_library import LOST, FakeLibrary, library
 from nvml_library import FakeNvml, fake_nvml, nvml_library
 
@@ -246,7 +246,10 @@ def test_a_driver_that_wakes_late_tells_its_version_late(fake_nvml: FakeNvml) ->
     assert versions.known() == (driver, nvml), "and it is asked no more"
 
 
-def test_one_bad_gpu_hides_no_healthy_one(cpugpu: CommandLine, library: FakeLibrary) -> None:
+def test_one_bad_gpu_hides_no_healthy_one(
+    cpugpu: CommandLine, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cpugpu_tui.telemetry.sampler.FIRST_PATIENCE_S", PATIENCE_S)
     library.gpus[0].dead = LOST
     (line,) = cpugpu.here("telemetry", "--json", "--count", "1").objects
     assert "lost" in line["gpus"][0]["problem"]
@@ -274,7 +277,7 @@ BAD_OPTIONS = {
     "backwards": (("--interval", "-1"), "not possible"),
     "no number": (("--interval", "nan"), "not possible"),
     "for ever": (("--interval", "inf"), "not possible"),
-    "none": (("--count", "0"), "asks for nothing"),
+    "none": (("--count", "0"), "--count 0 is not possible"),
     "replay and record": (("--replay", FAKE_TRACE, "--record", "x"), "exclude each other"),
     "replay and simulate": (("--replay", FAKE_TRACE, "--simulate", "default"), "exclude each other"),
     "record to nothing": (("--record", ""), "No file is named"),

@@ -65,7 +65,7 @@ def test_ctrl_c_while_it_is_being_loaded_is_no_traceback() -> None:
         "builtins.__import__ = slow; sys.argv[1:] = ['list']\n"
         "import runpy; runpy.run_module('cpugpu_tui', run_name='__main__')"
     )
-    done = subprocess.run([COMMAND[0], "-c", interrupted], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([COMMAND[0], "-c", interrupted], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
@@ -73,7 +73,7 @@ def test_results_that_outgrow_the_limit_of_a_file_are_a_sentence(cpugpu: Command
     with (tmp_path / "out").open("wb") as out:
         done = subprocess.run(
             [*COMMAND, "telemetry", "--replay", FAKE_TRACE, "--interval", "0", "--json"],
-            stdout=out, stderr=subprocess.PIPE, timeout=60, env=cpugpu.environment(),
+            stdout=out, stderr=subprocess.PIPE, timeout=120, env=cpugpu.environment(),
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
         )  # fmt: skip
     assert done.returncode == EXIT_UNFIT

@@ -70,8 +70,10 @@ def test_a_size_that_only_one_count_has_is_a_row_of_its_own() -> None:
     assert printed(run)[-1].split()[2:3] == ["–"], "its time is not that of all threads"
     assert printed(run)[-1].split()[3] != "–"
     look = rows.look_of(run, US, UNICODE, 9)
-    assert rows.cells(run.rows[alone.key], look, run)[rows.CASE][0][0] == "matmul 512 1 thread"
-    assert rows.cells(run.rows[CASES[1].key], look, run)[rows.CASE][0][0] == "matmul 64"
+    names = [
+        "".join(text for text, _ in rows.cells(run.rows[case.key], look, run)[rows.CASE]) for case in (alone, CASES[1])
+    ]
+    assert names == ["matmul 512 1 thread", "matmul 64"]
 
 
 def test_a_size_of_one_count_alone_stands_among_the_others_by_size() -> None:

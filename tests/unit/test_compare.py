@@ -7,7 +7,6 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from scipy import stats
 
 from cpugpu_tui.analysis import compare
 from cpugpu_tui.analysis.change_words import interval_text, judged_text, percent_text
@@ -263,6 +262,8 @@ def test_sizes_that_a_search_found_now_and_then_are_left_alone() -> None:
 
 @pytest.mark.parametrize("degrees", [2, 2.7, 4, 8, 18, 60])
 def test_student_agrees_with_scipy(degrees: float) -> None:
+    from scipy import stats  # a second of CPU, which the other workers need not spend
+
     for t in (0.0, 0.3, 1.0, 2.3, 4.5, 12.0 if degrees < 20 else 6.0):
         assert two_sided_p(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-3)
     for level in (0.1, 0.05, 0.001):
@@ -274,6 +275,8 @@ def test_the_interval_is_that_of_a_t_test_on_logarithms() -> None:
     base, new = noisy(random_, 5), noisy(random_, 7, 1.03)
     found = change(base, new)
     assert found is not None
+    from scipy import stats
+
     theirs = stats.ttest_ind([math.log(ns) for ns in new], [math.log(ns) for ns in base])
     low, high = theirs.confidence_interval()
     assert found.p == pytest.approx(theirs.pvalue, rel=1e-4)

@@ -217,7 +217,7 @@ def test_a_folder_into_which_nobody_may_look_is_said(tmp_path: Path) -> None:
         "try: config.load()\n"
         "except UsageError as error: print(error.message)\n"
     )
-    done = subprocess.run([sys.executable, "-c", attempt], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", attempt], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.stdout == "The config closed/config.toml cannot be read: Permission denied.\n", done.stderr
 
 

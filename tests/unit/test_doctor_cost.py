@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from command_line import PATIENCE_S
 
 from cpugpu_tui.analysis.telemetry_cost import CostRatio, cost_ratio
 from cpugpu_tui.errors import UnfitError
@@ -87,11 +88,11 @@ def test_a_held_sampler_does_not_sweep_and_a_sweep_under_way_is_waited_for() -> 
     threading.Thread(target=sweep, daemon=True).start()
     assert not swept.wait(0.05)
     gate.let_go()
-    assert swept.wait(5)
+    assert swept.wait(PATIENCE_S)
     threading.Thread(target=hold, daemon=True).start()
     assert not held.wait(0.05)
     gate.after_sweep(TelemetryRead(gpus=(), host={}))
-    assert held.wait(1)
+    assert held.wait(PATIENCE_S)
 
 
 def test_only_blocks_with_telemetry_see_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 from fake_nvml_library import FakeLibrary, library
 
 from cpugpu_tui.runs.checkup import collect
-from cpugpu_tui.runs.checkup.collect import DEADLINE_S, Section, driver_facts, history_facts
+from cpugpu_tui.runs.checkup.collect import DEADLINE_S, Section, history_facts
+from cpugpu_tui.runs.checkup.driver_child import Asked, driver_facts
 from cpugpu_tui.runs.checkup.facts import Facts
 from cpugpu_tui.runs.checkup.registry import examine
 from cpugpu_tui.runs.launch import Agents
@@ -106,12 +107,13 @@ def test_a_driver_that_hangs_is_given_up_after_two_seconds(library: FakeLibrary)
     assert fault.startswith("The NVIDIA driver has not answered")
 
 
-def test_cuda_is_not_asked_where_the_driver_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_is_not_asked_where_the_driver_hangs() -> None:
     """It would hang too, and an agent that hangs in a driver cannot always be ended."""
-    monkeypatch.setattr(collect, "DEADLINE_S", 0.1)
+    driver: Future[Asked] = Future()
+    driver.set_result(Asked(None, "It has not answered.", hangs=True))
     agents = Agents()
     try:
-        found = collect.agent_facts(agents, None, threading.Event())
+        found = collect.agent_facts(agents, None, driver)
     finally:
         agents.close()
     assert found.environment is not None

@@ -25,6 +25,7 @@ SLICES = ("MIG-cccc3333-0000", "MIG-cccc4444-0000")
         ("7", (), "There is no GPU 7: the driver lists 2 GPUs."),
         ("0,-1,1", ("0",), "'-1' names no GPU"),
         ("0,0", (), "named twice"),
+        ("0,twice", ("0",), "'twice' names no GPU"),
         ("all", (), "'all' names no GPU"),
         ("0,,1", ("0",), "'' names no GPU"),
         ("GPU-aaaa1", ("GPU-aaaa1",), ""),

@@ -84,7 +84,7 @@ def test_names_that_only_this_machine_knows_go_too() -> None:
         replace(event, message="asked by mallory on castle") if isinstance(event, CaseFailed) else event
         for event in export_runs.stream()
     ]
-    (covered,) = anonymized([exported(stream)], hosts=["castle"], people=["mallory"])
+    (covered,) = anonymized([exported(stream)], hosts=["castle"], people=["mallory"], messages=True)
     assert covered.state.rows["matmul/default/1024/float32/tall"].failure.message == "asked by person on host"  # type: ignore[union-attr]
 
 
@@ -108,7 +108,7 @@ def test_a_path_goes_however_it_is_written(told: str, left: str) -> None:
     stream = [
         replace(event, message=told) if isinstance(event, CaseFailed) else event for event in export_runs.stream()
     ]
-    (covered,) = anonymized([exported(stream)])
+    (covered,) = anonymized([exported(stream)], messages=True)
     assert covered.state.rows["matmul/default/1024/float32/tall"].failure.message == left  # type: ignore[union-attr]
 
 

@@ -10,7 +10,7 @@ from command_line import FAST, CommandLine
 from export_runs import stream
 
 from cpugpu_tui.cli import import_
-from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.runs.export.stream import kept
 
 RUN = ("run", "--simulate", FAST, "matmul", "--size", "16,64,256")
@@ -95,6 +95,12 @@ def test_a_history_that_is_not_there_is_not_made_by_looking(cpugpu: CommandLine)
     assert not cpugpu.database.exists()
 
 
+def test_messages_are_kept_in_an_anonymous_export_alone(saved: CommandLine) -> None:
+    done = saved.here("export", "--with-messages")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert saved.here("export", "--anonymize", "--with-messages").code == 0
+
+
 # ------------------------------------------------------------------ import
 
 
@@ -130,11 +136,14 @@ def test_a_file_that_cannot_be_read_is_one_sentence(cpugpu: CommandLine, tmp_pat
         assert f"{path} cannot be read: {why}" in done.err
 
 
-def test_a_file_without_end_is_given_up(cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_too_large_is_given_up(
+    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(import_, "MOST_BYTES", 1_000_000)
-    done = cpugpu.here("import", "/dev/zero")
+    (tmp_path / "large").write_bytes(b"x" * 1_000_001)
+    done = cpugpu.here("import", tmp_path / "large")
     assert (done.code, done.out) == (EXIT_USAGE, "")
-    assert done.err == "cpugpu-tui: /dev/zero is larger than 0.001 GB. Export fewer runs into one file.\n"
+    assert done.err == f"cpugpu-tui: {tmp_path}/large is larger than 0.001 GB. Export fewer runs into one file.\n"
 
 
 def test_what_run_prints_can_be_imported(cpugpu: CommandLine, tmp_path: Path) -> None:
@@ -176,7 +185,6 @@ def test_all_runs_of_a_series_are_in_the_file_without_a_history_too(cpugpu: Comm
         ("--export", "x.txt", EXIT_USAGE),
         ("--export", "", EXIT_USAGE),
         ("--export", "missing/x.json", EXIT_USAGE),
-        ("--tensorboard", "a/b", EXIT_USAGE),
         ("--tensorboard", "history.db", EXIT_USAGE),
     ],
 )
@@ -211,3 +219,22 @@ def test_a_file_that_became_unwritable_meanwhile_costs_the_file_alone(cpugpu: Co
     assert sentence.startswith(f"Not exported: {tmp_path}/out/x.json cannot be written: No such file")
     assert outputs.exit_code == EXIT_USAGE
     assert run_ids(tmp_path / "y.json") == ["20260101-aaaa"]
+
+
+def test_a_file_that_cannot_be_written_does_not_end_the_series(cpugpu: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "full.csv").symlink_to("/dev/full")
+    done = cpugpu.here("run", "matmul", "--size", "64", "--rounds", 1, "--simulate", FAST, "--repeat", 3,
+                       "--export", tmp_path / "full.csv")  # fmt: skip
+    assert done.code == EXIT_UNFIT
+    assert done.err.count("Not exported: ") == 3
+    assert len(cpugpu.here("history", "--json").objects) == 3
+
+
+def test_a_folder_for_tensorboard_is_made_with_those_above_it(saved: CommandLine, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    assert saved.here("export", "--format", "tensorboard", "--out", tmp_path / "runs" / "x").code == EXIT_OK
+    assert list((tmp_path / "runs" / "x").iterdir())
+
+
+def test_a_format_may_be_named_as_files_end(saved: CommandLine) -> None:
+    assert saved.here("export", "--format", "md").out == saved.here("export", "--format", "markdown").out

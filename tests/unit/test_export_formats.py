@@ -6,13 +6,16 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import export_runs
 import pytest
 
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import Calibrated, RunStarted
 from cpugpu_tui.runs.export.formats import FORMATS, checked, format_of, rendered, required_format_of
+from cpugpu_tui.runs.export.stream import exported
 
 
 def table(*runs: export_runs.ExportedRun, samples: bool = False) -> list[dict[str, str]]:
@@ -79,6 +82,20 @@ def test_markdown_is_a_table_with_the_answer() -> None:
     assert "Too big \\| for /home/zoe/x." in lines[head + 5]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines[head : head + 6]} == {10}
     assert any(line.startswith("- The GPU is faster from about") for line in lines)
+
+
+@pytest.mark.parametrize("name", ["markdown", pytest.param("html", marks=pytest.mark.slow)])
+def test_what_is_unusual_of_a_run_stands_above_its_table_and_in_its_rows(name: str) -> None:
+    events = export_runs.stream()
+    started = events[0]
+    assert isinstance(started, RunStarted)
+    environment = {**started.environment, "worker": "thread", "tf32_matmul": True, "affinity_cores": 1}
+    events[0] = replace(started, environment=environment, plan=replace(started.plan, cache="warm", scale="small"))
+    unsettled = [replace(event, stable=False) if isinstance(event, Calibrated) else event for event in events]
+    page = b"".join(rendered(name, [exported(unsettled)])).decode()
+    for words in ("worker: thread", "TF32 on", "caches warm", "Small scale", "unsettled start"):
+        assert words in page
+    assert page.count("unsettled start") == 3 + 1, "in the rows with times, and once in words"
 
 
 def test_markdown_shows_a_hostile_name_as_text() -> None:

@@ -105,7 +105,7 @@ def test_a_persons_own_style_and_backend_change_nothing(tmp_path: Path, monkeypa
     monkeypatch.setenv("MATPLOTLIBRC", str(style))
     monkeypatch.setenv("MPLBACKEND", "nonsense")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    done = subprocess.run([sys.executable, "-c", write], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", write], capture_output=True, text=True, timeout=120)
     assert (done.stdout, done.stderr) == (html(export_runs.run()), "")
 
 
@@ -143,10 +143,10 @@ def browse(page: Path, port: int, picture: Path) -> str:
         "--disable-component-update", "--disable-sync", "--disable-default-apps", "--window-size=1000,1400",
         f"--proxy-server=127.0.0.1:{port}", "--proxy-bypass-list=<-loopback>", f"--user-data-dir={picture.parent}/me",
     ]  # fmt: skip
-    done = subprocess.run([*common, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*common, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=120)
     if done.returncode != 0 or "<body" not in done.stdout:
         pytest.skip(f"Chromium does not start here: {done.stderr.strip()[-200:]}")
-    subprocess.run([*common, f"--screenshot={picture}", page.as_uri()], capture_output=True, timeout=60, check=True)
+    subprocess.run([*common, f"--screenshot={picture}", page.as_uri()], capture_output=True, timeout=120, check=True)
     return done.stdout
 
 

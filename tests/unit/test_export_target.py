@@ -89,11 +89,19 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         check_file(tmp_path)
 
 
-def test_a_folder_that_is_not_there_is_a_typo(tmp_path: Path) -> None:
+def test_a_file_needs_its_folder_and_a_folder_is_made(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="There is no folder"):
         check_file(tmp_path / "missing" / "x.json")
-    with pytest.raises(UsageError, match="No such file"):
-        check_folder(tmp_path / "missing" / "x")
+    check_folder(tmp_path / "runs" / "x")
+    assert list((tmp_path / "runs" / "x").iterdir()) == []
+
+
+def test_a_link_to_itself_is_no_place(tmp_path: Path) -> None:
+    (tmp_path / "loop.json").symlink_to("loop.json")
+    for attempt in (lambda path: check_file(path), lambda path: write(path, [b"x"])):
+        with pytest.raises(UsageError):
+            attempt(tmp_path / "loop.json")
+    assert [each.name for each in tmp_path.iterdir()] == ["loop.json"]
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
@@ -125,7 +133,7 @@ def test_a_place_where_nobody_may_look_is_said(tmp_path: Path) -> None:
     )
     if os.geteuid() != 0:
         (tmp_path / "closed").chmod(0)
-    done = subprocess.run([sys.executable, "-c", attempts], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", attempts], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.stdout == "closed/in/x.json cannot be written: permission denied.\n" * 2, done.stderr
 
 

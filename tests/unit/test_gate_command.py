@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from command_line import FAST, CommandLine
+from command_line import FAST, PATIENCE_S, CommandLine
 
 from cpugpu_tui.cli.series import turns
 from cpugpu_tui.errors import (
@@ -38,6 +38,11 @@ def five_runs(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     make_series(made)
     assert made.here("baseline", "main", "latest").out == "Baseline main is runs 1-5.\n"
     return made
+
+
+def test_a_new_baseline_is_told_as_json_too(based: CommandLine) -> None:
+    (made,) = based.here("baseline", "other", "latest", "--json").objects
+    assert made == {**based.here("baseline", "main", "--json").objects[0], "name": "other"}
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +104,7 @@ def test_one_run_against_one_says_too_few_and_never_no_change(cpugpu: CommandLin
     assert "SAME" not in out
 
 
+@pytest.mark.slow
 def test_the_runs_of_a_made_up_series_are_no_copies_and_two_such_series_are_the_same(cpugpu: CommandLine) -> None:
     make_series(cpugpu)
     make_series(cpugpu, f"{SIMULATED},seed=50")
@@ -109,6 +115,7 @@ def test_the_runs_of_a_made_up_series_are_no_copies_and_two_such_series_are_the_
         assert case["low"] < case["ratio"] < case["high"]
 
 
+@pytest.mark.slow
 def test_a_series_of_copies_gets_no_verdict_and_is_told_why(cpugpu: CommandLine) -> None:
     for _ in range(2):
         make_series(cpugpu, f"{FAST},noise=0")
@@ -120,6 +127,7 @@ def test_a_series_of_copies_gets_no_verdict_and_is_told_why(cpugpu: CommandLine)
     assert gate.out.count("TOO FEW RUNS: its runs are copies of one") == 4
 
 
+@pytest.mark.slow
 def test_another_database_is_named_by_its_file(based: CommandLine, tmp_path: Path) -> None:
     other = CommandLine(tmp_path / "other.db")
     make_series(other, SLOW)
@@ -179,6 +187,7 @@ def test_without_a_history_nothing_is_created(cpugpu: CommandLine) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_made_up_times_do_not_stand_against_measured_ones(based: CommandLine) -> None:
     real = based("run", "matmul", "--size", "16", "--device", "cpu", "--rounds", "5")
     assert real.code == EXIT_OK
@@ -219,12 +228,26 @@ def test_what_is_slower_by_more_than_the_limit_does_not_pass(based: CommandLine,
 
 def test_too_few_runs_are_4_and_never_0(based: CommandLine, tmp_path: Path) -> None:
     junit = tmp_path / "gate.xml"
-    done = based.here("gate", "--repeat", "4", "--junit", junit)
+    make_series(based, f"{SIMULATED},seed=50", runs=4)
+    done = based.here("gate", "--new", "latest", "--junit", junit)
     assert done.code == EXIT_UNFIT
     assert "4 with too few runs" in done.out
     assert ElementTree.parse(junit).getroot().get("errors") == "4"
 
 
+@pytest.mark.parametrize("command", [("gate",), ("fleet", "gate", "-w", "n1", "--launcher", "local")])
+def test_a_series_that_could_never_pass_is_not_run(based: CommandLine, command: tuple[str, ...]) -> None:
+    short = based.here(*command, "--repeat", 4)
+    assert (short.code, short.out) == (EXIT_USAGE, "")
+    assert "--repeat 5" in short.err
+    make_series(based, f"{SIMULATED},seed=50", runs=2)
+    old = based.here(*command, "--baseline", "latest")
+    assert (old.code, old.out) == (EXIT_UNFIT, "")
+    assert "2 runs" in old.err
+    assert len(based.here("history", "--json").objects) == 7
+
+
+@pytest.mark.slow
 def test_cases_that_time_ran_out_for_are_4_and_those_that_were_not_asked_for_are_counted(
     cpugpu: CommandLine,
 ) -> None:
@@ -251,6 +274,7 @@ def test_a_case_that_fails_where_the_baseline_has_times_is_3(based: CommandLine)
     assert "FAILED: error in the new series" in done.out
 
 
+@pytest.mark.slow
 def test_a_baseline_of_another_machine_is_4_after_one_run_unless_that_is_wanted(based: CommandLine) -> None:
     done = based.here("gate", "--simulate", f"{SIMULATED},gpus=0")
     assert done.code == EXIT_UNFIT
@@ -261,6 +285,7 @@ def test_a_baseline_of_another_machine_is_4_after_one_run_unless_that_is_wanted(
     assert "PASSED" in done.out
 
 
+@pytest.mark.slow
 def test_the_verdict_as_json(based: CommandLine) -> None:
     (told,) = based.here("gate", "--json", "--simulate", SLOW).objects
     assert (told["event"], told["verdict"], told["limit"]) == ("Gate", "SLOWER", 0.05)
@@ -268,6 +293,7 @@ def test_the_verdict_as_json(based: CommandLine) -> None:
     json.dumps(told, allow_nan=False)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_of_a_search_only_the_sizes_are_run_that_every_run_of_the_baseline_has(cpugpu: CommandLine) -> None:
     made = cpugpu.here("run", "matmul", "--find-crossover", "--size", "16,256", "--simulate", SIMULATED, "--repeat", 5)
@@ -280,6 +306,7 @@ def test_of_a_search_only_the_sizes_are_run_that_every_run_of_the_baseline_has(c
     assert plan.search is None
 
 
+@pytest.mark.slow
 def test_interrupted_it_says_nothing_of_passing(based: CommandLine) -> None:
     import signal
 
@@ -293,7 +320,7 @@ def test_interrupted_it_says_nothing_of_passing(based: CommandLine) -> None:
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     finally:
         process.kill()
         process.wait()
@@ -309,6 +336,7 @@ def test_interpreters_take_turns_with_the_order_flipped() -> None:
     assert turns(3, 2) == [0, 1, 2, 2, 1, 0]
 
 
+@pytest.mark.slow
 def test_two_interpreters_run_in_turn_and_end_in_the_comparison(cpugpu: CommandLine, bare_python: Path) -> None:
     import sys
 
@@ -318,9 +346,9 @@ def test_two_interpreters_run_in_turn_and_end_in_the_comparison(cpugpu: CommandL
     assert f"{sys.executable} (runs 1, 4-5) against {bare_python} (runs 2-3, 6)" in done.out
     assert "interpreter" in done.out
     assert done.out.count("SAME") == 4
-    told = cpugpu.here(*RUN, "--simulate", SIMULATED, "--repeat", 3, *names, "--json").out.splitlines()
+    told = cpugpu.here(*RUN, "--simulate", SIMULATED, "--repeat", 1, *names, "--json").out.splitlines()
     assert json.loads(told[-1])["event"] == "Comparison"
-    assert sum(json.loads(line)["event"] == "RunFinished" for line in told) == 6
+    assert sum(json.loads(line)["event"] == "RunFinished" for line in told) == 2, "one run each, as was asked"
 
 
 def test_an_interpreter_that_is_not_there_or_named_twice_is_a_sentence(cpugpu: CommandLine) -> None:

@@ -12,6 +12,7 @@ from test_store_open import STARTED, without_root
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import RunFinished
 from cpugpu_tui.runs.store import Store
+from cpugpu_tui.runs.store.outbox import Outbox
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.options import AppOptions
 
@@ -34,7 +35,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def opened(path: Path) -> Backend:
     backend = Backend(AppOptions(database=path))
-    backend._store = backend._open_store()
+    backend.outbox = Outbox(backend._open_store, backend._open_store(5.0))
     return backend
 
 

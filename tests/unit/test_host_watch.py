@@ -1,39 +1,52 @@
-"""What disturbs the host is named: page faults of fresh memory, a busy neighbour core; a quiet host has no marks."""
+"""What disturbs the host is named: page faults of fresh memory, and how long the timing threads waited for a core."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cpugpu_tui.bench import host_watch
-from cpugpu_tui.bench.host_watch import FOREIGN_WINDOW_S, HostWatch
+from cpugpu_tui.bench.host_watch import Disturbance, HostWatch, is_starved, lacks_core
+from cpugpu_tui.model import Device
+from cpugpu_tui.telemetry import schedstat
+from cpugpu_tui.telemetry.schedstat import Waited, parse, timing_threads
+
+CPU, GPU = Device("cpu", "made up"), Device("cuda:0", "made up")
+POOL = 4_000_001
+"""A thread of torch's pool: Python does not know it."""
 
 
 class Host:
-    """A made-up host of two cores: clock, faults, ticks of all, CPU time of ourselves."""
+    """A fake process: this thread, a thread of a pool, and one of Python's others; clock and page faults."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, own: int, interface: int) -> None:
         self.root = root
         self.now_s = 100.0
         self.faults = 0
-        self.own_s = 0.0
-        self.write(0)
-        (root / "proc/self").mkdir(parents=True, exist_ok=True)
+        self.own, self.interface = own, interface
+        for tid in (own, POOL, interface):
+            (root / f"proc/self/task/{tid}").mkdir(parents=True)
+            self.write(tid, 1_000_000, 0)
         (root / "proc/self/status").write_text("Cpus_allowed_list:\t0-1\n")
 
-    def write(self, busy_ticks: int) -> None:
-        """Core 1 has been busy for so many ticks; core 7 is not ours and always busy."""
-        (self.root / "proc").mkdir(exist_ok=True)
-        lines = ["cpu  9 0 0 9 0 0 0 0", "cpu0 0 0 0 900 0 0 0 0", f"cpu1 {busy_ticks} 0 0 900 0 0 0 0"]
-        (self.root / "proc/stat").write_text("\n".join([*lines, f"cpu7 {busy_ticks + 99} 0 0 0 0 0 0 0"]) + "\n")
+    def write(self, tid: int, ran_ns: int, waited_ns: int) -> None:
+        (self.root / f"proc/self/task/{tid}/schedstat").write_text(f"{ran_ns} {waited_ns} 7\n")
 
 
 @pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    made = Host(tmp_path)
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    done = threading.Event()
+    interface = threading.Thread(target=done.wait)
+    interface.start()
+    assert interface.native_id is not None
+    made = Host(tmp_path, threading.get_native_id(), interface.native_id)
 
     class Usage:
         @property
@@ -41,76 +54,142 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
             return made.faults
 
     monkeypatch.setattr(host_watch, "perf_counter", lambda: made.now_s)
+    monkeypatch.setattr(schedstat, "perf_counter_ns", lambda: int(made.now_s * 1e9))
     monkeypatch.setattr(host_watch.resource, "getrusage", lambda who: Usage())
-    monkeypatch.setattr(host_watch.os, "times", lambda: os.times_result((made.own_s, 0.0, 0.0, 0.0, made.now_s)))
-    return made
+    yield made
+    done.set()
+    interface.join()
 
 
-def watched(host: Host, seconds: float, **after: Any) -> tuple[str, ...]:
+def watched(host: Host, device: Device = CPU, *, seconds: float = 0.01, faults: int = 0, **waits: int) -> Disturbance:
+    """Watch a window in which `own`, `pool` and `interface` wait so many ns and run the rest of the time."""
     watch = HostWatch(str(host.root))
-    watch.begin()
+    watch.begin(device)
     host.now_s += seconds
-    for name, value in after.items():
-        if name == "ticks":
-            host.write(value)
-        else:
-            setattr(host, name, value)
+    host.faults += faults
+    tids = {"own": host.own, "pool": POOL, "interface": host.interface}
+    for name, tid in tids.items():
+        host.write(tid, 1_000_000 + int(seconds * 1e9) - waits.get(name, 0), waits.get(name, 0))
     return watch.end()
-
-
-def test_a_quiet_host_has_no_marks(host: Host) -> None:
-    assert watched(host, 1.0) == ()
 
 
 def test_fresh_memory_is_named_by_its_page_faults(host: Host) -> None:
     """400 MB of fresh pages in 0.6 s, as `r + a*b` of 10⁸ numbers makes them."""
-    assert watched(host, 0.6, faults=97_656) == ("page-faults",)
-    assert watched(host, 0.6, faults=host.faults + 100) == ()
+    assert watched(host, seconds=0.6, faults=97_656).marks == ("page-faults",)
+    assert watched(host, seconds=0.6, faults=100).marks == ()
 
 
-def test_a_busy_neighbour_core_is_named(host: Host) -> None:
-    assert watched(host, 1.0, ticks=50) == ("foreign-load",)
+def test_a_thread_of_the_pool_that_waits_is_a_share_of_what_both_wanted(host: Host) -> None:
+    """One of two threads had no core for 8 of 10 ms: 40 % of wall × threads."""
+    found = watched(host, pool=8_000_000)
+    assert found.waited is not None
+    assert found.waited.share == pytest.approx(0.4)
+    assert is_starved(found.waited)
 
 
-def test_our_own_work_is_no_neighbour(host: Host) -> None:
-    assert watched(host, 1.0, ticks=100, own_s=1.0) == ()
+def test_a_little_waiting_is_no_lack(host: Host) -> None:
+    assert not is_starved(watched(host, own=100_000, pool=100_000).waited)
 
 
-def test_ticks_are_not_judged_over_less_than_they_can_tell(host: Host) -> None:
-    """One tick of a neighbour in 10 ms would be a whole core."""
-    assert watched(host, 0.9 * FOREIGN_WINDOW_S, ticks=9) == ()
+def test_threads_of_the_interface_are_not_timed(host: Host) -> None:
+    found = watched(host, interface=9_000_000)
+    assert found.waited is not None
+    assert found.waited.waited_ns == 0
 
 
-def test_a_kernel_that_tells_no_ticks_costs_only_that_mark(host: Host) -> None:
-    (host.root / "proc/stat").unlink()
-    assert watched(host, 1.0, faults=2_000_000) == ("page-faults",)
+def test_beside_a_gpu_only_the_launching_thread_counts(host: Host) -> None:
+    assert not is_starved(watched(host, GPU, pool=8_000_000).waited)
+    found = watched(host, GPU, own=8_000_000)
+    assert found.waited is not None
+    assert found.waited.share == pytest.approx(0.8)
 
 
+def test_idle_threads_do_not_dilute_what_one_waited(host: Host) -> None:
+    """A small case works on one thread; fifteen others sleep: its 2 of 10 ms are 20 %, not 1 %."""
+    before = {tid: (0, 0) for tid in range(16)}
+    after = {**before, 3: (8_000_000, 2_000_000)}
+    assert schedstat.waited(before, after, 1e7).share == pytest.approx(0.2)
+
+
+def test_a_kernel_that_does_not_count_costs_only_that_mark(host: Host) -> None:
+    """The files are missing, or hold zeros although the thread runs: no wait is told, and no half-round repeated."""
+    for tid in (host.own, POOL, host.interface):
+        host.write(tid, 0, 0)
+    watch = HostWatch(str(host.root))
+    watch.begin(CPU)
+    host.now_s += 0.01
+    assert watch.end().waited is None
+    assert not is_starved(None)
+    for tid in (host.own, POOL, host.interface):
+        (host.root / f"proc/self/task/{tid}/schedstat").unlink()
+    watch = HostWatch(str(host.root))
+    watch.begin(CPU)
+    assert watch.end().waited is None
+
+
+def test_no_file_stays_open_and_the_next_window_opens_them_anew(host: Host) -> None:
+    watch = HostWatch(str(host.root))
+    before = set(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        watch.begin(CPU)
+    opened = len(set(os.listdir("/proc/self/fd")) - before)
+    assert opened <= 4, "one for each thread, however often a window begins"
+    watch.close()
+    assert len(os.listdir("/proc/self/fd")) <= len(before)
+    watch.begin(CPU)
+    assert watch.end().waited is not None
+    watch.close()
+
+
+def test_a_thread_that_ends_in_between_is_left_out() -> None:
+    assert schedstat.waited({1: (0, 0), 2: (0, 0)}, {1: (5, 3)}, 10.0) == Waited(3, 10.0, 0.3)
+
+
+@pytest.mark.parametrize("text", [b"", b"12", b"a b c", b"-1 2 3", b"1.5 2 3"])
+def test_what_is_no_schedstat_is_nothing(text: bytes) -> None:
+    assert parse(text) is None
+    assert parse(b"12 34 5\n") == (12, 34)
+
+
+def test_pythons_own_other_threads_are_no_timing_threads(host: Host) -> None:
+    assert timing_threads([host.own, host.interface, POOL]) == {host.own, POOL}
+
+
+@pytest.mark.slow
 def test_a_really_busy_neighbour_is_seen() -> None:
-    """On this machine, with a process that spins on one of our cores for as long as it takes."""
-    import subprocess
-    import sys
-
-    watch = HostWatch()
-    spinner = subprocess.Popen([sys.executable, "-c", "print('on', flush=True)\nwhile True: pass"], stdout=-1)
+    """A process on the very core that this thread is bound to takes half of it: the kernel says so in nanoseconds."""
+    core, allowed = min(os.sched_getaffinity(0)), os.sched_getaffinity(0)
+    spin = f"import os\nos.sched_setaffinity(0, [{core}])\nprint('on', flush=True)\nwhile True: pass"
+    spinner = subprocess.Popen([sys.executable, "-c", spin], stdout=subprocess.PIPE)
     assert spinner.stdout is not None
     spinner.stdout.readline()
+    os.sched_setaffinity(0, [core])
     try:
-        for _ in range(50):
-            watch.begin()
-            spinner.poll()
-            threading_wait(0.12)
-            if "foreign-load" in watch.end():
-                return
-        pytest.fail("half a minute of a busy neighbour went unnoticed")
+        watch = HostWatch()
+        before = watch.snapshot()
+        watch.begin(GPU)
+        end_s = time.thread_time() + 0.5
+        while time.thread_time() < end_s:
+            pass
+        waited, use = watch.end().waited, watch.core_use(before)
     finally:
+        os.sched_setaffinity(0, allowed)
         spinner.kill()
         spinner.wait()
         spinner.stdout.close()
+    if waited is None:
+        pytest.skip("this kernel does not count how long threads wait")
+    assert waited.share > 0.2
+    assert use is not None
+    assert use.own_cores > 0.1  # the spinner was started by ourselves: it is no stranger
 
 
-def threading_wait(seconds: float) -> None:
-    """Let time pass, which is what the watch measures."""
-    import threading
-
-    threading.Event().wait(seconds)
+def test_one_of_many_threads_that_waits_for_half_of_the_time_lacks_a_core() -> None:
+    """The others wait for it at every barrier: 16 threads on 16 cores, one of them busy with something else."""
+    before = {tid: (0, 0) for tid in range(16)}
+    after = {tid: (10_000_000, 0) for tid in range(15)} | {15: (5_000_000, 5_000_000)}
+    told = schedstat.waited(before, after, 10_000_000.0)
+    assert told.share == pytest.approx(0.03, abs=0.002)
+    assert lacks_core(told)
+    assert not lacks_core(Waited(5.0, 100.0, 0.1))
+    assert is_starved(Waited(5.0, 100.0, 0.1))

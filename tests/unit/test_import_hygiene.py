@@ -17,7 +17,7 @@ def modules_after(code: str, *arguments: str) -> set[str]:
     """Run code in a fresh interpreter; return the top-level names of all modules that it has then."""
     script = f"{code}\nimport sys\nprint('\\n', *sorted({{name.split('.')[0] for name in sys.modules}}))"
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=120, check=True
     )
     return set(done.stdout.splitlines()[-1].split())
 
@@ -116,7 +116,7 @@ def test_what_every_plan_needs_is_done_when_the_plan_comes() -> None:
 def test_the_agents_side_does_not_reach_up() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", "import cpugpu_tui.bench.agent, sys; print(*sys.modules)"],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=120, check=True,
     ).stdout.split()  # fmt: skip
     assert not [name for name in loaded if name.startswith(("cpugpu_tui.runs", "cpugpu_tui.cli", "cpugpu_tui.ui"))]
     assert not {name.split(".")[0] for name in loaded} & TERMINAL_ONLY

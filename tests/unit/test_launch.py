@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import queue
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
+from command_line import Witness
 from listening import ENDLESS, PATIENCE_S, heard, next_of
 from recorder import QUICK, plan_of
 
 from cpugpu_tui.bench.agent import EXIT_BROKEN, EXIT_CONTROLLER_GONE
+from cpugpu_tui.bench.guardian import NAME
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import (
     CaseFinished,
@@ -26,6 +30,7 @@ from cpugpu_tui.model import (
     Progressed,
     RunFinished,
 )
+from cpugpu_tui.runs import output
 from cpugpu_tui.runs.launch import AgentProcess, Agents, Gone, Inbox, Message
 
 
@@ -149,12 +154,136 @@ def test_suspended_agents_stand_still_and_go_on(agents: Agents, agent: AgentProc
     assert next_of(inbox, RunFinished).status == "done"
 
 
+def test_an_agent_that_is_still_starting_is_not_stopped(agents: Agents, agent: AgentProcess) -> None:
+    """It has no guardian yet: stopped, it would outlive us if we were killed."""
+    agents.suspend()
+    next_of(heard(agent), Hello)
+
+
 def test_a_suspended_agent_can_be_ended(agents: Agents, agent: AgentProcess) -> None:
     inbox = heard(agent)
+    next_of(inbox, Hello)
     agents.suspend()
     os.waitid(os.P_PID, agent.pid, os.WSTOPPED | os.WNOWAIT)
     agent.end(at_once=False)
     assert next_of(inbox, Gone).exit_code == -signal.SIGTERM
+
+
+# ------------------------------------------------------------------ what it forks, and what is left of it
+
+FORKING_AGENT = """
+import os, sys, time
+from cpugpu_tui.bench.guardian import guard
+guard()
+from cpugpu_tui.bench import agent
+from cpugpu_tui.bench.timers.simulated import SimulatedTimer
+def forks(self, op):
+    child = os.fork()
+    if not child:
+        time.sleep(600)
+    print("child", child, "agent", os.getpid(), file=sys.stderr, flush=True)
+    {then}
+SimulatedTimer.first_call = forks
+agent.main()
+"""
+
+
+def forking(agents: Agents, folder: Path, then: str) -> tuple[AgentProcess, queue.SimpleQueue[Message]]:
+    """Give a plan to an agent that forks a child, which sleeps with the agent's pipes open, and then does `then`."""
+    (folder / "forks.py").write_text(FORKING_AGENT.format(then=then))
+    wrapper = folder / "python"
+    wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} {folder}/forks.py "$@"\n')
+    wrapper.chmod(0o755)
+    agents.python = str(wrapper)
+    agent = agents.take()
+    assert isinstance(agent, AgentProcess)
+    inbox = heard(agent)
+    agent.send_plan(plan_of(64))
+    return agent, inbox
+
+
+@pytest.mark.parametrize("then", ["os._exit(1)", "os.kill(os.getpid(), 9)"])
+def test_an_agent_that_dies_before_its_child_is_gone_with_its_child(agents: Agents, tmp_path: Path, then: str) -> None:
+    """The run waited for the end of the child's output, and no signal ended it."""
+    agent, inbox = forking(agents, tmp_path, then)
+    gone = next_of(inbox, Gone)
+    assert gone.exit_code in (1, -signal.SIGKILL)
+    child = int(gone.last_lines[-1].split()[1])
+    assert Witness(child, may_be_gone=True).sees_the_end(PATIENCE_S)
+    assert not agent.alive
+
+
+def test_an_agent_that_closes_its_output_and_stays_is_ended(
+    agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "CLOSED_LIMIT_S", 0.1)
+    _, inbox = forking(agents, tmp_path, "os.kill(child, 9); os.closerange(3, 256); time.sleep(600)")
+    assert next_of(inbox, Gone).exit_code == -signal.SIGKILL
+
+
+CONTROLLER = """
+import sys
+from listening import heard, next_of
+from recorder import plan_of
+from cpugpu_tui.model import Progressed
+from cpugpu_tui.runs.launch import Agents
+agents = Agents(sys.argv[1], simulated=True)
+agent = agents.take()
+inbox = heard(agent)
+agent.send_plan(plan_of(64))
+next_of(inbox, Progressed, lambda event: event.phase == "first call")
+while not (lines := agent._last_lines()):
+    pass
+print(agent.pid, lines[-1].split()[1], flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_an_agent_and_its_child_go_with_a_killed_controller(agents: Agents, tmp_path: Path, is_stopped: bool) -> None:
+    """Also an agent that cannot do it itself, because it was stopped."""
+    agent, inbox = forking(agents, tmp_path, "time.sleep(600)")
+    agent.end(at_once=True)  # only the interpreter that it was is wanted
+    next_of(inbox, Gone)
+    folders = (Path(__file__).parent, Path(__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+    with subprocess.Popen(
+        [sys.executable, "-c", CONTROLLER, tmp_path / "python"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+    ) as controller:  # fmt: skip
+        assert controller.stdout is not None
+        pids = [int(word) for word in controller.stdout.readline().split()]
+        guardians = [each.pid for each in psutil.Process(pids[0]).children() if each.name() == NAME]
+        assert len(guardians) == 1
+        witnesses = [Witness(pid) for pid in (*pids, *guardians)]
+        if is_stopped:
+            os.killpg(pids[0], signal.SIGSTOP)
+        controller.kill()
+    assert all(witness.sees_the_end(PATIENCE_S) for witness in witnesses)
+
+
+def test_without_a_guardian_an_agent_works_and_says_so(
+    agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit on processes leaves none for it."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\ndef fork():\n    raise BlockingIOError(11, 'Resource temporarily unavailable')\nos.fork = fork\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    agent = agents.take()
+    inbox = heard(agent)
+    agent.send_plan(plan_of(64))
+    next_of(inbox, CaseFinished)
+    assert next_of(inbox, Gone) == Gone(0, ("No guardian: Resource temporarily unavailable.",))
+
+
+def test_a_workload_that_reads_or_closes_stdin_takes_no_command(agents: Agents, tmp_path: Path) -> None:
+    agent, inbox = forking(agents, tmp_path, "assert sys.stdin.read() == ''; os.close(0); time.sleep(600)")
+    next_of(inbox, Progressed, lambda event: event.phase == "first call")
+    assert isinstance(agent, AgentProcess)
+    assert agent._process.stdin is not None
+    agent._process.stdin.close()
+    assert next_of(inbox, Gone).exit_code == EXIT_CONTROLLER_GONE
 
 
 # ------------------------------------------------------------------ the next one, kept started

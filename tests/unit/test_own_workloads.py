@@ -278,6 +278,7 @@ def test_any_name_makes_a_class(name: str, cls: str, tmp_path: Path) -> None:
     assert load_file(str(written(tmp_path / "own.py", source(name))))[0][0].name == name
 
 
+@pytest.mark.slow
 def test_new_workload_writes_a_file_that_passes_its_own_check(cpugpu: CommandLine, tmp_path: Path) -> None:
     made = cpugpu.here("new-workload", "my-silu", "--out", tmp_path)
     assert made.code == 0
@@ -316,6 +317,7 @@ def test_new_workload_never_writes_over_a_file(cpugpu: CommandLine, gelu: Path) 
     assert "exists already" in done.err
 
 
+@pytest.mark.slow
 def test_the_documents_example_runs_as_it_says(cpugpu: CommandLine, tmp_path: Path) -> None:
     (text,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     path = written(tmp_path / "layernorm.py", text)

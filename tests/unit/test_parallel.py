@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from command_line import FAST, CommandLine, agents_of, next_event
+from command_line import FAST, PATIENCE_S, CommandLine, agents_of, next_event
 from recorder import QUICK, plan_of, swept
 from scripted import HELLO, KILLED, ScriptedAgent, ScriptedAgents
 
@@ -186,7 +186,7 @@ def test_commands_and_the_end_reach_every_agent() -> None:
     assert [agent.ended for agent in agents] == [[True], [True]]
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
     group.listen(inbox)
-    assert inbox.get(timeout=10) == HELLO
+    assert inbox.get(timeout=PATIENCE_S) == HELLO
 
 
 # ------------------------------------------------------------------ as a person calls it
@@ -211,7 +211,7 @@ def test_agents_are_at_work_together_and_gone_afterwards(cpugpu: CommandLine) ->
         assert len(agents_of(process)) == 3
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 143
 
 

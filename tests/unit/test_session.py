@@ -44,6 +44,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.runs.launch import Gone
 from cpugpu_tui.runs.saving import new_id
+from cpugpu_tui.runs.store.outbox import Outbox
 
 
 def run(*arguments: Any, **more: Any) -> tuple[RunFinished, list[Event]]:
@@ -123,23 +124,33 @@ def test_a_crashed_case_is_saved_with_what_was_known_of_it() -> None:
 
 
 @pytest.mark.parametrize("fails_from", [0, 1, 2, 3, 5])
-def test_a_store_that_fails_is_said_given_up_and_the_run_goes_on(fails_from: int) -> None:
+def test_a_store_that_fails_costs_nothing_once_it_works_again(fails_from: int) -> None:
+    whole = [entry[:2] for entry in logged_run(three_cases(), well) if entry[0] == "saved"]
     log: list[Any] = []
     store = ListStore(log, fails_from)
-    session, _ = session_of(three_cases(), well, store=store)
+    outbox = Outbox(lambda _wait_s: store, store)  # type: ignore[arg-type, return-value]
+    session, _ = session_of(three_cases(), well, outbox=outbox)
     events: list[Event] = []
     assert session.run(events.append).exit_code == EXIT_OK
-    assert session.notice == "Not saved from here on: The disk that holds the database is full. Free some space."
-    assert store.attempts == fails_from + 1
     assert statuses(events) == ["ok"] * 3
+    unsaved = session.saver.unsaved
+    assert unsaved is not None
+    assert "is full" in str(unsaved.cause)
+    assert [entry[:2] for entry in log] == whole[:fails_from]
+    store.works_again()
+    outbox.flush(60)
+    assert not session.saver.unsaved
+    assert [entry[:2] for entry in log] == whole
+    assert session.saver.number == 7
 
 
 def test_a_run_that_never_began_is_not_saved_and_says_nothing_of_the_history() -> None:
     log: list[Any] = []
-    session, _ = session_of(three_cases(), ScriptedAgent(well, [KILLED]), ScriptedAgent(well, [KILLED]))
-    session._store = ListStore(log)  # type: ignore[assignment]
+    agents = (ScriptedAgent(well, [KILLED]), ScriptedAgent(well, [KILLED]))
+    session, _ = session_of(three_cases(), *agents, store=ListStore(log))
     assert session.run(lambda event: None).status == "failed"
-    assert (log, session.notice) == ([], None)
+    assert not log
+    assert not session.saver.unsaved
 
 
 # ------------------------------------------------------------------ telemetry

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from cpugpu_tui.errors import LostRunError, StoreError, UsageError
+from cpugpu_tui.errors import ReplacedError, StoreError, UsageError
 from cpugpu_tui.model import (
     Calibrated,
     Case,
@@ -349,7 +349,7 @@ def test_a_run_whose_process_died_is_interrupted_and_a_living_one_is_not(tmp_pat
     path = tmp_path / "results.db"
     with closing(Store.open(path)) as store:
         store.begin_run(started("alive"))
-        subprocess.run([sys.executable, "-c", DYING_WRITER, str(path)], timeout=60)
+        subprocess.run([sys.executable, "-c", DYING_WRITER, str(path)], timeout=120)
         assert {run.run_id: run.status for run in store.runs()} == {"died": "running", "alive": "running"}
         with closing(Store.open(path)) as later:
             assert {run.run_id: run.status for run in later.runs()} == {"died": "interrupted", "alive": "running"}
@@ -378,7 +378,7 @@ def test_what_has_no_file_by_that_name_any_more_is_not_said_to_be_saved(
     store.begin_run(started())
     store.commit_case("20260101-aaaa", [CaseFinished(case=CASES[0].key)])
     lose(store.path)
-    with pytest.raises(LostRunError, match="was deleted, moved or replaced while it was in use"):
+    with pytest.raises(ReplacedError, match="was deleted, moved or replaced while it was in use"):
         store.commit_case("20260101-aaaa", [CaseFinished(case=CASES[1].key)])
     assert not store.path.exists()
 

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -159,25 +159,41 @@ def test_who_only_reads_leaves_a_damaged_database_where_it_is(tmp_path: Path) ->
     assert path.read_bytes() == damaged
 
 
+def overwrite_end(path: Path, pages: int) -> None:
+    """Overwrite the last pages of a database."""
+    content = bytearray(path.read_bytes())
+    content[-pages * 4096 :] = b"\xff" * (pages * 4096)
+    path.write_bytes(content)
+
+
 def test_damage_that_is_met_later_is_looked_for_at_the_next_start(tmp_path: Path) -> None:
     """Opening reads the first pages only: what a run met deep inside would be met by every run after it."""
     path = tmp_path / "results.db"
     with closing(Store.open(path)) as store:
-        for index in range(40):
-            store.begin_run(replace(STARTED, run_id=f"r{index}", environment={"padding": "x" * 3000, "n": index}))
-        store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-    content = bytearray(path.read_bytes())
-    content[(pages - 8) * 4096 :] = b"\xff" * (8 * 4096)
-    path.write_bytes(content)
+        store.begin_run(replace(STARTED, run_id="large", environment={"padding": "x" * 200_000}))
+    overwrite_end(path, 8)  # the end of that text: it alone is so large
     with closing(Store.open(path)) as store:
         assert store.remark is None
         with pytest.raises(StoreError, match="is damaged"):
-            [store.load(f"r{index}") for index in range(40)]
+            store.load("large")
     with closing(Store.open(path)) as store:
         assert "was damaged" in str(store.remark)
         assert store.runs() == []
     assert len(list(tmp_path.iterdir())) <= 4  # old and new, and the new one's journals
+
+
+@pytest.mark.parametrize("pages", [3, 4, 5, 6, 30])
+def test_damage_that_is_met_while_opening_ends_no_command(tmp_path: Path, pages: int) -> None:
+    """Every start looks for runs that were broken off: that met damage and ended the command, and the next one."""
+    path = tmp_path / "results.db"
+    with closing(Store.open(path)) as store:
+        for index in range(40):
+            store.begin_run(replace(STARTED, run_id=f"r{index}", environment={"padding": "x" * 3000}))
+    overwrite_end(path, pages)
+    with closing(Store.open(path)) as store, suppress(StoreError):
+        store.runs()  # which page holds what is SQLite's choice: damage may be met only here
+    with closing(Store.open(path)) as store:
+        store.begin_run(replace(STARTED, run_id="next"))
 
 
 def test_at_the_default_place_anything_that_is_no_database_is_kept_aside(

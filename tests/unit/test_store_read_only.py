@@ -106,3 +106,17 @@ def test_what_is_no_database_is_said_as_ever(folder: Path) -> None:
     folder.chmod(0o500)
     with pytest.raises(StoreError, match="is not a database"):
         open_to_read(path)
+
+
+def test_a_database_that_another_program_holds_is_read_and_takes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "results.db"
+    one_run(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        print_run("1", path, as_json=False)
+        with closing(open_to_read(path)) as store, pytest.raises(StoreError, match="cannot be written"):
+            store.tag("r1", ["new"])
+        other.execute("ROLLBACK")
+    assert "quick" in capsys.readouterr().out

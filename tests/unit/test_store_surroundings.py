@@ -54,7 +54,7 @@ def test_this_process_is_alive() -> None:
 
 def test_an_ended_process_is_gone() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait(timeout=60)
+    child.wait(timeout=120)
     assert replace(Owner.current(), pid=child.pid, process_started_ticks=0).is_gone()
 
 

@@ -12,6 +12,7 @@ from recorder import QUICK, Call, Flush, Recorder, SpiedMachine, plan_of, state_
 
 from cpugpu_tui.bench import sweep as sweep_module
 from cpugpu_tui.bench.control import Control
+from cpugpu_tui.bench.point import Point
 from cpugpu_tui.bench.sweep import GAP_MS, Sweep
 from cpugpu_tui.bench.timers import CaseError
 from cpugpu_tui.model import (
@@ -361,6 +362,25 @@ def test_any_exception_of_a_workload_is_its_own_rows_failure() -> None:
     assert [row.status for row in state_of(plan, recorder).rows.values()] == ["ok", "error", "ok"]
     (failure,) = recorder.of(CaseFailed)
     assert "ZeroDivisionError: no" in failure.message
+
+
+def test_a_failure_at_the_end_of_a_case_is_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver stops answering when the last reading of the first case is taken: the other case goes on."""
+    plan = plan_of(16, 32)
+    honest = Point.finish
+
+    def finish(point: Point) -> None:
+        if point.case == plan.cases[0]:
+            raise RuntimeError("the driver does not answer")
+        honest(point)
+
+    monkeypatch.setattr(Point, "finish", finish)
+    status, recorder = swept(plan)
+    assert status == "done"
+    (failed,) = recorder.of(CaseFailed)
+    assert (failed.case, failed.kind) == (plan.cases[0].key, "error")
+    assert "the driver does not answer" in failed.message
+    assert [event.case for event in recorder.of(CaseFinished)] == [plan.cases[1].key]
 
 
 def test_a_plan_without_cases_is_done() -> None:

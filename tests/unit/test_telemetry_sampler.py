@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from command_line import PATIENCE_S
 from fake_nvml_library import FakeLibrary, library
 
 from cpugpu_tui.model import GpuTelemetry, MigInstance, Reading, TelemetryRead
@@ -32,7 +33,7 @@ class Watched:
 
     def first(self, wanted: Callable[[TelemetryRead], object] = bool) -> TelemetryRead:
         """Return the next event that is as wanted."""
-        while not wanted(event := self.events.get(timeout=20)):
+        while not wanted(event := self.events.get(timeout=PATIENCE_S)):
             pass
         return event
 
@@ -88,7 +89,7 @@ def test_a_driver_that_hangs_is_named_while_everything_else_goes_on(
     watched.sampler.start()
     watched.first(lambda event: event.gpus)
     library.hang_on = "nvmlDeviceGetClockInfo"
-    assert library.hanging.wait(20)
+    assert library.hanging.wait(PATIENCE_S)
     watched.forget()
     hung = watched.first(lambda event: event.problem)
     assert hung.problem is not None
@@ -134,13 +135,13 @@ def test_stop_leaves_a_hanging_call_alone(
     monkeypatch.setattr(sampler_module, "STOP_S", 0.05)
     library.hang_on = "nvmlDeviceGetClockInfo"
     watched.sampler.start()
-    assert library.hanging.wait(20)
+    assert library.hanging.wait(PATIENCE_S)
     watched.sampler.stop()
     assert "nvmlShutdown" not in library.names(), "a shutdown beside a call crashes the process"
     (stuck,) = [thread for thread in threading.enumerate() if thread.name == "telemetry-nvml"]
     assert stuck.daemon, "it must not keep the process alive"
     library.release.set()
-    stuck.join(20)
+    stuck.join(PATIENCE_S)
     assert library.calls[-1][0] == "nvmlShutdown"
     assert library.most_calls_at_once == 1
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
+from command_line import PATIENCE_S, CommandLine
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -179,9 +179,12 @@ def test_a_file_that_is_not_there_or_has_no_end_is_refused(tmp_path: Path, monke
         load(tmp_path / "nowhere.ndjson")
     with pytest.raises(TraceError, match="Is a directory"):
         load(tmp_path)
-    monkeypatch.setattr("cpugpu_tui.telemetry.recording.MAX_TRACE_BYTES", 1_000_000)
-    with pytest.raises(TraceError, match="larger than 1 MB"):
+    with pytest.raises(TraceError, match="is no telemetry trace"):
         load(Path("/dev/zero"))
+    monkeypatch.setattr("cpugpu_tui.telemetry.recording.MAX_TRACE_BYTES", 1_000_000)
+    (tmp_path / "large").write_bytes(b"x" * 1_000_001)
+    with pytest.raises(TraceError, match="larger than 1 MB"):
+        load(tmp_path / "large")
 
 
 @given(st.data())
@@ -302,7 +305,7 @@ def played(trace: Trace, stop_after: int = 1000) -> list[object]:
 
     player = Player(trace, emit, lambda: said.append("end"), interval_s=0)
     player.start()
-    player._thread.join(20)
+    player._thread.join(PATIENCE_S)
     player.stop()
     return said
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import threading
 from dataclasses import replace
 from typing import Any
@@ -107,3 +109,21 @@ def test_a_machine_that_cannot_be_made_ends_a_threads_run_with_a_sentence(monkey
     assert isinstance(finished, RunFinished)
     assert finished.status == "failed"
     assert 'Its last line: "RuntimeError: CUDA driver initialization failed".' in finished.message
+
+
+def test_what_a_workload_started_in_this_process_ends_with_the_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else would end it: it is no child of an agent's process."""
+    honest = SimulatedTimer.first_call
+    started: list[subprocess.Popen[bytes]] = []
+
+    def starts(self: SimulatedTimer, op: Any) -> Any:
+        started.append(subprocess.Popen(["sleep", "600"]))
+        return honest(self, op)
+
+    other = subprocess.Popen(["sleep", "600"])
+    monkeypatch.setattr(SimulatedTimer, "first_call", starts)
+    run_with(Agents(worker="thread", simulated=True), plan_of(64))
+    assert {child.wait(60) for child in started} == {-signal.SIGKILL}
+    assert other.poll() is None
+    other.kill()
+    other.wait()

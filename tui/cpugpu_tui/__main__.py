@@ -18,11 +18,19 @@ import os  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
 
-from cpugpu_tui.errors import EXIT_INTERRUPTED, CpuGpuError, UnfitError  # noqa: E402
+from cpugpu_tui.errors import (  # noqa: E402
+    EXIT_INTERRUPTED,
+    LONGEST_NOTICE,
+    CpuGpuError,
+    UnfitError,
+    UsageError,
+    print_notice,
+    shown,
+)
+from cpugpu_tui.streams import open_streams  # noqa: E402
 
 if _INTERRUPTIBLE:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
 
 _REMEDIES = {
     errno.ENOSPC: "Free some space.",
@@ -34,11 +42,20 @@ _REMEDIES = {
 
 def main() -> None:
     """Run the program; every failure is one line on stderr and its exit code."""
-    if sys.stdout is None:  # `>&-`: whoever closed it wants to see nothing
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - open for the life of the process
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as above
     try:
+        _main()
+    except SystemExit as end:
+        # At its own end Python gives signals their first meaning back: ctrl+c pressed once more would be the exit code.
+        obeying = sys.modules.get("cpugpu_tui.runs.obeying")
+        if obeying is not None and isinstance(end.code, int):
+            obeying.leave(end.code)
+        raise
+
+
+def _main() -> None:
+    open_streams()
+    try:
+        _check_surroundings()
         if len(sys.argv) == 1:
             from cpugpu_tui.opening import open_as_configured
 
@@ -49,7 +66,7 @@ def main() -> None:
         sys.stdout.flush()
         sys.exit(code)
     except CpuGpuError as error:
-        print(f"cpugpu-tui: {error}", file=sys.stderr)
+        print_notice(f"cpugpu-tui: {shown(error.message, LONGEST_NOTICE)} {error.remedy}".strip())
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
@@ -59,8 +76,32 @@ def main() -> None:
         remedy = _REMEDIES.get(error.errno or 0)
         if remedy is None:
             raise
-        print(f"cpugpu-tui: The results cannot be printed: {error.strerror}. {remedy}", file=sys.stderr)
+        print_notice(f"cpugpu-tui: The results cannot be printed: {error.strerror}. {remedy}")
         leave_quietly(UnfitError.exit_code)
+
+
+def _check_surroundings() -> None:
+    """Refuse what no command can work with.
+
+    Raises:
+        UsageError: the current folder is gone, or an argument or a variable of ours is not UTF-8.
+    """
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UsageError(
+            f"The current folder cannot be used: {error.strerror}.", "Change to one that exists."
+        ) from None
+    named = {"argument": sys.argv[1:], "variable": [f"{k}={v}" for k, v in os.environ.items() if k[:7] == "CPUGPU_"]}
+    for kind, texts in named.items():
+        for text in texts:
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise UsageError(
+                    f"The {kind} {ascii(os.fsencode(text))[1:]} is not UTF-8.",
+                    "Write it in UTF-8, or rename the file that it names.",
+                ) from None
 
 
 def leave_quietly(code: int) -> None:

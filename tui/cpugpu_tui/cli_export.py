@@ -21,6 +21,9 @@ Format = Annotated[
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="File, folder (a file per run), or - for stdout.")]
 Samples = Annotated[bool, typer.Option("--samples", help="csv: one row per sample in place of one per metric.")]
 Anonymize = Annotated[bool, typer.Option("--anonymize", help="Leave out names of machines and people, paths, UUIDs.")]
+WithMessages = Annotated[
+    bool, typer.Option("--with-messages", help="With --anonymize: keep messages of failures, which may hold names.")
+]
 Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of the json format, and do no more.")]
 Exports = Annotated[
     list[Path] | None,
@@ -37,6 +40,7 @@ def export(
     out: Out = None,
     samples: Samples = False,
     anonymize: Anonymize = False,
+    with_messages: WithMessages = False,
     schema: Schema = False,
     database: Database = None,
 ) -> None:
@@ -47,7 +51,8 @@ def export(
         print_schema()
         return
     names = tuple(run_names or ["latest"])
-    export_runs(Wanted(names, format_name, out, samples=samples, anonymize=anonymize), database)
+    wanted = Wanted(names, format_name, out, samples=samples, anonymize=anonymize, with_messages=with_messages)
+    export_runs(wanted, database)
 
 
 @commands.command("import")

@@ -35,7 +35,10 @@ Resume = Annotated[
     bool,
     typer.Option("--resume", help="Go on with what is missing in the run that is named, or the newest unfinished."),
 ]
-Repeat = Annotated[int, typer.Option(help="Runs of one series.")]
+Repeat = Annotated[
+    int | None,
+    typer.Option(help="Runs of one series (default: 1; with several --python 5 of each).", show_default=False),
+]
 MaxSeconds = Annotated[float | None, typer.Option(help="Time for the whole run; cases not reached are skipped.")]
 CaseTimeout = Annotated[
     float | None,

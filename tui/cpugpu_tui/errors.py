@@ -5,6 +5,8 @@ Exit codes are a promise to scripts (README, "Exit codes"): they are named here 
 
 from __future__ import annotations
 
+import sys
+
 EXIT_OK = 0
 EXIT_CHECK_SAID_NO = 1
 EXIT_USAGE = 2
@@ -40,6 +42,10 @@ class UsageError(CpuGpuError):
     title = "Cannot do that"
 
 
+class NoSuchRunError(UsageError):
+    """No run of the history has the name that was given."""
+
+
 class UnfitError(CpuGpuError):
     """The machine, interpreter or environment cannot do what was asked."""
 
@@ -65,5 +71,49 @@ class StoreError(CpuGpuError):
     title = "History not available"
 
 
+class NewerStoreError(StoreError):
+    """The database is a newer version's: it can be read, and nothing can be written."""
+
+
+class LockedError(StoreError):
+    """Another program, or another thread, has locked the database; that passes."""
+
+
 class LostRunError(StoreError):
-    """What was saved of a run is there no more: somebody deleted the run, or the database under it."""
+    """A run that should be in the database is not: somebody deleted it."""
+
+
+class ReplacedError(StoreError):
+    """The database, or a journal of it, was deleted, moved or replaced while it was open."""
+
+
+_SPACES = frozenset("\xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B))))
+"""What Python does not call printable and a terminal shows all the same."""
+
+
+LONGEST_NOTICE = 2_000
+"""Characters of a sentence that are printed: it may quote an argument of 128 kB."""
+
+
+def shown(text: str, limit: int | None = None) -> str:
+    """Return a text as one line that a terminal shows and does not obey, at most `limit` characters of it.
+
+    Names of files, hosts and options come from strangers. A character that is no visible sign is spelled out: an escape
+    as `\\x1b`, a line break as `\\n`, a byte of a name that is not UTF-8 as `\\xff`.
+    """
+    if limit is not None and len(text) > limit:
+        text = f"{text[:limit]}..."
+    return text if text.isprintable() else "".join(map(_spelled, text))
+
+
+def _spelled(character: str) -> str:
+    if character.isprintable() or character in _SPACES:
+        return character
+    number = ord(character)
+    # Python holds a byte of a file's name that is not UTF-8 as one of these (PEP 383).
+    return f"\\x{number - 0xDC00:02x}" if 0xDC80 <= number <= 0xDCFF else ascii(character)[1:-1]
+
+
+def print_notice(text: object) -> None:
+    """Print an error or a notice as a line on stderr, as `shown` shows it."""
+    print(shown(str(text), 2 * LONGEST_NOTICE), file=sys.stderr)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, print_notice
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.export import Outputs
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.runs.fleet.state import FleetState
     from cpugpu_tui.runs.planning import PlanRequest
     from cpugpu_tui.telemetry.recording import Trace
+    from cpugpu_tui.ui.options import AppResult
 
 
 def open_app(
@@ -48,7 +50,7 @@ def open_app(
     mnist, asked = settings["mnist"].value, settings["device"].value
     request = PlanRequest(
         devices=asked if isinstance(asked, tuple) else ("auto",),
-        mnist=os.path.abspath(str(mnist)) if mnist else None,
+        mnist=paths.absolute(str(mnist)) if mnist else None,
         simulation=simulation(simulate),
     )
     check_worker(worker)
@@ -57,7 +59,7 @@ def open_app(
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         from cpugpu_tui.cli.run import run_headless
 
-        print("cpugpu-tui: no terminal, so this is `cpugpu-tui run quick`.", file=sys.stderr)
+        print_notice("cpugpu-tui: no terminal, so this is `cpugpu-tui run quick`.")
         return run_headless(request, RunOptions(worker, python, database, save, files), as_json=False)
     request = _with_own(request, files, python)
     from cpugpu_tui.ui.options import AppOptions
@@ -66,12 +68,23 @@ def open_app(
     result = run_app(
         AppOptions(request, python, worker, database, save, theme, paths.config_dir(), replay=trace, keymap=keymap)
     )
-    # After a hang-up there is no terminal to print to, and the signal's exit code must stand.
-    if result.run.rows and result.exit_code == 0:
-        from cpugpu_tui.cli.tables import print_state
+    return _left(result)
 
-        print_state(result.run, result.notice)
-    return result.exit_code
+
+def _left(result: AppResult) -> int:
+    """Leave the last run's table, save what is not saved yet, close the history; return the exit code."""
+    from cpugpu_tui.cli.run import as_saved
+    from cpugpu_tui.cli.saving import closed, save_rest
+
+    outbox, run = result.outbox, result.run.run
+    with closed(outbox) if outbox is not None else nullcontext():
+        # After a hang-up there is no terminal to print to, and the signal's exit code must stand.
+        if result.run.rows and result.exit_code == 0:
+            from cpugpu_tui.cli.tables import print_state
+
+            unsaved = outbox.unsaved.of(run.run_id) if outbox is not None and run is not None else None
+            print_state(*as_saved(result.run, unsaved, result.notice))
+        return save_rest(outbox, result.exit_code)
 
 
 def open_demo(
@@ -165,9 +178,10 @@ def _with_own(request: PlanRequest, files: tuple[str, ...], python: str | None) 
         UsageError: the config or a file is wrong; a bad package is said on stderr, for later.
     """
     from cpugpu_tui.cli.own import all_own, refuse, say
+    from cpugpu_tui.runs.paths import absolute
 
     own, refused = all_own(files, python)
-    named = {os.path.abspath(os.path.expanduser(file)) for file in files}
+    named = set(map(absolute, files))
     refuse(tuple(each for each in refused if each.source in named))
     say(refused)
     return replace(request, own=own)

@@ -55,6 +55,8 @@ class Pair:
     """Whether the base has times and the new series was to give some, and was stopped before."""
     is_chosen: bool = False
     """Whether a search chose the case as it went: runs of one series need not have it."""
+    is_starved: bool = False
+    """Whether in some run its threads lacked a core: that run has no median."""
 
 
 @dataclass(frozen=True)

@@ -50,11 +50,14 @@ def _gated(each: Judged, limit: float) -> Gated:
     found = each.change
     if each.verdict == NOT_COMPARABLE or found is None:
         first = each.pairs[0]
-        return Gated(each, FAILED if first.is_lost else UNDECIDED if first.is_unreached else NOT_JUDGED, each.trouble)
+        is_open = first.is_unreached or first.is_starved
+        return Gated(each, FAILED if first.is_lost else UNDECIDED if is_open else NOT_JUDGED, each.trouble)
     if each.verdict == TOO_FEW:
         if each.pairs[0].is_chosen:
             return Gated(each, NOT_JUDGED, "a search chose it in some runs only")
         why = "its runs are copies of one" if found.is_copied else f"a verdict takes {GATE_RUNS} runs on each side"
+        if any(pair.is_starved for pair in each.pairs):
+            why += ", and in some its threads had no core"
         return Gated(each, TOO_FEW, why)
     if each.verdict == SLOWER:
         return Gated(each, SLOWER)

@@ -61,16 +61,39 @@ def private_stdout() -> int:
     return copy
 
 
-def read_commands(plans: queue.SimpleQueue[bytes], control: Control, silence_s: float | None = None) -> None:
-    """Read stdin to its end, or to `silence_s` without a word: the first line is the plan, the others are commands."""
+def private_stdin() -> int:
+    """Return a private copy of fd 0, and point fd 0 at nothing: a workload that reads or closes it takes no command."""
+    copy = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return copy
+
+
+def read_commands(
+    stdin: int, plans: queue.SimpleQueue[bytes], control: Control, silence_s: float | None = None
+) -> None:
+    """Read `stdin` to its end, or to `silence_s` without a word: the first line is the plan, the others are commands.
+
+    Never returns, and never leaves the process without the thread that notices the end of its controller.
+    """
+    try:
+        _read_commands(stdin, plans, control, silence_s)
+    except BaseException:  # noqa: BLE001 - a workload may have closed the descriptor
+        traceback.print_exc()
+    finally:
+        os._exit(EXIT_BROKEN)
+
+
+def _read_commands(stdin: int, plans: queue.SimpleQueue[bytes], control: Control, silence_s: float | None) -> None:
     buffer, have_plan = b"", False
     words = select.poll()
-    words.register(0, select.POLLIN)
+    words.register(stdin, select.POLLIN)
     while True:
         # A poll rather than a timed read: what came while the process stood still (ctrl+z) is in the pipe.
         if not words.poll(None if silence_s is None else silence_s * 1000):
             os._exit(EXIT_CONTROLLER_GONE)
-        chunk = os.read(0, 65536)
+        chunk = os.read(stdin, 65536)
         if not chunk:
             os._exit(EXIT_CONTROLLER_GONE)
         *lines, buffer = (buffer + chunk).split(b"\n")
@@ -99,7 +122,9 @@ def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, 
         emit.flush()
         if "--simulated" not in arguments:
             stand_by()
-        code = 0 if work(plan_from_json(plans.get()), environment, emit, control) else EXIT_BROKEN
+        # Whoever started this process is no stranger on the cores; not part of what a run was measured with.
+        whole = {**environment, "controller_pid": os.getppid()}
+        code = 0 if work(plan_from_json(plans.get()), whole, emit, control) else EXIT_BROKEN
     except BrokenPipeError:
         code = EXIT_CONTROLLER_GONE
     except BaseException:  # noqa: BLE001 - the last words of the process, whatever it dies of
@@ -112,7 +137,7 @@ def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, 
 
 def main() -> None:
     """Run the agent; never returns."""
-    emit = LineEmitter(private_stdout())
+    stdin, emit = private_stdin(), LineEmitter(private_stdout())
     control = Control()
 
     def continued(_signal: int, _frame: object) -> None:
@@ -121,4 +146,4 @@ def main() -> None:
     signal.signal(signal.SIGCONT, continued)
     plans: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=serve, args=(plans, emit, control, sys.argv[1:]), name=THREAD_NAME).start()
-    read_commands(plans, control, silence_limit_s(sys.argv[1:]))
+    read_commands(stdin, plans, control, silence_limit_s(sys.argv[1:]))

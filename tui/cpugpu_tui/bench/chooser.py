@@ -79,7 +79,7 @@ class Chooser:
 
     def keeps(self, point: Point) -> bool:
         """Whether a case that is done goes on beside the next ones: as long as it is an end of a bracket, or inside."""
-        if not point.is_compared or point.is_exhausted or point.rounds_complete >= END_ROUNDS:
+        if not point.is_compared or point.is_starved or point.is_exhausted or point.rounds_complete >= END_ROUNDS:
             return False
         sweep = self._sweeps[point.case.sweep]
         return any(

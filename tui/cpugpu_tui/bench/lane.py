@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.bench.core_lack import CoreLack
 from cpugpu_tui.bench.timers import Timer, Watch
 from cpugpu_tui.model import DEVICE, END_TO_END, LATENCY, PAGEABLE, SINGLE, THROUGHPUT, Plan
+from cpugpu_tui.telemetry.schedstat import Waited
 
 Samples = dict[str, tuple[float, ...]]
 
@@ -63,6 +65,11 @@ class Lane:
     """Round → median of its end-to-end calls from ordinary memory, ns."""
     spent_ns: float = 0.0
     """Time of all half-rounds so far, by this device's clock."""
+    waited: Waited | None = None
+    """What the threads of the last half-round waited for a core; of what is timed once, those of its call."""
+    lack: CoreLack = field(default_factory=CoreLack)
+    is_estimate_poor: bool = False
+    """Whether the threads of the warm-up waited for a core: then the size of a block may be wrong."""
     _latency_ns: float = 0.0
     _extras_ns: float = 0.0
 
@@ -70,6 +77,11 @@ class Lane:
     def name(self) -> str:
         """The device's name."""
         return self.timer.device.name
+
+    @property
+    def threads(self) -> int:
+        """The threads that work in a half-round: beside a GPU the one that launches."""
+        return self.timer.threads() if self.timer.device.is_cpu else 1
 
     @property
     def is_timed_once(self) -> bool:
@@ -95,15 +107,18 @@ class Lane:
             self.round_ns[round_index] = self.first_ns
             return {LATENCY: (self.first_ns,)}, ()
         started_ns = timer.clock_ns()
-        watch.begin()
+        watch.begin(timer.device)
         blocks = tuple(timer.latency_block(operation, self.calls) for _ in range(self.blocks))
-        marks = watch.end()
         samples: Samples = {LATENCY: blocks}
         samples |= self._singles(plan)
+        seen = watch.end()
+        marks, self.waited = seen.marks, seen.waited
         latency_done_ns = timer.clock_ns()
         self.round_ns[round_index] = median(blocks)
         if self._extras_ns <= EXTRAS_SHARE * self._latency_ns:
+            watch.begin(timer.device)
             extras, more_marks = self._extras(plan)
+            self.waited = longer(self.waited, watch.end().waited)
             samples |= extras
             marks += more_marks
             if extras.get(PAGEABLE):
@@ -113,6 +128,11 @@ class Lane:
         self._extras_ns += ended_ns - latency_done_ns
         self.spent_ns += ended_ns - started_ns
         return samples, marks
+
+    def forget(self, round_index: int) -> None:
+        """Drop the times of a half-round that is repeated; the time that it took stays spent."""
+        self.round_ns.pop(round_index, None)
+        self.moved_ns.pop(round_index, None)
 
     def _singles(self, plan: Plan) -> Samples:
         """Time calls one by one; of a GPU's long calls, whose blocks are that already, only when each returned."""
@@ -151,6 +171,11 @@ class Lane:
     def _device_count(self) -> int:
         """One on the CPU, where a flush costs up to 25 ms."""
         return 1 if self.timer.device.is_cpu else self._count(DEVICE_SAMPLES, DEVICE_SAMPLES_NS)
+
+
+def longer(one: Waited | None, other: Waited | None) -> Waited | None:
+    """Return the window in which threads waited for the larger share of the time."""
+    return max((each for each in (one, other) if each is not None), key=lambda each: each.share, default=None)
 
 
 def known(metric: str, values: Any) -> Samples:

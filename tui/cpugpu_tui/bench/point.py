@@ -1,4 +1,4 @@
-"""One case, step by step (METHOD.md, "The order of one case"): first calls, check, warm-up, rounds."""
+"""One case, step by step: first calls, check, warm-up, rounds."""
 
 from __future__ import annotations
 
@@ -9,15 +9,26 @@ from typing import Any
 from cpugpu_tui.analysis.search import is_clear
 from cpugpu_tui.analysis.verdict import Comparison, compare, is_converged
 from cpugpu_tui.bench.control import Control
+from cpugpu_tui.bench.core_lack import core_waits
 from cpugpu_tui.bench.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
 from cpugpu_tui.bench.emitter import Emit
+from cpugpu_tui.bench.host_watch import is_starved
 from cpugpu_tui.bench.lane import Lane, Samples
 from cpugpu_tui.bench.reporting import Reporter
 from cpugpu_tui.bench.timers import Instant, Machine, Readiness, Singles, now
-from cpugpu_tui.bench.warm_up import FIRST_WARMUP_NS, SEARCH_WARMUP_NS, WARMUP_CAP_NS, WARMUP_NS, sizing, warm_up
+from cpugpu_tui.bench.warm_up import (
+    BLOCK_NS,
+    FIRST_WARMUP_NS,
+    SEARCH_WARMUP_NS,
+    WARMUP_CAP_NS,
+    WARMUP_NS,
+    sizing,
+    warm_up,
+)
 from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,
+    NO_CORE,
     Calibrated,
     Case,
     CaseFinished,
@@ -68,16 +79,13 @@ class Point:
         self.round_index = 0
         self.rounds_complete = 0
         self.converged = False
-        """Whether the interval is narrow enough (METHOD.md, step 7)."""
+        """Whether the interval is narrow enough."""
+        self._begun = machine.watch.snapshot()
         self._edges = CaseEdges(case, machine.watcher, emit)
         self._long_calls: dict[str, EnergyMeasured] = {}
         self._check: Any = None
-        self._is_checked = False
-
-    @property
-    def is_checked(self) -> bool:
+        self.is_checked = False
         """Whether it belongs to the sample of a sweep that is looked at closely."""
-        return self._is_checked
 
     @property
     def is_timed_once(self) -> bool:
@@ -89,7 +97,12 @@ class Point:
         """Whether every device has all its rounds: enough of them, and the interval narrow or the budget spent."""
         if any(len(lane.round_ns) < lane.rounds for lane in self.lanes):
             return False
-        return self.converged or self.is_exhausted
+        return self.converged or self.is_starved or self.is_exhausted
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether threads lacked a core on some device, however often a half-round was repeated: there is no winner."""
+        return any(lane.lack.stays for lane in self.lanes)
 
     @property
     def is_exhausted(self) -> bool:
@@ -111,7 +124,7 @@ class Point:
         )
         if operations and self._machine.has_whole_clock(self.case):
             self._run_as_written()
-        self._is_checked = check
+        self.is_checked = check
         self._announce("inputs", "cpu")
         inputs = self._machine.make_inputs(self.case)
         results = self._first_calls(inputs)
@@ -156,7 +169,9 @@ class Point:
             before = self._edges.begin(device.name)
             started = now()
             self._control.was_suspended = False
+            self._machine.watch.begin(device)
             first = timer.first_call(operation)
+            waited = self._machine.watch.end().waited
             ended = now()
             if first.elapsed_ns >= LONG_NS:  # what may be timed once has its energy from these very edges
                 self._note_energy(device.name, before)
@@ -167,7 +182,7 @@ class Point:
             if self._control.suspended_meanwhile():
                 self._long_calls.pop(device.name, None)
                 wanted, first_ns = {}, timer.latency_block(operation, 1)
-            self.lanes.append(Lane(timer, operation, first_ns))
+            self.lanes.append(Lane(timer, operation, first_ns, waited=waited))
             if wanted:
                 self._emit(self._timed(device.name, 1, wanted, Readiness(), (), started, ended))
         self.device = None
@@ -191,22 +206,26 @@ class Point:
         self._emit.flush()
 
     def _warm_up(self, lane: Lane, *, first_case: bool) -> None:
-        budget_ns = self._plan.budget_s * 1e9
+        budget_ns, watch = self._plan.budget_s * 1e9, self._machine.watch
         self._announce("warm-up", lane.name, lane.first_ns)
         later_ns = WARMUP_NS if self._plan.search is None else SEARCH_WARMUP_NS
         least_ns = FIRST_WARMUP_NS if first_case else later_ns
         if budget_ns < lane.first_ns < COLD_NS:
             before = Meter.read(self._machine.watcher(lane.name))
+            watch.begin(lane.timer.device)
             lane.first_ns = lane.timer.latency_block(lane.operation, 1)
+            lane.waited = watch.end().waited
             self._note_energy(lane.name, before)
         if lane.first_ns > budget_ns:
             lane.estimate_ns, stable = lane.first_ns, True
         else:
             cap_ns = min(WARMUP_CAP_NS, 0.6 * budget_ns)
+            watch.begin(lane.timer.device)
             lane.estimate_ns, stable = warm_up(
                 lambda calls: lane.timer.latency_block(lane.operation, calls),
                 self._plan.blocks, least_ns, cap_ns, self._control,
             )  # fmt: skip
+            lane.is_estimate_poor = is_starved(watch.end().waited)
         lane.calls, lane.blocks, lane.rounds = sizing(lane.estimate_ns, self._plan)
         lane.max_rounds = 1 if lane.first_ns > budget_ns else max(lane.rounds, self._plan.max_rounds)
         if lane.is_timed_once and lane.name in self._long_calls:
@@ -238,11 +257,13 @@ class Point:
             self.device = lane.name
             # A device that is timed once, or slow, may have had its last round: the others go on for theirs.
             if len(lane.round_ns) < lane.rounds or not lane.exhausted(self._plan.budget_s * 1e9):
-                self._emit_half_round(lane, is_last=lane is lanes[-1])
+                while not self._emit_half_round(lane, is_last=lane is lanes[-1]):
+                    yield
             yield
         self.rounds_complete += 1
 
-    def _emit_half_round(self, lane: Lane, *, is_last: bool) -> None:
+    def _emit_half_round(self, lane: Lane, *, is_last: bool) -> bool:
+        """Time a half-round; return False if its threads lacked a core and it is to be repeated."""
         self._announce("round", lane.name, lane.estimate_ns * lane.calls * lane.blocks)
         while True:
             self._control.was_suspended = False
@@ -250,11 +271,34 @@ class Point:
             # Stopped and continued in between (ctrl+z, fg): the clock ran on, the samples are void.
             if not self._control.suspended_meanwhile():
                 break
+        if self._is_void(lane, event):
+            lane.forget(self.round_index)
+            return False
+        if lane.lack.stays and is_starved(lane.waited):
+            event = replace(event, marks=(*event.marks, NO_CORE))
         if is_last:
             self.converged = self._is_converged()
-            if self.done and not self.converged and self._may_converge:
+            if self.done and not self.converged and not self.is_starved and self._may_converge:
                 event = replace(event, marks=(*event.marks, "not-converged"))
         self._emit(event)
+        return True
+
+    def _is_void(self, lane: Lane, event: HalfRoundTimed) -> bool:
+        """Whether a half-round is thrown away, for a lack of cores in it or in the warm-up that sized its blocks."""
+        # Where there are more threads than cores some always wait: no repetition helps.
+        can_repeat = not lane.is_timed_once and lane.threads <= self._machine.watch.cores
+        samples = dict(event.samples)
+        if lane.lack.is_to_repeat(lane.waited, self.round_index, samples, can_repeat=can_repeat):
+            self._machine.watch.rest(lane.lack.rest_s)
+            return True
+        is_short = lane.calls * lane.round_ns[self.round_index] < BLOCK_NS / 2
+        if not lane.is_estimate_poor or lane.is_timed_once or is_starved(lane.waited):
+            return False
+        if is_short:
+            lane.lack.discard(lane.waited, self.round_index, samples)
+            self._warm_up(lane, first_case=False)
+        lane.is_estimate_poor = False  # once is enough
+        return is_short
 
     @property
     def _may_converge(self) -> bool:
@@ -268,6 +312,10 @@ class Point:
         if self._plan.search is None or not self.is_compared:
             return is_converged([lane.round_ns for lane in self.lanes])
         cpu, *gpus = self.lanes
+        if self.is_starved:
+            self.comparisons.clear()
+            self.moved_comparisons.clear()
+            return False
         for gpu in gpus:
             found, moved = compare(cpu.round_ns, gpu.round_ns), compare(cpu.round_ns, gpu.moved_ns)
             self.comparisons |= {gpu.name: found} if found is not None else {}
@@ -290,7 +338,10 @@ class Point:
     def estimated_speedup(self) -> float | None:
         """CPU / slowest GPU as far as warm-up could tell; None without both."""
         slowest_ns = max((lane.estimate_ns for lane in self.lanes[1:]), default=0.0)
-        return self.lanes[0].estimate_ns / slowest_ns if self.is_compared and slowest_ns else None
+        # While threads wait for a core 15 µs of work read 16 ms: that says nothing of larger sizes.
+        if not self.is_compared or not slowest_ns or any(lane.is_estimate_poor for lane in self.lanes):
+            return None
+        return self.lanes[0].estimate_ns / slowest_ns
 
     def _half_round(self, lane: Lane) -> HalfRoundTimed:
         readiness = Readiness() if lane.is_timed_once else lane.timer.ready(lane.operation, lane.calls)
@@ -330,6 +381,8 @@ class Point:
     def finish(self) -> None:
         """Report the case complete and let go of its tensors."""
         self._edges.end()
+        for read in core_waits(self.case, self.lanes, self._machine.watch, self._begun, self._plan, self._control):
+            self._emit(read)
         self._emit(CaseFinished(case=self.case.key, check=self._check))
         self.close()
 

@@ -135,17 +135,28 @@ class Sweep:
                 self._between()
                 if self._control.stopping:
                     return
-            if point.done and not (self._chooser is not None and self._chooser.keeps(point)):
-                self._active.remove(point)
-                if not point.is_timed_once:
-                    self._to_measure.append(point.case)
-                if point.is_checked and not point.is_timed_once:
-                    self._to_profile.append(point.case)
-                point.finish()
-                self._between()
         except Exception as error:  # noqa: BLE001 - as above
             self._active.remove(point)
             self._fail(point, error)
+            return
+        if point.done and not (self._chooser is not None and self._chooser.keeps(point)):
+            self._active.remove(point)
+            self._finish(point)
+            self._between()
+
+    def _finish(self, point: Point) -> None:
+        """Finish a case; a failure on the way is its row, like any other."""
+        is_timed_once, is_starved = point.is_timed_once, point.is_starved
+        try:
+            point.finish()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(point, error)
+            return
+        if not is_timed_once:
+            if not is_starved:  # the energy of waiting is nobody's
+                self._to_measure.append(point.case)
+            if point.is_checked:
+                self._to_profile.append(point.case)
 
     def _fail(self, point: Point, error: Exception) -> None:
         failure = self._failure(point, error)
@@ -213,7 +224,7 @@ class Sweep:
         why = "Stopped by request." if stopped else "Not reached within the time of --max-seconds."
         for point in self._active:
             if point.rounds_complete >= 1:
-                point.finish()
+                self._finish(point)
             else:
                 self._skip(point.case, why)
         for _, case in (*self._pending, *chain.from_iterable(self._later)):

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from cpugpu_tui.bench.agent import private_stdout
+from cpugpu_tui.bench.guardian import guard
 from cpugpu_tui.bench.timers import Stopwatch
 from cpugpu_tui.bench.worker import quiet_interpreter
 from cpugpu_tui.model import Simulation
@@ -98,6 +99,7 @@ def make_loop(simulation: dict[str, Any] | None) -> Loop:
 
 def main() -> None:
     """Answer each line until stdin ends."""
+    guard()
     answers = os.fdopen(private_stdout(), "w", encoding="utf-8")
 
     def answer(**data: object) -> None:

@@ -48,7 +48,7 @@ class TorchMachine:
         self._cores = int(environment.get("physical_cores") or 1)
         self._import_ns = 1e9 * float(environment.get("torch_import_s") or 0.0)
         self._flush_bytes = 2 * (procfs.last_level_cache_bytes() or (32 << 20))
-        self.watch: Watch = HostWatch()
+        self.watch: Watch = HostWatch(controller=environment.get("controller_pid"))
         Workload.setting = Setting(plan.scale, plan.mnist)
         self._wanted = plan.devices
         names, self.no_gpu = resolve(plan.devices)
@@ -227,6 +227,7 @@ class TorchMachine:
         """Return the blocks that torch caches to the driver, and put back what cases changed."""
         import torch
 
+        self.watch.close()
         gpus = [timer for timer in self._timers.values() if isinstance(timer, CudaTimer)]
         for timer in gpus:
             timer.close()

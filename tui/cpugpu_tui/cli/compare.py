@@ -10,11 +10,12 @@ from cpugpu_tui.analysis.change_words import interval_text, judged_text, percent
 from cpugpu_tui.analysis.compare import Judged
 from cpugpu_tui.cli.history import say_remark, writing
 from cpugpu_tui.cli.listing import print_json
+from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
-from cpugpu_tui.errors import EXIT_OK, UsageError
-from cpugpu_tui.runs.comparison import Difference, SeriesComparison, compare_series, series_of_id
+from cpugpu_tui.errors import EXIT_OK, UnfitError, UsageError
+from cpugpu_tui.runs.comparison import Difference, Series, SeriesComparison, compare_series, series_of_id
 from cpugpu_tui.runs.comparison_data import comparison_data
-from cpugpu_tui.runs.comparison_words import NOTHING_DIFFERS, said, summary, times, verdict_text
+from cpugpu_tui.runs.comparison_words import NOTHING_DIFFERS, left_out, said, summary, times, verdict_text
 from cpugpu_tui.runs.naming import reading, series_in
 from cpugpu_tui.runs.store import Store
 from cpugpu_tui.telemetry.text import printable
@@ -86,7 +87,7 @@ def print_baselines(name: str | None, run_name: str | None, database: Path | Non
         StoreError: the history cannot be read or written.
     """
     if name is not None and run_name is not None:
-        return _set_baseline(name, run_name, database)
+        return _set_baseline(name, run_name, database, as_json=as_json)
     with reading(database, say_remark) as store:
         known = store.baselines()
         if name is not None and name not in known:
@@ -95,18 +96,37 @@ def print_baselines(name: str | None, run_name: str | None, database: Path | Non
             if name in (None, each):
                 _print_baseline(store, each, series_id, as_json=as_json)
     if not known and not as_json:
-        print("No baselines yet. `cpugpu-tui baseline main latest` names the newest series.")
+        tell("No baselines yet. `cpugpu-tui baseline main latest` names the newest series.")
     return EXIT_OK
 
 
-def _set_baseline(name: str, run_name: str, database: Path | None) -> int:
+def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: bool) -> int:
     check_name(name)
     with writing(database) as store:
         series_id = store.series_of(store.find(run_name))
-        store.set_baseline(name, series_id)
         series = series_of_id(store, series_id)
-    print(plain(f"Baseline {name} is {said(series)}."))
+        require_times(series)
+        store.set_baseline(name, series_id)
+        if as_json:
+            _print_baseline(store, name, series_id, as_json=True)
+            return EXIT_OK
+    tell(plain(f"Baseline {name} is {said(series)}."))
+    if without := left_out(series):
+        tell(plain(without))
     return EXIT_OK
+
+
+def require_times(series: Series) -> None:
+    """Refuse a baseline without one time.
+
+    Raises:
+        UnfitError: in every case threads lacked a core.
+    """
+    if series.starved_cases[0] and not any(run.has_times for run in series.runs):
+        raise UnfitError(
+            f"{series.text.capitalize()} cannot be a baseline: in every case threads lacked a core.",
+            "Stop other work on this machine and run again, or run with --threads 1.",
+        )
 
 
 def check_name(name: str) -> None:
@@ -124,6 +144,6 @@ def _print_baseline(store: Store, name: str, series_id: str, *, as_json: bool) -
     if as_json:
         print_json({"name": name, "series_id": series_id, "run_ids": runs})
     elif runs:
-        print(plain(f"{printable(name)}: {said(series_of_id(store, series_id))}"))
+        tell(plain(f"{printable(name)}: {said(series_of_id(store, series_id))}"))
     else:
-        print(plain(f"{printable(name)}: no finished run"))
+        tell(plain(f"{printable(name)}: no finished run"))

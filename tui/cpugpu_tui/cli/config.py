@@ -7,8 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from cpugpu_tui.cli.listing import print_json
+from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
-from cpugpu_tui.errors import EXIT_OK
+from cpugpu_tui.errors import EXIT_OK, print_notice
 from cpugpu_tui.runs import config
 from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.workloads import Preset
@@ -16,7 +17,8 @@ from cpugpu_tui.workloads import Preset
 
 def print_path() -> int:
     """Print where the config is, also when there is none yet, or a broken one."""
-    print(config.path())
+    # Raw into a pipe: a script wants to open it.
+    (tell if sys.stdout.isatty() else print)(str(config.path()))
     return EXIT_OK
 
 
@@ -72,7 +74,7 @@ def print_themes(rows: Sequence[tuple[str, str, str]], broken: Sequence[str], *,
             table.add_row(*map(plain, row))
         console().print(table)
     for sentence in broken:
-        print(f"cpugpu-tui: {printable(sentence)}", file=sys.stderr)
+        print_notice(f"cpugpu-tui: {printable(sentence)}")
     return EXIT_OK
 
 

@@ -7,6 +7,7 @@ import sys
 from cpugpu_tui.cli.claims import print_judged
 from cpugpu_tui.cli.json_lines import print_json
 from cpugpu_tui.cli.run import print_answer, print_event
+from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import plain, print_state
 from cpugpu_tui.model import RunFinished
 from cpugpu_tui.runs.claims import judge_all, numbers_of, points_of
@@ -19,11 +20,11 @@ def print_demo(recording: Recording, *, as_json: bool) -> None:
     if as_json:
         _print_events(recording)
         return
-    print(_heading(recording))
+    tell(_heading(recording))
     for number, run in enumerate(recording.runs, 1):
-        print(plain(f"\n{recording.tag} {number} of {len(recording.runs)}: {run.name}"))
+        tell(plain(f"\n{recording.tag} {number} of {len(recording.runs)}: {run.name}"))
         print_state(run.state)
-    print(plain(f"\n{recording.tag}: what five publications claim, judged by these runs"))
+    tell(plain(f"\n{recording.tag}: what five publications claim, judged by these runs"))
     points = [point for number, run in enumerate(recording.runs, 1) for point in points_of(run.state, f"run {number}")]
     simulated = any(run.state.simulated for run in recording.runs)
     judged = judge_all(numbers_of((), points[::-1], recording.ceilings, simulated=simulated))
@@ -32,7 +33,7 @@ def print_demo(recording: Recording, *, as_json: bool) -> None:
 
 def print_last(recording: Recording, run: RunState) -> None:
     """Print what a person has seen last of the app: a run, perhaps not to its end."""
-    print(_heading(recording))
+    tell(_heading(recording))
     print_state(run)
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from rich.text import Text
 
 from cpugpu_tui.cli.listing import print_json
+from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import console, plain
-from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, CpuGpuError
+from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, CpuGpuError, shown
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.runs.checkup.collect import collect
 from cpugpu_tui.runs.checkup.cost import cost_finding
@@ -49,7 +50,7 @@ def print_checkup(
     """
     findings = examine(collect(python, database, simulation))
     if simulation is not None and not as_json:
-        print(SIMULATED)
+        tell(SIMULATED)
     for finding in findings:
         show(finding, as_json=as_json)
     if cost_s is not None:
@@ -57,7 +58,7 @@ def print_checkup(
         findings += (_cost(python, simulation, cost_s),)
         show(findings[-1], as_json=as_json)
     if not as_json:
-        print(summary(findings))
+        tell(summary(findings))
     return EXIT_CHECK_SAID_NO if any(finding.verdict == "fail" for finding in findings) else EXIT_OK
 
 
@@ -74,7 +75,7 @@ def _cost(python: str | None, simulation: Simulation | None, cost_s: float) -> F
 def _tell(text: str) -> None:
     """Show how far it is, on a terminal only."""
     if sys.stderr.isatty():
-        print(f"\r\033[K{plain(text)}", end="", file=sys.stderr, flush=True)
+        print(f"\r\033[K{shown(plain(text))}", end="", file=sys.stderr, flush=True)
 
 
 def show(finding: Finding, *, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpugpu_tui.errors import EXIT_OK, CpuGpuError, UsageError
+from cpugpu_tui.errors import EXIT_OK, CpuGpuError, UsageError, print_notice
 from cpugpu_tui.model import Event, RunFinished, RunStarted
 from cpugpu_tui.runs.export import formats, target
 from cpugpu_tui.runs.export.anonymize import anonymized
@@ -30,6 +30,8 @@ class Wanted:
     out: Path | None
     samples: bool = False
     anonymize: bool = False
+    with_messages: bool = False
+    """Keep the messages of failures in an anonymous export."""
 
 
 def print_schema() -> None:
@@ -47,20 +49,22 @@ def export_runs(wanted: Wanted, database: Path | None) -> None:
         UnfitError: a package is missing, or the place cannot be written; what was there before is still there.
         StoreError: the history cannot be read.
     """
+    if wanted.with_messages and not wanted.anonymize:
+        raise UsageError("--with-messages is for --anonymize alone.", "Other exports have every message as it is.")
     name = _format(wanted)
     formats.need(name)
     out = wanted.out or STDOUT
     _check(name, out)
     runs = load_runs(wanted.names, database)
     if wanted.anonymize:
-        runs = veiled(runs)
+        runs = veiled(runs, messages=wanted.with_messages)
     if out == STDOUT:
         for chunk in formats.rendered(name, runs, samples=wanted.samples):
             sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
         return
     for path in _written(name, runs, out, samples=wanted.samples):
-        print(f"Wrote {path}", file=sys.stderr)
+        print_notice(f"Wrote {path}")
 
 
 def _format(wanted: Wanted) -> str:
@@ -98,7 +102,7 @@ def _written(name: str, runs: Sequence[ExportedRun], out: Path, *, samples: bool
     """Write the files and return what to tell of."""
     if name == formats.TENSORBOARD:
         folders = write_tensorboard(runs, out)
-        print(f"Open it: {tensorboard_line(out)}", file=sys.stderr)
+        print_notice(f"Open it: {tensorboard_line(out)}")
         return folders
     if not out.is_dir():
         target.write(out, formats.rendered(name, runs, samples=samples))
@@ -121,7 +125,7 @@ def load_runs(names: Iterable[str], database: Path | None) -> list[ExportedRun]:
         return [exported(store.load(run_id)) for run_id in run_ids]
 
 
-def veiled(runs: Sequence[ExportedRun]) -> list[ExportedRun]:
+def veiled(runs: Sequence[ExportedRun], *, messages: bool = False) -> list[ExportedRun]:
     """Return the runs without names of machines and people, those of this machine and this person included."""
     import getpass
     import platform
@@ -130,7 +134,7 @@ def veiled(runs: Sequence[ExportedRun]) -> list[ExportedRun]:
         people = [getpass.getuser()]
     except (OSError, KeyError):  # a container whose user has no name
         people = []
-    return anonymized(runs, [platform.node()], people)
+    return anonymized(runs, [platform.node()], people, messages=messages)
 
 
 def tensorboard_line(folder: Path) -> str:

@@ -15,9 +15,10 @@ from cpugpu_tui.cli.export import Outputs
 from cpugpu_tui.cli.fleet_table import print_fleet
 from cpugpu_tui.cli.json_lines import print_json
 from cpugpu_tui.cli.options import RunOptions
-from cpugpu_tui.cli.run import facts, failed, print_event, signals_stop, writable_store
+from cpugpu_tui.cli.run import facts, failed, print_event, signals_stop
+from cpugpu_tui.cli.saving import remark_of, save_rest, saving
 from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain
-from cpugpu_tui.errors import CpuGpuError, UsageError
+from cpugpu_tui.errors import CpuGpuError, UsageError, print_notice
 from cpugpu_tui.model import Event, RunFinished, RunStarted
 from cpugpu_tui.runs import config
 from cpugpu_tui.runs.answers import as_data
@@ -34,10 +35,13 @@ from cpugpu_tui.runs.signs import with_micro
 from cpugpu_tui.runs.slurm import with_resources
 from cpugpu_tui.runs.starting import HELLO_LIMIT_S
 from cpugpu_tui.runs.wire import encode
+from cpugpu_tui.telemetry.text import printable
 
 PROGRESS_S = 0.5
 """Between two updates of the line on stderr."""
 
+LONGEST_CELL = 10_000
+"""Characters of a command that is printed to be tried by hand."""
 
 Show = Callable[[Fleet, FleetState, Deliver], None]
 """Runs a fleet, tells the last of these everything, and shows it meanwhile."""
@@ -110,28 +114,25 @@ def run_fleet(
         if as_json:
             print_event(failed(error))
         raise
-    store, notice = writable_store(options)
-    fleet, run = Fleet(plan, store), Run(FleetState.of(plan.hosts), outputs, as_json)
-    try:
+    with saving(options) as outbox:
+        fleet, run = Fleet(plan, outbox), Run(FleetState.of(plan.hosts), outputs, as_json)
         if show is None:
             run_to_the_end(fleet, run)
         else:
             show(fleet, run.state, run.take)
-    finally:
-        if store is not None:
-            store.close()
-    if show is not None and fleet.signal_exit:
-        return fleet.signal_exit  # the terminal may be gone
-    for line in filter(None, dict.fromkeys((notice, *fleet.notices))):
-        print(line, file=sys.stderr)
+        if show is not None and fleet.signal_exit:
+            return save_rest(outbox, fleet.signal_exit)  # the terminal may be gone
+        if remark := remark_of(outbox):
+            print_notice(remark)
+        code = save_rest(outbox, fleet.signal_exit or run.state.exit_code)
     if as_json:
-        print_line(finished_data(fleet, run.state))
+        print_line(finished_data(fleet, run.state, code))
     else:
         print_fleet(run.state)
         sys.stdout.flush()
     for line in outputs.write():
-        print(line, file=sys.stderr)
-    return fleet.signal_exit or run.state.exit_code or outputs.exit_code
+        print_notice(line)
+    return code or outputs.exit_code
 
 
 def run_to_the_end(fleet: Fleet, run: Run) -> None:
@@ -202,7 +203,7 @@ def print_hosts(asked: Asked, *, as_json: bool) -> None:
         # To be tried by hand, so quoted; the agent's lines are thousands of letters, `true` shows whether one gets in.
         command = shlex.join(launch_argv(host, "true"))
         cells = (host.host, host.launcher, host.python, " && ".join(host.pre), ", ".join(host.tags), command)
-        table.add_row(*map(plain, cells))
+        table.add_row(*(plain(printable(cell, LONGEST_CELL)) for cell in cells))
     console().print(table)
 
 
@@ -231,10 +232,10 @@ def print_answer(host: str, state: FleetState) -> None:
     print_line(with_micro(said))
 
 
-def finished_data(fleet: Fleet, state: FleetState) -> dict[str, Any]:
-    """Return how a fleet ended, as the last line of its stream."""
+def finished_data(fleet: Fleet, state: FleetState, code: int) -> dict[str, Any]:
+    """Return how a fleet ended, as the last line of its stream; `code` is what the command exits with."""
     return {
-        "event": "FleetFinished", "fleet": fleet.fleet_id, "exit_code": fleet.signal_exit or state.exit_code,
+        "event": "FleetFinished", "fleet": fleet.fleet_id, "exit_code": code,
         "says": state.sentence, "hosts": [host_data(each) for each in state.hosts.values()],
     }  # fmt: skip
 
@@ -262,6 +263,4 @@ class FleetProgress:
 
 
 def _words(state: FleetState) -> Sequence[str]:
-    settled = sum(each.run.settled for each in state.hosts.values())
-    rows = sum(len(each.run.rows) for each in state.hosts.values())
-    return [*(f"{count} {word}" for word, count in state.counts.items()), f"{settled} of {rows} cases"]
+    return [*(f"{count} {word}" for word, count in state.counts.items()), state.cases_text]

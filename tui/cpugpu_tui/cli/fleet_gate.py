@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,22 @@ from cpugpu_tui.analysis.change_words import judged_text, percent_text
 from cpugpu_tui.cli.export import Outputs
 from cpugpu_tui.cli.fleet import Asked, Run, hosts_asked, run_to_the_end
 from cpugpu_tui.cli.fleet_table import hosts_table, trouble_lines
-from cpugpu_tui.cli.gate import EXIT_CODES, GateRequest, gate_plan, parse_percent
+from cpugpu_tui.cli.gate import (
+    EXIT_CODES,
+    GateRequest,
+    check_enough_runs,
+    check_reports,
+    gate_plan,
+    parse_percent,
+)
 from cpugpu_tui.cli.gate_report import GateReport, junit, report_data
 from cpugpu_tui.cli.history import say_remark
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.options import RunOptions
-from cpugpu_tui.cli.run import facts, writable_store
+from cpugpu_tui.cli.run import facts
+from cpugpu_tui.cli.saving import remark_of, save_rest, saving
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
-from cpugpu_tui.errors import EXIT_UNFIT, UsageError
+from cpugpu_tui.errors import EXIT_UNFIT, UsageError, print_notice
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.runs import config
 from cpugpu_tui.runs.comparison import Series
@@ -62,20 +69,22 @@ def run_fleet_gate(request: FleetGateRequest, asked: Asked, options: RunOptions,
         StoreError: the history cannot be read.
     """
     limit = parse_percent(request.max_slowdown)
-    for path in (request.junit, request.summary):
-        if path is not None:
-            target.check_file(path)
+    check_reports(request.junit, request.summary)
     baselines = [series_in(name, options.database, say_remark) for name in request.baselines]
+    check_enough_runs(request.repeat, *baselines)
     plan = _plan(request, asked, baselines)
-    store, notice = writable_store(options)
-    fleet, run = Fleet(plan, store), Run(FleetState.of(plan.hosts), Outputs())
-    try:
+    with saving(options) as outbox:
+        fleet, run = Fleet(plan, outbox), Run(FleetState.of(plan.hosts), Outputs())
         run_to_the_end(fleet, run)
-    finally:
-        if store is not None:
-            store.close()
-    for line in filter(None, dict.fromkeys((notice, *fleet.notices))):
-        print(line, file=sys.stderr)
+        if remark := remark_of(outbox):
+            print_notice(remark)
+        return save_rest(outbox, _judge(request, baselines, limit, fleet, run, as_json=as_json))
+
+
+def _judge(
+    request: FleetGateRequest, baselines: list[Series], limit: float, fleet: Fleet, run: Run, *, as_json: bool
+) -> int:
+    """Print what came of it, write the reports, and return the exit code."""
     gate = judge_fleet(run.state, baselines, limit)
     _print(gate, as_json=as_json)
     if request.junit is not None:

@@ -14,7 +14,12 @@ from cpugpu_tui.runs.comparison import numbers_text
 from cpugpu_tui.runs.fleet.rows import FleetRow, cases_text, fleet_rows, machine_text, numbers_of, says
 from cpugpu_tui.runs.fleet.standing import FleetStanding, standing_of
 from cpugpu_tui.runs.fleet.state import FleetState, HostState
+from cpugpu_tui.runs.no_core import WORD as NO_CORE_WORD
 from cpugpu_tui.runs.peers import peer_sentences
+from cpugpu_tui.telemetry.text import printable
+
+LONGEST_LINE = 1000
+"""Characters that are said of one host."""
 
 
 def print_fleet(state: FleetState) -> None:
@@ -49,7 +54,7 @@ def cases_table(rows: Sequence[FleetRow], standing: FleetStanding) -> Table:
     add_columns(table, "host", "GPU")
     add_columns(table, "CPU", "GPU time", "device", "speed-up", justify="right")
     add_columns(table, "faster")
-    remarks = [_remark(row) or standing.mark(row) for row in rows]
+    remarks = [row.why or standing.mark(row) for row in rows]
     if any(remarks):
         add_columns(table, "remarks")
     for row, remark in zip(rows, remarks, strict=True):
@@ -66,17 +71,18 @@ def case_cells(row: FleetRow, *, several: bool) -> list[str]:
     return [
         f"{name}{case.size:,}", row.host, "–" if row.gpu is None else row.gpu.name.removeprefix("cuda:"),
         _time(row.cpu_ns), _time(row.gpu_ns), _time(row.device_ns),
-        "–" if found is None else speedup_text(found), "–" if found is None else found.verdict,
+        "–" if found is None else speedup_text(found), _faster(row),
     ]  # fmt: skip
+
+
+def _faster(row: FleetRow) -> str:
+    if row.comparison is not None:
+        return row.comparison.verdict
+    return NO_CORE_WORD if row.is_starved else "–"
 
 
 def _time(elapsed_ns: float | None) -> str:
     return "–" if elapsed_ns is None else time_text(elapsed_ns)
-
-
-def _remark(row: FleetRow) -> str:
-    failure = row.row.failure
-    return "" if failure is None else f"{failure.kind}: {failure.message}"
 
 
 def hosts_table(state: FleetState) -> Table:
@@ -98,4 +104,4 @@ def host_cells(each: HostState) -> list[str]:
 
 def trouble_lines(state: FleetState) -> list[str]:
     """Return why hosts could not do their part; many of the same reason in the same words are one line each."""
-    return [f"{each.host.host}: {each.state}: {each.why}" for each in state.troubled]
+    return [printable(f"{each.host.host}: {each.state}: {each.why}", LONGEST_LINE) for each in state.troubled]

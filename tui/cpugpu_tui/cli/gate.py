@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from cpugpu_tui.cli.gate_report import GateReport, junit, markdown, print_report
 from cpugpu_tui.cli.history import say_remark
 from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.own import with_own, words_for
-from cpugpu_tui.cli.run import writable_store
+from cpugpu_tui.cli.saving import remark_of, save_rest, saving
 from cpugpu_tui.cli.series import RanOnce, new_session, run_quietly
 from cpugpu_tui.errors import (
     EXIT_CASES_FAILED,
@@ -23,6 +22,7 @@ from cpugpu_tui.errors import (
     EXIT_UNFIT,
     UnfitError,
     UsageError,
+    print_notice,
 )
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.runs.comparison import Series, SeriesComparison, compare_series
@@ -33,6 +33,7 @@ from cpugpu_tui.runs.naming import series_in
 from cpugpu_tui.runs.own import Own
 from cpugpu_tui.runs.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.runs.saving import new_id
+from cpugpu_tui.runs.store.outbox import Outbox
 
 EXIT_CODES = {PASSED: EXIT_OK, SLOWER: EXIT_CHECK_SAID_NO, FAILED: EXIT_CASES_FAILED}
 """What each verdict of the whole exits with; undecided is `EXIT_UNFIT`, never 0."""
@@ -62,19 +63,23 @@ def run_gate(request: GateRequest, options: RunOptions, *, as_json: bool) -> int
 
     Raises:
         UsageError: the limit is no percentage, a name is wrong, a report cannot be written where it is wanted.
-        UnfitError: the baseline is of another machine.
+        UnfitError: the baseline is of another machine, or has too few runs for any verdict.
         StoreError: the history cannot be read.
     """
     limit = parse_percent(request.max_slowdown)
     _check_request(request)  # before minutes of running
     base = series_in(request.baseline, options.database, say_remark)
     if request.new is not None:
-        new = series_in(request.new, options.database, say_remark)
-    else:
-        ran = _run_series(request, options, base)
-        if isinstance(ran, int):
-            return ran
-        new = ran
+        return _judge(request, base, series_in(request.new, options.database, say_remark), limit, as_json=as_json)
+    check_enough_runs(request.repeat, base)
+    with saving(options) as outbox:
+        ran = _run_series(request, options, base, outbox)
+        code = ran if isinstance(ran, int) else _judge(request, base, ran, limit, as_json=as_json)
+        return save_rest(outbox, code)
+
+
+def _judge(request: GateRequest, base: Series, new: Series, limit: float, *, as_json: bool) -> int:
+    """Compare, print and write the reports, and return the exit code."""
     found = compare_series(base, new, margin=limit)
     if not request.any_machine:
         check_machine(found)
@@ -95,11 +100,42 @@ def _check_request(request: GateRequest) -> None:
     """
     if request.new is not None and request.names:
         raise UsageError(f"--new judges {request.new}, so {request.names[0]} is not run.", "Leave one of them out.")
-    reports = [path for path in (request.junit, request.summary) if path is not None]
+    check_reports(request.junit, request.summary)
+
+
+def check_reports(junit_path: Path | None, summary_path: Path | None) -> None:
+    """Look whether both reports can be written, before minutes of running.
+
+    Raises:
+        UsageError: one cannot be written where it is wanted, or both are one file.
+    """
+    reports = [path for path in (junit_path, summary_path) if path is not None]
     for path in reports:
         target.check_file(path)
     if len(reports) > len({path.resolve() for path in reports}):
         raise UsageError(f"{reports[0]} would be both reports.", "Name a file for --junit and another for --summary.")
+
+
+def check_enough_runs(repeat: int, *baselines: Series) -> None:
+    """Refuse to run for minutes what can never pass: every verdict takes `GATE_RUNS` runs on each side.
+
+    Raises:
+        UsageError: the new series would have fewer.
+        UnfitError: a baseline has.
+    """
+    if repeat < GATE_RUNS:
+        raise UsageError(
+            f"--repeat {repeat} can never pass: a verdict takes {GATE_RUNS} runs.",
+            f"Write --repeat {GATE_RUNS} or more.",
+        )
+    for base in baselines:
+        count = sum(run.has_times for run in base.runs)
+        if count < GATE_RUNS:
+            raise UnfitError(
+                f"Nothing can pass against {base.text}: it has {count} run{'' if count == 1 else 's'} with times, "
+                f"and a verdict takes {GATE_RUNS}.",
+                f"Make a baseline with --repeat {GATE_RUNS}.",
+            )
 
 
 def parse_percent(text: str) -> float:
@@ -131,20 +167,18 @@ def check_machine(found: SeriesComparison) -> None:
 # ------------------------------------------------------------------ running
 
 
-def _run_series(request: GateRequest, options: RunOptions, base: Series) -> Series | int:
+def _run_series(request: GateRequest, options: RunOptions, base: Series, outbox: Outbox | None) -> Series | int:
     """Run the new series; return its exit code instead where it came to no end."""
     own = with_own(PlanRequest(request.names or ("quick",)), options.workloads, options.python).own
     plan = gate_plan(request, base, own)
     words = own.words() if request.names else words_for(plan, options.workloads)
-    store, notice = writable_store(options)
     agents = Agents(options.python, options.worker, simulated=plan.simulation is not None, own=words)
     series_id, runs = new_id(), list[MeasuredRun]()
     try:
         for number in range(1, request.repeat + 1):
             each = nth_plan(plan, number)
-            session = new_session(each, agents, store, series_id, request.case_timeout_s)
+            session = new_session(each, agents, outbox, series_id, request.case_timeout_s)
             ran = run_quietly(session, agents, each, f"{plan.name}: run {number} of {request.repeat}")
-            notice = ran.notice or notice
             if ran.is_over:
                 return _given_up(ran)
             if ran.run is not None:
@@ -154,16 +188,14 @@ def _run_series(request: GateRequest, options: RunOptions, base: Series) -> Seri
                 check_machine(compare_series(base, Series("", (ran.run,))))
     finally:
         agents.close()
-        if store is not None:
-            store.close()
-    if notice:
-        print(notice, file=sys.stderr)
+    if remark := remark_of(outbox):
+        print_notice(remark)
     return Series("this series", tuple(runs))
 
 
 def _given_up(ran: RanOnce) -> int:
     if ran.finished.message:
-        print(f"cpugpu-tui: {ran.finished.message} {ran.finished.remedy}".strip(), file=sys.stderr)
+        print_notice(f"cpugpu-tui: {ran.finished.message} {ran.finished.remedy}".strip())
     return ran.exit_code or EXIT_UNFIT
 
 

@@ -49,9 +49,12 @@ class GateReport:
                 return f"Passed: none of {total} is slower by more than {limit}{self._left_out}."
         if not total:
             return "Undecided: nothing here can be judged."
-        open_ones, unreached = counts[UNDECIDED] + counts[TOO_FEW], sum(not each.change for each in self._undecided)
+        untimed = [each for each in self._undecided if not each.change]
+        starved = sum(each.judged.pairs[0].is_starved for each in untimed)
+        open_ones, unreached = counts[UNDECIDED] + counts[TOO_FEW], len(untimed) - starved
         why = [f"{counts[TOO_FEW]} with too few runs"] if counts[TOO_FEW] else []
         why += [f"{unreached} not reached"] if unreached else []
+        why += [f"{starved} without a core"] if starved else []
         told = ", ".join(why) or "more runs (--repeat 10) would tell"
         return f"Undecided: {open_ones} of {total} may be slower by more than {limit}; {told}."
 

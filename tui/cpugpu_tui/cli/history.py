@@ -17,8 +17,8 @@ from rich.table import Table
 
 from cpugpu_tui.analysis.quantities import counted, duration
 from cpugpu_tui.cli.json_lines import print_json
-from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain, tell
+from cpugpu_tui.errors import UsageError, print_notice
 from cpugpu_tui.runs.store import RunSummary, Store, open_store, open_to_read
 from cpugpu_tui.telemetry.text import printable
 
@@ -59,7 +59,7 @@ def _closing(store: Store) -> Iterator[Store]:
 def say_remark(store: Store) -> None:
     """Say on stderr what opening did to the file, if it did something."""
     if store.remark:
-        print(f"cpugpu-tui: {store.remark}", file=sys.stderr)
+        print_notice(f"cpugpu-tui: {store.remark}")
 
 
 # ------------------------------------------------------------------ looking
@@ -83,14 +83,14 @@ def print_history(
     if runs:
         console().print(history_table(runs))
     if not total:
-        print("No runs yet. `cpugpu-tui run` makes the first.")
+        tell("No runs yet. `cpugpu-tui run` makes the first.")
     elif text or tags:
         match = "matches" if len(runs) == 1 else "match"
         more = f", the {limit:,} newest are shown" if len(runs) == limit else ""
-        print(f"{len(runs):,} of {runs_text(total)} {match}{more}; {store.path} has {megabytes(size)}.")
+        tell(f"{len(runs):,} of {runs_text(total)} {match}{more}; {store.path} has {megabytes(size)}.")
     else:
         newest = f"The {len(runs):,} newest of " if len(runs) < total else ""
-        print(f"{newest}{runs_text(total)}; {store.path} has {megabytes(size)}.")
+        tell(f"{newest}{runs_text(total)}; {store.path} has {megabytes(size)}.")
 
 
 def history_table(runs: Sequence[RunSummary]) -> Table:
@@ -178,7 +178,7 @@ def remove(names: Sequence[str], database: Path | None, *, force: bool) -> None:
                     "Name another series as the baseline first, or delete it all the same with --force.",
                 )
         store.delete_all(run_ids, force=force)
-    print(f"Deleted {'run' if len(runs) == 1 else 'runs'} {', '.join(str(run.number) for run in runs)}.")
+    tell(f"Deleted {'run' if len(runs) == 1 else 'runs'} {', '.join(str(run.number) for run in runs)}.")
 
 
 def prune(database: Path | None, keep: int | None, older_than: str | None, *, sure: bool, as_json: bool) -> None:
@@ -206,14 +206,14 @@ def prune(database: Path | None, keep: int | None, older_than: str | None, *, su
         return
     spared = f" {runs_text(len(found.spared))} with a tag, of a baseline or running stay." if found.spared else ""
     if not found.going:
-        print(f"Nothing to delete.{spared}")
+        tell(f"Nothing to delete.{spared}")
     elif sure:
         sizes = f"{store.path} has {megabytes(size_after)}, it had {megabytes(size)}"
-        print(f"Deleted {runs_text(len(found.going))}: {sizes}.{spared}")
+        tell(f"Deleted {runs_text(len(found.going))}: {sizes}.{spared}")
     else:
         console().print(history_table(found.going[:LISTED]))
         more = f"{len(found.going) - LISTED:,} more and these: " if len(found.going) > LISTED else ""
-        print(f"{more}{runs_text(len(found.going))} would be deleted; add --yes to do it.{spared}")
+        tell(f"{more}{runs_text(len(found.going))} would be deleted; add --yes to do it.{spared}")
 
 
 def merge_from(path: Path, database: Path | None, *, as_json: bool) -> None:
@@ -234,7 +234,7 @@ def merge_from(path: Path, database: Path | None, *, as_json: bool) -> None:
     said += [f"{merged.known:,} known already"] if merged.known else []
     said += [f"{merged.running:,} still running and left out"] if merged.running else []
     said += [f"the baseline {name!r} stays what it was here" for name in merged.baselines]
-    print(f"{'; '.join(said)}.")
+    tell(f"{'; '.join(said)}.")
 
 
 def change_tags(name: str, changes: Sequence[str], database: Path | None, *, as_json: bool) -> None:
@@ -257,7 +257,7 @@ def change_tags(name: str, changes: Sequence[str], database: Path | None, *, as_
     if as_json:
         print_json({"number": run.number, "run_id": run.run_id, "tags": list(run.tags)})
     else:
-        print(f"Run {run.number}: {', '.join(run.tags) or 'no tags'}.")
+        tell(f"Run {run.number}: {', '.join(run.tags) or 'no tags'}.")
 
 
 def tag_word(change: str) -> str:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from cpugpu_tui.cli.history import writing
 from cpugpu_tui.cli.listing import print_json
+from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.runs.export.reading import read_runs
 from cpugpu_tui.runs.export.stream import ExportedRun
 from cpugpu_tui.runs.store import Store
+from cpugpu_tui.telemetry.files import MOST_OF_A_DEVICE, read_at_most
 
 STDIN = Path("-")
 
@@ -39,9 +41,9 @@ def _save(store: Store, run: ExportedRun, *, as_json: bool) -> None:
     if as_json:
         print_json({"run_id": run_id, "number": number, "new": not known})
     elif known:
-        print(f"Run {number} is there already: cpugpu-tui show {number}")
+        tell(f"Run {number} is there already: cpugpu-tui show {number}")
     else:
-        print(f"Imported as run {number}: cpugpu-tui show {number}")
+        tell(f"Imported as run {number}: cpugpu-tui show {number}")
 
 
 def has_run(store: Store, run_id: str) -> bool:
@@ -59,10 +61,10 @@ def _name(path: Path) -> str:
 def _content(path: Path) -> bytes:
     try:
         if path == STDIN:
-            data = sys.stdin.buffer.read(MOST_BYTES + 1)
+            data = sys.stdin.buffer.read(MOST_OF_A_DEVICE)
+            data += b"" if b"\0" in data else sys.stdin.buffer.read(MOST_BYTES + 1 - len(data))
         else:
-            with path.open("rb") as file:
-                data = file.read(MOST_BYTES + 1)
+            data = read_at_most(path, MOST_BYTES)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", "Name an export of cpugpu-tui.") from error
     if len(data) > MOST_BYTES:

@@ -9,6 +9,9 @@ from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
 from cpugpu_tui.model import Device, DevicesFound, Simulation
 from cpugpu_tui.runs.devices import DeviceSurvey
 
+PATIENCE_S = 5.0
+"""How long the driver may take to list its GPUs; without persistence it has to wake each of them."""
+
 
 def print_devices(python: str | None, simulation: Simulation | None, *, as_json: bool) -> None:
     """Print every device that an agent finds, and why there is no GPU if there is none.
@@ -47,13 +50,17 @@ def find_devices(python: str | None, simulation: Simulation | None) -> tuple[Dev
 
 
 def nvml_indices() -> dict[str, int]:
-    """Return NVML's index of each GPU by its UUID and those of its slices; empty without a driver."""
-    from cpugpu_tui.telemetry.nvml import Nvml
+    """Return NVML's index of each GPU by its UUID and those of its slices; empty without a driver that answers."""
+    from cpugpu_tui.telemetry.asker import Asker
 
-    nvml = Nvml()
-    try:
-        gpus, _ = nvml.read()
-    finally:
-        nvml.close()
+    asker = Asker()
+    asker.start()
+    asker.ask(set())
+    answer = asker.answer(PATIENCE_S)
+    asker.end()
+    if answer is None:  # a call hangs: its thread is left behind
+        return {}
+    asker.join(PATIENCE_S)
+    gpus = answer.gpus
     whole = {gpu.uuid: gpu.index for gpu in gpus if gpu.uuid}
     return whole | {each.uuid: gpu.index for gpu in gpus for each in gpu.instances if each.uuid}

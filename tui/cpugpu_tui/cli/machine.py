@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import shutil
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +15,11 @@ from cpugpu_tui.analysis.card import card, newest
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.progress import Progress
-from cpugpu_tui.cli.run import facts, signals_stop, writable_store
+from cpugpu_tui.cli.run import facts, signals_stop
+from cpugpu_tui.cli.saving import remark_of, save_rest, saving
+from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import unicode
-from cpugpu_tui.errors import EXIT_OK, StoreError
+from cpugpu_tui.errors import EXIT_OK, StoreError, print_notice
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, DevicesFound, Event, Plan, Simulation
 from cpugpu_tui.runs import paths
 from cpugpu_tui.runs.launch import Agents
@@ -68,7 +69,7 @@ def print_machine(
     else:
         print_card(shown)
         if remark:
-            print(remark)
+            tell(remark)
     return code
 
 
@@ -76,7 +77,7 @@ def print_card(known: Sequence[Ceilings]) -> None:
     """Print the card as wide as the terminal."""
     width = shutil.get_terminal_size((80, 24)).columns
     for line in card(known, width, time.time_ns(), unicode=unicode()):
-        print("".join(text for text, _ in line).rstrip())
+        tell("".join(text for text, _ in line).rstrip())
 
 
 def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
@@ -97,10 +98,8 @@ def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
 
 def measured(options: RunOptions, devices: tuple[str, ...], simulation: Simulation | None) -> Measured:
     """Calibrate devices in an agent and keep what they reached."""
-    store, notice = writable_store(options)
     agents = Agents(options.python, options.worker, simulated=simulation is not None)
     plan = Plan("machine", (), devices=devices, calibrate=True, simulation=simulation)
-    session = Session(plan, agents, store, facts=facts())
     found: list[Ceilings] = []
     no_gpu: str | None = None
     state, progress = RunState(), Progress()
@@ -114,16 +113,16 @@ def measured(options: RunOptions, devices: tuple[str, ...], simulation: Simulati
             no_gpu = event.no_gpu
         progress.show(state, event)
 
-    try:
-        with signals_stop(session):
-            finished = session.run(deliver)
-    finally:
-        progress.clear()
-        agents.close()
-        if store is not None:
-            store.close()
-    if finished.message:
-        print(f"cpugpu-tui: {finished.message} {finished.remedy}".strip(), file=sys.stderr)
-    if notice or session.notice:
-        print(session.notice or notice, file=sys.stderr)
-    return Measured(tuple(found), no_gpu, session.signal_exit or finished.exit_code)
+    with saving(options) as outbox:
+        session = Session(plan, agents, outbox, facts=facts())
+        try:
+            with signals_stop(session):
+                finished = session.run(deliver)
+        finally:
+            progress.clear()
+            agents.close()
+        if finished.message:
+            print_notice(f"cpugpu-tui: {finished.message} {finished.remedy}".strip())
+        if remark := remark_of(outbox):
+            print_notice(remark)
+        return Measured(tuple(found), no_gpu, save_rest(outbox, session.signal_exit or finished.exit_code))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.errors import EXIT_OK, UsageError
 from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.workloads import PRESETS, catalogue
@@ -34,6 +35,6 @@ def write_workload(name: str, out: Path | None) -> int:
         raise UsageError(f"{path} exists already.", "Name another file with --out, or take it away.") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}.", "Name another place with --out.") from error
-    print(f"Written to {path}. Check it with:")
-    print(f"  {shlex.join(['cpugpu-tui', 'run', name, '--workloads', str(path), '--scale', 'small'])}")
+    tell(f"Written to {path}. Check it with:")
+    tell(f"  {shlex.join(['cpugpu-tui', 'run', name, '--workloads', str(path), '--scale', 'small'])}")
     return EXIT_OK

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from cpugpu_tui.bench.control import FILE, INSTALLED
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, print_notice
 from cpugpu_tui.model import Plan, Refused
 from cpugpu_tui.runs import config
 from cpugpu_tui.runs.own import Own, learn, named_files, offers_installed
@@ -101,4 +100,4 @@ def refuse(refused: tuple[Refused, ...]) -> None:
 def say(refused: tuple[Refused, ...]) -> None:
     """Say on stderr what could not be loaded."""
     for each in refused:
-        print(f"cpugpu-tui: {each.message} {each.remedy}".strip(), file=sys.stderr)
+        print_notice(f"cpugpu-tui: {each.message} {each.remedy}".strip())

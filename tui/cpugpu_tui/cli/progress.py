@@ -7,6 +7,7 @@ import time
 from typing import TextIO
 
 from cpugpu_tui.analysis.quantities import duration
+from cpugpu_tui.errors import shown
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Progressed, RunFinished
 from cpugpu_tui.runs.state import RunState
 
@@ -34,7 +35,7 @@ class Progress:
         if not settled and time.monotonic() - self._painted_s < EVERY_S:
             return
         self._painted_s = time.monotonic()
-        self._stream.write(f"\r\x1b[K{self._text(state)}")
+        self._stream.write(f"\r\x1b[K{shown(self._text(state))}")
         self._stream.flush()
 
     def _text(self, state: RunState) -> str:

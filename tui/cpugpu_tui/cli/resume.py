@@ -8,6 +8,7 @@ from cpugpu_tui.cli.export import Outputs
 from cpugpu_tui.cli.options import RunOptions, one_python
 from cpugpu_tui.cli.own import check_unchanged, words_for
 from cpugpu_tui.cli.run import failed, print_event, run_once
+from cpugpu_tui.cli.saving import save_rest, way_into
 from cpugpu_tui.errors import CpuGpuError, StoreError, UsageError
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.resume import ResumedSession, Unfinished, unfinished
@@ -49,8 +50,9 @@ def resume_headless(
     Raises:
         CpuGpuError: there is nothing to go on with (with `--json` it is a `RunFinished` line as well).
     """
-    store = open_store(options.database, keep_aside=False)
-    try:
+    with way_into(options.database, open_store(options.database, keep_aside=False), keep_aside=False) as outbox:
+        store = outbox.store
+        assert store is not None
         try:
             run = _wanted(store, names)
             outputs.check()
@@ -65,12 +67,11 @@ def resume_headless(
         worker = str(run.started.environment.get("worker") or "process")
         agents = Agents(options.python, worker, simulated=plan.simulation is not None, own=own)
         try:
-            session = ResumedSession(run, agents, store, case_timeout_s)
-            return run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
+            session = ResumedSession(run, agents, outbox, case_timeout_s)
+            code = run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
         finally:
             agents.close()
-    finally:
-        store.close()
+        return save_rest(outbox, code or outputs.exit_code)
 
 
 def _require_python(run: Unfinished, python: str | None) -> None:

@@ -6,27 +6,28 @@ import json
 import os
 import signal
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from cpugpu_tui.cli.export import Outputs
 from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.own import with_own
 from cpugpu_tui.cli.progress import Progress
-from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, CpuGpuError, StoreError
+from cpugpu_tui.cli.saving import remark_of, save_rest, saving
+from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, CpuGpuError, print_notice
 from cpugpu_tui.model import Event, Plan, RunFinished
 from cpugpu_tui.runs.answers import as_data
 from cpugpu_tui.runs.condition import conditions_data
 from cpugpu_tui.runs.launch import Agents
+from cpugpu_tui.runs.obeying import obeying
 from cpugpu_tui.runs.parallel import named
 from cpugpu_tui.runs.planning import PlanRequest, build_plan, nth_plan
-from cpugpu_tui.runs.saving import NOT_SAVED, new_id
+from cpugpu_tui.runs.saving import new_id
 from cpugpu_tui.runs.session import Session
 from cpugpu_tui.runs.signs import with_micro
 from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store import Store, open_store
+from cpugpu_tui.runs.store.outbox import Unsaved
 from cpugpu_tui.runs.wire import encode
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.telemetry.simulated import SimulatedSampler
@@ -67,25 +68,24 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
         if as_json:
             print_event(failed(error))
         raise
-    store, notice = writable_store(options)
     agents = Agents(
         options.python, options.worker, simulated=plan.simulation is not None, own=request.own.words()
     )  # fmt: skip
     series_id = new_id()
     code = 0
-    try:
-        plan = with_names(plan, agents, as_json=as_json)
-        for number in range(1, request.repeat + 1):
-            each = nth_plan(plan, number)
-            session = Session(each, agents, store, series_id, request.case_timeout_s, facts())
-            code = max(code, run_once(session, agents, each, notice, as_json=as_json, outputs=outputs))
-            if session.stopping or code in (EXIT_USAGE, EXIT_UNFIT):
-                break  # what could not be run once cannot be run again
-    finally:
-        agents.close()
-        if store is not None:
-            store.close()
-    return code
+    with saving(options) as outbox:
+        try:
+            plan = with_names(plan, agents, as_json=as_json)
+            for number in range(1, request.repeat + 1):
+                each = nth_plan(plan, number)
+                session = Session(each, agents, outbox, series_id, request.case_timeout_s, facts())
+                remark = remark_of(outbox) if number == 1 else None
+                code = max(code, run_once(session, agents, each, remark, as_json=as_json, outputs=outputs))
+                if session.stopping or code in (EXIT_USAGE, EXIT_UNFIT):
+                    break  # what could not be run once cannot be run again
+        finally:
+            agents.close()
+        return save_rest(outbox, code or outputs.exit_code)
 
 
 def with_names(plan: Plan, agents: Agents, *, as_json: bool) -> Plan:
@@ -112,21 +112,14 @@ def failed(error: CpuGpuError) -> RunFinished:
     return RunFinished(status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code)
 
 
-def writable_store(options: RunOptions) -> tuple[Store | None, str | None]:
-    """Return the history, and what to say of it: why there is none, or what became of a damaged or older one."""
-    if not options.save:
-        return None, None
-    try:
-        store = open_store(options.database)
-    except StoreError as error:
-        return None, f"{NOT_SAVED} {error}"
-    return (None, f"{NOT_SAVED} {store.notice}") if store.notice else (store, store.remark)
-
-
 def run_once(
-    session: Session, agents: Agents, plan: Plan, notice: str | None, *, as_json: bool, outputs: Outputs
+    session: Session, agents: Agents, plan: Plan, remark: str | None, *, as_json: bool, outputs: Outputs
 ) -> int:
-    """Run one session; print its events as they come, or its table at the end, and write what else was asked for."""
+    """Run one session; print its events as they come, or its table at the end, and write what else was asked for.
+
+    `remark` is what opening the history did that a person should know. Returns the exit code of the run itself: files
+    that could not be written are told by `outputs`.
+    """
     state = RunState()
     progress = Progress()
 
@@ -143,20 +136,28 @@ def run_once(
     with signals_stop(session), telemetry(session, agents, plan):
         finished = session.run(deliver)
     progress.clear()
-    notice = session.notice or notice
     if finished.status == "failed" and (as_json or state.run is None):
-        print(f"cpugpu-tui: {finished.message} {finished.remedy}".strip(), file=sys.stderr)
+        print_notice(f"cpugpu-tui: {finished.message} {finished.remedy}".strip())
     if as_json:
-        if notice:
-            print(notice, file=sys.stderr)
+        if remark:
+            print_notice(remark)
     elif state.run is not None:
         from cpugpu_tui.cli.tables import print_state
 
-        print_state(state, notice)
+        print_state(*as_saved(state, session.saver.unsaved, remark))
         sys.stdout.flush()
     for line in outputs.write():
-        print(line, file=sys.stderr)
-    return session.signal_exit or finished.exit_code or outputs.exit_code
+        print_notice(line)
+    return session.signal_exit or finished.exit_code
+
+
+def as_saved(state: RunState, unsaved: Unsaved | None, remark: str | None) -> tuple[RunState, str | None, bool]:
+    """Return a run as the history has it now, what to say of that, and whether it is saved whole."""
+    if unsaved is None or state.run is None:
+        return state, remark, state.run is not None and state.run.number is not None
+    run_id = state.run.run_id
+    marked = state.with_saving(unsaved.numbers.get(run_id), unsaved.cases.get(run_id, ()))
+    return marked, unsaved.text or remark, not unsaved
 
 
 def print_event(event: Event) -> None:
@@ -199,28 +200,17 @@ def telemetry(session: Session, agents: Agents, plan: Plan) -> Iterator[None]:
 def signals_stop(session: Stoppable) -> Iterator[None]:
     """ctrl+c stops after the block, twice at once; SIGTERM and SIGHUP stop at once and exit 143 and 129."""
 
-    def interrupted(_number: int, _frame: object) -> None:
-        if session.stopping:
+    def obey(number: int) -> None:
+        if number != signal.SIGINT:
+            session.signal_exit = 128 + number
             session.kill()
-            return
-        session.stop()
-        if sys.stderr.isatty():
-            os.write(2, b"\r\x1b[KStopping after the block in flight; ctrl+c again stops at once.\n")
+        elif session.stopping:
+            session.kill()
+        else:
+            session.stop()
+            if sys.stderr.isatty():
+                with suppress(OSError):  # the terminal may be gone
+                    os.write(2, b"\r\x1b[KStopping after the block in flight; ctrl+c again stops at once.\n")
 
-    def ended(number: int, _frame: object) -> None:
-        session.signal_exit = 128 + number
-        session.kill()
-
-    wanted = {signal.SIGINT: interrupted, signal.SIGTERM: ended, signal.SIGHUP: ended}
-    if threading.current_thread() is not threading.main_thread():
+    with obeying(obey):
         yield
-        return
-    before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
-    try:
-        yield
-    finally:
-        if session.stopping:
-            # What is left is to end the agents and close the history: a third ctrl+c must not cut that short.
-            before[signal.SIGINT] = signal.SIG_IGN
-        for number, handler in before.items():
-            signal.signal(number, handler)

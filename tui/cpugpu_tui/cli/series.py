@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from cpugpu_tui.cli.progress import Progress
 from cpugpu_tui.cli.run import facts, signals_stop, telemetry
-from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, print_notice
 from cpugpu_tui.model import Event, Plan, RunFinished
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.measured import MeasuredRun, measured
 from cpugpu_tui.runs.session import Session
 from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.runs.store.outbox import Outbox
 
 Also = Callable[[RunState, Event], None]
 
@@ -30,8 +30,6 @@ class RanOnce:
     """As `run` would exit with."""
     is_over: bool
     """Whether another run would be unwanted (somebody stopped this one) or in vain (it cannot be run here)."""
-    notice: str | None
-    """Why it was not saved, if it should have been."""
 
 
 def run_quietly(
@@ -41,7 +39,7 @@ def run_quietly(
     state, progress = RunState(), Progress()
     kept: list[Event] = []
     if sys.stderr.isatty():
-        print(label, file=sys.stderr)
+        print_notice(label)
 
     def deliver(event: Event) -> None:
         nonlocal state
@@ -55,14 +53,14 @@ def run_quietly(
     progress.clear()
     code = session.signal_exit or finished.exit_code
     is_over = session.stopping or finished.status == "stopped" or code in (EXIT_USAGE, EXIT_UNFIT)
-    return RanOnce(measured(kept), finished, code, is_over, session.notice)
+    return RanOnce(measured(kept), finished, code, is_over)
 
 
 def new_session(
-    plan: Plan, agents: Agents, store: Store | None, series_id: str, case_timeout_s: float | None
+    plan: Plan, agents: Agents, outbox: Outbox | None, series_id: str, case_timeout_s: float | None
 ) -> Session:
     """Return a run of a series that has not begun."""
-    return Session(plan, agents, store, series_id, case_timeout_s, facts())
+    return Session(plan, agents, outbox, series_id, case_timeout_s, facts())
 
 
 def turns(count: int, rounds: int) -> list[int]:

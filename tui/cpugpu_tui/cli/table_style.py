@@ -4,18 +4,43 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 
 from rich import box
-from rich.console import Console, JustifyMethod
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 
+from cpugpu_tui.errors import shown
 from cpugpu_tui.runs.capabilities import capabilities
 from cpugpu_tui.runs.signs import micro
 
 
+class _HarmlessConsole(Console):
+    """A console that shows what strangers wrote, and obeys only its own styles."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments with everything spelled out that a terminal would obey."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable() or segment.text == "\n":
+                yield segment
+            else:
+                yield Segment(shown_lines(segment.text), segment.style)
+
+
 def console() -> Console:
     """Return a console on stdout that never cuts a table that goes into a pipe."""
-    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160)
+    return _HarmlessConsole(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160)
+
+
+def shown_lines(text: str) -> str:
+    """Return lines of text with everything spelled out that a terminal would obey."""
+    return "\n".join(map(shown, text.split("\n")))
+
+
+def tell(text: str) -> None:
+    """Print lines on stdout, as `shown` shows them."""
+    print(shown_lines(text))
 
 
 def new_table() -> Table:

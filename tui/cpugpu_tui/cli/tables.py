@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.table import Table
 
@@ -18,19 +18,19 @@ from cpugpu_tui.cli.table_style import new_table as new_table
 from cpugpu_tui.cli.table_style import plain as plain
 from cpugpu_tui.cli.table_style import unicode as unicode
 from cpugpu_tui.model import DEVICE, ENERGY, PAGEABLE
-from cpugpu_tui.runs.again import again
+from cpugpu_tui.runs.again import commands
 from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.ending import cut_short
-from cpugpu_tui.runs.gpus import ToldRow, device_texts, told_rows
-from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit, written
+from cpugpu_tui.runs.gpus import ToldRow, several, told_rows
+from cpugpu_tui.runs.heading import heading
+from cpugpu_tui.runs.insight import MARK_WORDS, allowed_cores, end_to_end, remark, row_limit, row_marks, written
+from cpugpu_tui.runs.no_core import WORD as NO_CORE_WORD
 from cpugpu_tui.runs.peers import Matrix, matrices
 from cpugpu_tui.runs.planning import scale_text
-from cpugpu_tui.runs.saving import NOT_SAVED, SAVED_IN_PART
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
-from cpugpu_tui.telemetry.text import printable
 
 ENERGY_ON = ("CPU", "GPU")
 """Devices that can have a column of energies."""
@@ -86,22 +86,23 @@ def _least_width(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> int
 
 
 def run_cells(state: RunState) -> list[dict[str, str]]:
-    """Return the cells of every row by the heads of their columns."""
-    several = len({(r.case.workload, r.case.variant) for r in state.rows.values()}) > 1
-    common, cores = common_marks(state), state.run.environment.get("affinity_cores") if state.run is not None else None
+    """Return the cells of every row by the heads of their columns, which are the same in every row."""
+    common, cores = common_marks(state), allowed_cores(state)
+    told = told_rows(state, table_rows(state))
+    energies = joule_columns(each.row for each in told)
     found = []
-    for each in told_rows(state, table_rows(state)):
-        cells = _cells(each.state, each.row, several=several)
-        if each.gpu is not None:
+    for each in told:
+        cells = _cells(state, each, energies)
+        if several(state):  # also rows without any times, which are no GPU's
             cells = _of_one_gpu(cells, each)
-        remarks = (_remark(each.row, cores, common), each.slow)
+        remarks = (remark(each.row, cores, common), each.slow)
         cells["remarks"] = ", ".join(remark for remark in remarks if remark)
         found.append({name: plain(text) for name, text in cells.items()})
     return found
 
 
 def _of_one_gpu(cells: dict[str, str], told: ToldRow) -> dict[str, str]:
-    """Return the cells of one GPU's line of a row: what is the same in all of them stands in the first."""
+    """Return the cells of a line of a run on several GPUs: what all lines of a row share stands in its first."""
     name, *others = cells
     shared = (name, *(head for head in others if head.startswith("CPU")))
     found = {name: cells[name], "on": told.gpu or ""} | {head: cells[head] for head in others}
@@ -111,17 +112,21 @@ def _of_one_gpu(cells: dict[str, str], told: ToldRow) -> dict[str, str]:
     return {head: text for head, text in found.items() if head not in without}
 
 
-def _cells(state: RunState, row: Row, *, several: bool) -> dict[str, str]:
-    """Return the cells of a row but its remarks."""
-    case, has_gpu = row.case, state.gpu is not None
-    told = is_column(state, case.sweep) or (case.threads and not thread_columns(state))
-    threads = f" t{case.threads or 'all'}" if told else ""
+def _cells(state: RunState, told: ToldRow, energies: Sequence[str]) -> dict[str, str]:
+    """Return the cells of a row but its remarks.
+
+    The columns are those of the whole run: what one GPU's rows alone say of it may differ from GPU to GPU.
+    """
+    row, has_gpu = told.row, state.gpu is not None
+    case, beside = row.case, thread_columns(state)
+    is_beside = is_column(state, case.sweep)
+    has_sweeps = len({(other.case.workload, other.case.variant) for other in state.rows.values()}) > 1
+    threads = f" t{case.threads or 'all'}" if is_beside or (case.threads and not beside) else ""
     dtype = f" {case.dtype}" if len({other.case.dtype for other in state.rows.values()}) > 1 else ""
-    name = (f"{case.workload} {case.variant} " if several else "") + f"{case.size:,}{dtype}{threads}"
-    cells = {"case" if several else "size": name}
-    beside = thread_columns(state)
+    name = (f"{case.workload} {case.variant} " if has_sweeps else "") + f"{case.size:,}{dtype}{threads}"
+    cells = {"case" if has_sweeps else "size": name}
     cells[f"CPU, {state.threads} thr." if beside and state.threads else "CPU"] = (
-        "–" if is_column(state, case.sweep) else _latency(row.cpu, row)
+        "–" if is_beside else _latency(row.cpu, row)
     )
     # With all cores named twice (`2,all` on two of them) both columns have the same head without the word.
     cells |= {f"CPU, {count or 'all'} thr.{' asked' if count == state.threads else ''}": _beside(state, row, count)
@@ -133,10 +138,10 @@ def _cells(state: RunState, row: Row, *, several: bool) -> dict[str, str]:
         cells |= {"GPU": _latency(row.gpu, row), "device": "–" if device_ns is None else time_text(device_ns)}
         cells |= {"speed-up": speedup, "end to end": "–" if moved is None else f"×{significant(moved.speedup)}"}
         cells["faster"] = faster
-    cells["limit"] = limit_text(row_limit(state, row))
-    cells |= {f"{name} energy": _joules_cell(row, name) for name in joule_columns(state)}
+    cells["limit"] = limit_text(row_limit(told.state, row))
+    cells |= {f"{name} energy": _joules_cell(row, name) for name in energies}
     if has_gpu:
-        cells["clock off"] = _clock_off(state, row)
+        cells["clock off"] = _clock_off(told.state, row)
     return cells
 
 
@@ -156,12 +161,6 @@ def mark_lines(state: RunState) -> list[str]:
     ]
 
 
-def row_marks(row: Row) -> list[str]:
-    """Return the marks of a row's half-rounds, and whether its warm-up had not settled."""
-    unstable = any(t.calibrated is not None and not t.calibrated.stable for t in row.times.values())
-    return [*row.marks, "unsettled start"] if unstable else list(row.marks)
-
-
 def limit_text(limit: Limit | None) -> str:
     """Return `memory 95%`, `launch`, or a dash where no ceiling is known."""
     if limit is None:
@@ -178,9 +177,10 @@ def _clock_off(state: RunState, row: Row) -> str:
     return f"×{significant(judged.clock_factor)}{impossible}"
 
 
-def joule_columns(state: RunState) -> list[str]:
-    """Return the devices, `CPU` and `GPU`, that the run knows the energy of a call on."""
-    return [name for name in ENERGY_ON if any(_joules(row, name) is not None for row in state.rows.values())]
+def joule_columns(rows: Iterable[Row]) -> list[str]:
+    """Return the devices, `CPU` and `GPU`, that any of the rows knows the energy of a call on."""
+    shown = list(rows)
+    return [name for name in ENERGY_ON if any(_joules(row, name) is not None for row in shown)]
 
 
 def _times_on(row: Row, name: str) -> DeviceTimes | None:
@@ -214,45 +214,15 @@ def _beside(state: RunState, row: Row, threads: int) -> str:
 def _comparison(row: Row) -> tuple[str, str]:
     comparison = row.comparison
     if comparison is None:
-        return "–", "–"
+        return "–", NO_CORE_WORD if row.is_starved else "–"
     return speedup_text(comparison), comparison.verdict
 
 
-def _remark(row: Row, cores: int | None, common: Collection[str]) -> str:
-    """Return why there is no time, or what was odd about it and not about most rows."""
-    if row.failure is not None:
-        return f"{row.failure.kind}: {row.failure.message}"
-    remarks = [mark for mark in row_marks(row) if mark not in common]
-    if cores is not None and row.case.threads > cores:
-        remarks.append(f"{row.case.threads} threads on {cores} cores")
-    if any(times.timed_once for times in row.times.values()):
-        remarks.append("1 sample")
-    return ", ".join(remarks)
+def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[str]:
+    """Return the lines under the table: answer, failures, and where the run is kept.
 
-
-def heading(state: RunState) -> str:
-    """Return the line that names both processors, torch and the precision."""
-    if state.run is None:
-        return ""
-    facts = state.run.environment
-    host = facts.get("fleet_host")
-    parts = [*([f"on {printable(str(host))}"] if host else []), *device_texts(state)]
-    if state.threads:
-        parts.append(f"{state.threads} CPU thread{'s' if state.threads != 1 else ''}")
-    if facts.get("torch"):
-        parts.append(f"torch {facts['torch']}")
-    if facts.get("tf32_matmul"):
-        parts.append("TF32 on")
-    if state.run.plan.cache != "cold":
-        parts.append(f"caches {state.run.plan.cache}")
-    if facts.get("worker") == "thread":
-        parts.append("worker: thread")
-    text = " · ".join(parts)
-    return f"SIMULATED: no number here was measured. {text}" if state.simulated else text
-
-
-def summary(state: RunState, notice: str | None) -> list[str]:
-    """Return the lines under the table: answer, failures, where the run is kept, and how to repeat it."""
+    `is_saved` off is for a run that the history lacks, or has in part: `notice` says why.
+    """
     lines = [line for line in (*answer_lines(state), cut_short(state)) if line]
     lines += mark_lines(state)
     lines += energy_lines(state)
@@ -267,11 +237,9 @@ def summary(state: RunState, notice: str | None) -> list[str]:
         lines.append(f"Warning: inherited {names}; such variables can make the CPU side slow.")
     if notice:
         lines.append(notice)
-    if state.run is not None and state.run.number is not None and not (notice or "").startswith(NOT_SAVED):
-        part = "Saved in part" if (notice or "").startswith(SAVED_IN_PART) else "Saved"
+    if state.run is not None and state.run.number is not None:
+        part = "Saved" if is_saved else "Saved in part"
         lines.append(f"{part} as run {state.run.number}: cpugpu-tui show {state.run.number}")
-    if state.run is not None:
-        lines.append(f"Again: {again(state.run)}")
     return [plain(line) for line in lines]
 
 
@@ -307,8 +275,8 @@ def matrix_table(matrix: Matrix) -> Table:
     return table
 
 
-def print_state(state: RunState, notice: str | None = None) -> None:
-    """Print heading, table and summary of a run."""
+def print_state(state: RunState, notice: str | None = None, is_saved: bool = True) -> None:
+    """Print heading, table and summary of a run; see `summary`."""
     out = console()
     if state.rows:
         out.print(plain(heading(state)))
@@ -320,6 +288,7 @@ def print_state(state: RunState, notice: str | None = None) -> None:
     for matrix in matrices(state):
         out.print(plain(matrix.title))
         out.print(matrix_table(matrix))
-    for line in summary(state, notice):
-        # A command to copy must not be broken by us, and a pipe has no width.
-        out.print(line, soft_wrap=line.startswith("Again:") or not sys.stdout.isatty())
+    for line in summary(state, notice, is_saved):
+        out.print(line, soft_wrap=not sys.stdout.isatty())  # a pipe has no width
+    for command in commands(state.run) if state.run is not None else ():
+        out.print(plain(f"Again: {command}"), soft_wrap=True)  # a command to copy must not be broken by us

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.options import simulation
+from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import plain
 from cpugpu_tui.cli.telemetry_table import GPM_COLUMNS, Table
 from cpugpu_tui.errors import EXIT_OK, CpuGpuError, UsageError
@@ -27,6 +28,7 @@ DEFAULT_INTERVAL_S = 1.0
 LEAST_INTERVAL_S = 0.1
 """Power and energy are refreshed every 100 ms (METHOD.md): asking more often tells nothing new and disturbs."""
 MOST_INTERVAL_S = 86_400.0
+MOST_COUNT = 1_000_000_000
 WAITING = 16
 """Sweeps kept for a reader that does not read; then they are dropped, so that memory stays bounded."""
 
@@ -89,8 +91,11 @@ def check(wanted: Wanted) -> None:
     Raises:
         UsageError: options that are impossible, alone or together.
     """
-    if wanted.count is not None and wanted.count < 1:
-        raise UsageError(f"--count {wanted.count} asks for nothing.", "Write a number from 1 on, or leave it out.")
+    if wanted.count is not None and not 1 <= wanted.count <= MOST_COUNT:
+        raise UsageError(
+            f"--count {str(wanted.count)[:20]} is not possible.",
+            f"Write a number from 1 to {MOST_COUNT:,}, or leave it out.",
+        )
     if wanted.replay is not None:
         as_recorded = "A trace is shown as it was recorded."
         unset = "Leave one out, or unset CPUGPU_SIMULATE."
@@ -120,7 +125,7 @@ def check(wanted: Wanted) -> None:
 def _replay(wanted: Wanted, trace: Trace, *, as_json: bool) -> None:
     header = trace.header
     if not as_json:
-        print(plain(f"{header.tag} {trace.name}: {header.summary}"))
+        tell(plain(f"{header.tag} {trace.name}: {header.summary}"))
     interval_s = wanted.interval_s or header.interval_s
     origin = _Origin(header.source, header.tag, trace.name, header.driver, header.nvml)
     sweeps = islice(numbered(paced(pauses(trace, wanted.interval_s))), wanted.count)
@@ -236,7 +241,7 @@ def _print(
         else:
             if table is None:
                 table = Table(interval_s, origin.tag, gpm=wanted.gpm or has_gpm(read), page_lines=page_lines())
-            print("\n".join(map(plain, table.lines(read))))
+            tell("\n".join(map(plain, table.lines(read))))
         sys.stdout.flush()  # whoever pipes it into a file or another program wants it now
 
 

@@ -7,9 +7,11 @@ which may run in any interpreter that has torch. Units are part of every name (`
 from __future__ import annotations
 
 from cpugpu_tui.model.events import (
+    CORES,
     EDGES,
     EVENTS,
     FAILURES,
+    NO_CORE,
     Calibrated,
     CaseFailed,
     CaseFinished,
@@ -36,7 +38,11 @@ from cpugpu_tui.model.events import (
 )
 from cpugpu_tui.model.machine import (
     Ceilings,
+    CoreUse,
+    CoreUser,
+    CoreWait,
     Device,
+    DiscardedHalfRound,
     GpuProcess,
     GpuTelemetry,
     Line,
@@ -87,6 +93,7 @@ from cpugpu_tui.model.simulation import (
 __all__ = [
     "AS_WRITTEN",
     "COLD_START",
+    "CORES",
     "D2H_PAGEABLE",
     "DEVICE",
     "DEVICE_WARM",
@@ -104,6 +111,7 @@ __all__ = [
     "MAX_SIZE",
     "METRICS",
     "MOVING",
+    "NO_CORE",
     "PAGEABLE",
     "PINNED",
     "PROTOCOL",
@@ -123,8 +131,12 @@ __all__ = [
     "Ceilings",
     "CeilingsMeasured",
     "Check",
+    "CoreUse",
+    "CoreUser",
+    "CoreWait",
     "Device",
     "DevicesFound",
+    "DiscardedHalfRound",
     "EnergyMeasured",
     "EpochFinished",
     "Event",

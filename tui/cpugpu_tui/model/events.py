@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cpugpu_tui.model.machine import Ceilings, Device, GpuProcess, GpuTelemetry, Reading
+from cpugpu_tui.model.machine import Ceilings, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
 from cpugpu_tui.model.plans import Case, OwnFile, Plan, Refused, WorkloadInfo
 
 
@@ -164,15 +164,21 @@ class HalfRoundTimed(Event):
 EDGES = ("begin", "end")
 """Sides of a case: before its first call on a device, and after its last."""
 
+CORES = "cores"
+"""In place of a side: what is told of the threads and the cores when a case with a lack of cores is over."""
+
+NO_CORE = "no-core"
+"""Mark of a half-round whose threads waited for a core, however often it was repeated: it is no result."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineRead(Event):
-    """What the driver said of a GPU at one side of a case, outside all timed blocks."""
+    """What the machine said at one side of a case, outside all timed blocks."""
 
     case: str
     device: str
     edge: str
-    """One of `EDGES`."""
+    """One of `EDGES`, or `CORES`."""
     readings: Mapping[str, Reading]
     """Keys carry units: `sm_clock_mhz`, `temperature_c`, `memory_used_bytes`, `energy_mj`, `throttled_…_ns`; the last
     two are counted since the driver was loaded."""
@@ -180,6 +186,8 @@ class MachineRead(Event):
     """None when they cannot be listed."""
     elapsed_ns: float = 0.0
     """Of an `end`: time since `begin`, by the clock that the counters go by."""
+    cores: CoreWait | None = None
+    """Of `CORES`: how the threads waited."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

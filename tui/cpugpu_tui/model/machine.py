@@ -151,3 +151,73 @@ class GpuTelemetry:
         known = [processes for processes in lists if processes is not None]
         each = {process.pid: process for processes in known for process in processes}
         return tuple(each.values()) if known else None
+
+
+@dataclass(frozen=True)
+class CoreUser:
+    """Other processes of one name."""
+
+    command: str | None
+    """None in an anonymous export."""
+    cores: float
+    """CPU time of all of them over the length of the window."""
+
+
+@dataclass(frozen=True)
+class CoreUse:
+    """Who used the cores during a case; None is unknown."""
+
+    elapsed_ns: float
+    own_cores: float
+    """Of our own processes."""
+    others: tuple[CoreUser, ...] = ()
+    """Largest first, at most five names."""
+    other_processes: int = 0
+    """Others that used a twentieth of a core or more."""
+    other_cores: float = 0.0
+    """Of all others that are visible."""
+    ended_cores: float | None = None
+    """Of processes that were there at neither end, or have ended; None where not all processes could be read."""
+    unseen_cores: float | None = None
+    """Of the cores that we may use, what no visible process accounts for: work outside this container. None where
+    every process is visible, or not all could be read."""
+    stolen_cores: float | None = None
+    """What a hypervisor gave to other virtual machines."""
+    throttled_periods: int | None = None
+    """Periods in which the cgroup's CPU quota held threads back; None without a quota."""
+    throttled_ns: float | None = None
+
+
+@dataclass(frozen=True)
+class DiscardedHalfRound:
+    """A half-round that was repeated because its threads had waited for a core: it counts in no statistic."""
+
+    round_index: int
+    waited_share: float
+    samples: dict[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class CoreWait:
+    """How the threads of a case waited for a core on one device, where they did."""
+
+    threads: int
+    """Threads that worked; 1 on a GPU, the launching one."""
+    cores: int
+    """Logical CPUs that they may use."""
+    waited_ns: float
+    """Time that they were ready to run and had no core, over the half-rounds above the limit."""
+    wanted_ns: float
+    """Time that they ran or waited in these."""
+    discarded: tuple[DiscardedHalfRound, ...] = ()
+    one_thread_ns: tuple[float, ...] = ()
+    """Latency on one thread, timed beside; empty where it was not timed."""
+    one_thread_share: float | None = None
+    """Share of the time that this one thread waited, too."""
+    use: CoreUse | None = None
+    """Who used the cores from the case's beginning to its end."""
+
+    @property
+    def share(self) -> float:
+        """Share of the time that the threads waited."""
+        return min(1.0, self.waited_ns / self.wanted_ns) if self.wanted_ns > 0 else 0.0

@@ -95,6 +95,12 @@ class Simulation:
     """What a caller waits for the smallest such copy."""
     peer_group: int = 0
     """GPUs reach each other's memory within groups of so many, and copy by way of the host beyond; 0 for all."""
+    starved_share: float = 0.0
+    """Share of the time that the threads of a CPU half-round wait for a core; one thread alone never waits."""
+    starved_size: int = 0
+    """Size of the cases in which they do; 0 for all."""
+    starved_tries: int = 0
+    """How many half-rounds of a case do, the first ones; 0 for all, and for the warm-up too."""
     crash_size: int = 0
     """Size of the cases that kill their agent; 0 for none, as below."""
     hang_size: int = 0

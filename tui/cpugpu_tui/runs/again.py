@@ -1,24 +1,34 @@
-"""The command that repeats a run: the fewest words that make the same plan."""
+"""The command that repeats a run, in the fewest words that make the same plan."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import ENERGY, Plan, RunStarted, Simulation
+from cpugpu_tui.model import ENERGY, MAX_SIZE, Case, Plan, RunStarted, Simulation, WorkloadInfo
 from cpugpu_tui.plain import to_plain
+from cpugpu_tui.runs.own import Own
 from cpugpu_tui.runs.planning import PlanRequest, build_plan
+from cpugpu_tui.workloads import catalogue
 
 
 def again(run: RunStarted) -> str:
-    """Return the command that repeats a run."""
+    """Return what repeats a run, in one line: one command or, divided by semicolons, several."""
+    return "; ".join(commands(run))
+
+
+def commands(run: RunStarted) -> tuple[str, ...]:
+    """Return the commands that repeat a run: one if one can name all its cases."""
+    return tuple(_command(run, request) for request in requests_for(run.plan))
+
+
+def _command(run: RunStarted, request: PlanRequest) -> str:
     plan, facts = run.plan, run.environment
     usual = Plan("", ())
-    request = request_for(plan)
     fleet = facts.get("fleet_host") is not None
     words = ["cpugpu-tui", *(["fleet", "run", *_host_words(facts)] if fleet else ["run"]), *request.names]
     for file in plan.own_files:
@@ -58,11 +68,40 @@ def _host_words(facts: Mapping[str, Any]) -> list[str]:
     return ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")]
 
 
-def request_for(plan: Plan) -> PlanRequest:
-    """Return a request that gives a plan's very cases and search: sizes and variant only where a person named them.
+def requests_for(plan: Plan) -> tuple[PlanRequest, ...]:
+    """Return the requests that together give a plan's very cases and search: one if one can.
 
-    A range in every search would change it: the sizes of `matmul vector-dot` are not one range. Where nothing gives
-    the very same, as for a run of an older version, sizes and variant are named.
+    Otherwise one for each workload or, where one workload was not run alike everywhere, for each of its sweeps.
+    """
+    request, is_same = _closest(plan)
+    for kind in (_workload, _sweep):
+        parts = () if is_same else _divided(plan, kind)
+        if len(parts) > 1:
+            return tuple(each for part in parts for each in requests_for(part))
+    return (request,)
+
+
+def _workload(case: Case) -> object:
+    return case.workload
+
+
+def _sweep(case: Case) -> object:
+    return case.sweep
+
+
+def _divided(plan: Plan, kind: Callable[[Case], object]) -> tuple[Plan, ...]:
+    """Return plans of cases that are alike, each named by its workload."""
+    found: dict[object, list[Case]] = {}
+    for case in plan.cases:
+        found.setdefault(kind(case), []).append(case)
+    return tuple(replace(plan, name=cases[0].workload, cases=tuple(cases)) for cases in found.values())
+
+
+def _closest(plan: Plan) -> tuple[PlanRequest, bool]:
+    """Return a request and whether it gives a plan's very cases and search.
+
+    Sizes and variant are named only where a person named them: a range in every search would change it, for the
+    sizes of `matmul vector-dot` are not one range. Where nothing gives the very same, sizes and variant are named.
     """
     threads = dict.fromkeys(case.threads for case in plan.cases)
     names = tuple(plan.name.split("+"))
@@ -73,15 +112,29 @@ def request_for(plan: Plan) -> PlanRequest:
         scale=plan.scale,
         full=plan.search is not None and plan.search.full,
     )
-    request = bare
+    request, own = bare, _own_of(plan)
     for request in _candidates(bare, plan):
         try:
-            made = build_plan(request)
+            made = build_plan(replace(request, own=own))
         except UsageError:
             continue
         if made.cases == plan.cases and made.search == plan.search:
-            break
-    return request
+            return request, True
+    return request, False
+
+
+def _own_of(plan: Plan) -> Own:
+    """Return the workloads of a plan that are not built in, as far as its cases tell of them.
+
+    Their usual sizes are not known: one that nobody runs stands for them, so that those of the plan are always named.
+    """
+    built_in = {info.name for info in catalogue()}
+    variants: dict[str, list[str]] = {}
+    for case in plan.cases:
+        if case.workload not in built_in:
+            variants.setdefault(case.workload, []).append(case.variant)
+    infos = [WorkloadInfo(name, name, tuple(dict.fromkeys(found)), (MAX_SIZE,), "") for name, found in variants.items()]
+    return Own(workloads=tuple(infos))
 
 
 def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:

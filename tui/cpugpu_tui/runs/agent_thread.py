@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from cpugpu_tui.bench.agent import EXIT_BROKEN
 from cpugpu_tui.bench.control import Control
@@ -15,6 +18,7 @@ from cpugpu_tui.bench.own_workloads import hello, wanted
 from cpugpu_tui.bench.worker import THREAD_NAME, work
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Gap, Plan, RunFinished
 from cpugpu_tui.runs.inbox import Gone, Inbox, Listener, Message
+from cpugpu_tui.runs.obeying import to_kill
 from cpugpu_tui.telemetry.text import printable
 
 
@@ -30,6 +34,8 @@ class AgentThread:
         self._held: list[Event] = []
         self._gaps = False
         self._thread = threading.Thread(target=self._serve, args=(simulated, own), name=THREAD_NAME, daemon=True)
+        self._others = frozenset(children())
+        to_kill.add(self)
         self._thread.start()
 
     @property
@@ -54,6 +60,18 @@ class AgentThread:
         del at_once
         self._control.obey("stop")
         self._plans.put(None)
+
+    def signal(self, number: int) -> None:
+        """SIGKILL ends what the workloads have started: this process ends, and they would live on.
+
+        SIGCONT marks the half-round in flight: it was suspended together with us.
+        """
+        if number == signal.SIGCONT:
+            self._control.was_suspended = True
+        elif number == signal.SIGKILL:
+            for pid in set(children()) - self._others:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
 
     def _serve(self, simulated: bool, own: Sequence[str]) -> None:
         environment = facts(simulated=simulated)
@@ -85,3 +103,11 @@ class AgentThread:
         for held in self._held:
             self._inbox.put(held)
         self._held.clear()
+
+
+def children() -> list[int]:
+    """Return the processes that threads of this one have started; none where the kernel does not tell."""
+    with suppress(OSError):
+        tasks = list(Path("/proc/self/task").iterdir())
+        return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+    return []

@@ -12,7 +12,15 @@ from pathlib import Path
 ROOMS = ("model", "plain.py", "errors.py", "__init__.py", "workloads", "analysis", "bench", "telemetry")
 """What the agent needs of this package: the floors below `runs`."""
 
-MAIN = "from cpugpu_tui.bench.agent import main\n\nmain()\n"
+MAIN = """\
+from cpugpu_tui.bench.guardian import guard
+
+guard()
+
+from cpugpu_tui.bench.agent import main
+
+main()
+"""
 
 
 @lru_cache(maxsize=1)

@@ -26,6 +26,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.runs.columns import is_column
 from cpugpu_tui.runs.gpus import described, gpu_sentences, listed, models_of, several
+from cpugpu_tui.runs.no_core import no_core_lines
 from cpugpu_tui.runs.peers import peer_sentences
 from cpugpu_tui.runs.state import Row, RunState
 
@@ -61,7 +62,8 @@ def answer_lines(run: RunState) -> tuple[str, ...]:
     They are asked for with every key, and take 0.3 s where there are 10 000 rows.
     """
     if "answer lines" not in run.derived:
-        run.derived["answer lines"] = _lines(run)
+        first, *others = _lines(run) or ("",)
+        run.derived["answer lines"] = tuple(filter(None, (first, *no_core_lines(run), *others)))
     known: tuple[str, ...] = run.derived["answer lines"]
     return known
 
@@ -127,6 +129,8 @@ def _without_answer(run: RunState) -> tuple[str, ...]:
         return ("GPU only: no CPU was asked for.",)
     if not run.rows or run.settled < len(run.rows):
         return ()
+    if any(row.is_starved for row in run.rows.values()):
+        return ()  # a sentence of its own says so
     failures = [row.failure for row in run.rows.values() if row.failure is not None]
     failed = [failure for failure in failures if failure.kind != "skipped"]
     devices = Counter(failure.device for failure in failed if failure.device)

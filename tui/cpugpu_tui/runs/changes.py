@@ -187,6 +187,7 @@ def remark_on(base: Series, new: MeasuredRun) -> str | None:
     found = differences(base.runs, (new,))
     if any(each.is_hardware for each in found):
         return None
-    told = [each.what for each in found if each.what not in TRIVIAL]
+    is_unread = not new.facts.get("power limit")  # the first reading is still to come
+    told = [each.what for each in found if each.what not in TRIVIAL and not (is_unread and each.what == "power limit")]
     shown = [*told[:2], "more"] if len(told) > 2 else told
     return f"{' and '.join(shown)} {'differ' if len(shown) > 1 else 'differs'}" if told else ""

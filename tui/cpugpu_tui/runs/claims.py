@@ -123,7 +123,7 @@ def points_of(run: RunState, source: str = THIS_RUN) -> tuple[Point, ...]:
 
 
 def _counts(row: Row) -> bool:
-    return row.status == "ok" and row.case.key.endswith(_USUAL)
+    return row.status == "ok" and row.case.dtype == "float32" and not row.case.threads
 
 
 def _point(row: Row, source: str) -> Point:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from cpugpu_tui.analysis.compare import Change, Judged, Pair, judge, together
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import EQUIVALENCE
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import NoSuchRunError, UnfitError, UsageError
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.measured import HARDWARE, MeasuredCase, MeasuredRun, measured
+from cpugpu_tui.runs.no_core import WORD as NO_CORE_WORD
 from cpugpu_tui.telemetry.text import printable
 
 if TYPE_CHECKING:
@@ -45,6 +46,12 @@ class Series:
         if numbers in self.name:  # that of another database says its numbers itself
             return self.name
         return f"{self.name} ({numbers})" if self.name else numbers
+
+    @property
+    def starved_cases(self) -> tuple[int, int]:
+        """How many cases lacked a core in some run, and of how many."""
+        cases = {key for run in self.runs for key in run.cases}
+        return len({key for run in self.runs for key, case in run.cases.items() if case.starved}), len(cases)
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,7 @@ def compare_series(base: Series, new: Series, *, margin: float = EQUIVALENCE) ->
 
     Raises:
         UsageError: they are the same series, made-up numbers stand against real ones, or they have no case in common.
+        UnfitError: they have no case in common whose threads had their cores.
     """
     if {run.run_id for run in base.runs} & {run.run_id for run in new.runs}:
         raise UsageError(
@@ -99,6 +107,9 @@ def compare_series(base: Series, new: Series, *, margin: float = EQUIVALENCE) ->
                          "Made-up times are not compared with real.")  # fmt: skip
     pairs = pairs_of(base.runs, new.runs)
     if not any(pair.base_ns and pair.new_ns for pair in pairs):
+        if any(pair.is_starved for pair in pairs):
+            raise UnfitError(f"Nothing of {base.text} and {new.text} can be compared: threads lacked a core.",
+                             "Stop other work on this machine and run again, or run with --threads 1.")  # fmt: skip
         names = " and ".join(dict.fromkeys(side.runs[0].name for side in (base, new)))
         raise UsageError(f"{base.text} and {new.text} have timed no case in common ({names}).",
                          "Compare runs that share workload, sizes, dtype and threads.")  # fmt: skip
@@ -139,14 +150,18 @@ def _cases(runs: Sequence[MeasuredRun]) -> dict[str, dict[str, MeasuredCase]]:
 
 def _devices_of(sides: Iterable[Mapping[str, MeasuredCase]]) -> list[str]:
     """Return the devices that a case was timed on; `case` stands for it where it was timed nowhere."""
-    return list(dict.fromkeys(name for side in sides for case in side.values() for name in case.median_ns)) or ["case"]
+    return list(
+        dict.fromkeys(name for side in sides for case in side.values() for name in (*case.median_ns, *case.starved))
+    ) or ["case"]
 
 
 def _pair(key: str, device: str, base: Mapping[str, MeasuredCase], new: Mapping[str, MeasuredCase]) -> Pair:
     base_ns, new_ns = (
         {run: case.median_ns[device] for run, case in side.items() if device in case.median_ns} for side in (base, new)
     )
-    untimed = [_why_untimed(side, name) for side, ns, name in ((base, base_ns, "base"), (new, new_ns, "new")) if not ns]
+    untimed = [
+        _why_untimed(side, name, device) for side, ns, name in ((base, base_ns, "base"), (new, new_ns, "new")) if not ns
+    ]
     cases = [*base.values(), *new.values()]
     # `ok` without times was not timed on that device.
     lost, statuses = bool(base_ns) and not new_ns, {case.status for case in new.values()}
@@ -154,13 +169,15 @@ def _pair(key: str, device: str, base: Mapping[str, MeasuredCase], new: Mapping[
         key, device, base_ns, new_ns, cases[0].case.sweep, cases[0].case.size,
         " and ".join(untimed) or _other_work(base, new),
         is_lost=lost and bool(statuses - {"ok", *UNREACHED}), is_unreached=lost and bool(statuses & {*UNREACHED}),
-        is_chosen=any(case.is_chosen for case in cases),
+        is_chosen=any(case.is_chosen for case in cases), is_starved=any(device in case.starved for case in cases),
     )  # fmt: skip
 
 
-def _why_untimed(side: Mapping[str, MeasuredCase], name: str) -> str:
+def _why_untimed(side: Mapping[str, MeasuredCase], name: str, device: str) -> str:
     if not side:
         return f"not in the {name} series"
+    if any(device in case.starved for case in side.values()):
+        return f"{NO_CORE_WORD} in the {name} series"
     kinds = dict.fromkeys(case.status for case in side.values() if case.status != "ok")
     return f"{', '.join(kinds) or 'not timed on this device'} in the {name} series"
 
@@ -246,7 +263,7 @@ def series_named(store: Store, text: str) -> Series:
 
 def _unknown(store: Store, text: str, error: UsageError) -> UsageError:
     """Return what is said where nothing has this name; of numbers and of several runs `Store.find` says it."""
-    if text.isdigit() or not store.count() or not error.message.startswith("There is no run"):
+    if text.isdigit() or not store.count() or not isinstance(error, NoSuchRunError):
         return error
     baselines = ", ".join(printable(name) for name in store.baselines())
     return UsageError(

@@ -26,6 +26,14 @@ NOTHING_DIFFERS = "Nothing that is known of machine and settings differs."
 COPIED = "Runs that agree to the last digit are copies of one and count once: they tell nothing of chance."
 
 
+def left_out(series: Series) -> str:
+    """Return how many cases of a series are no baseline, in a sentence; empty where all are."""
+    starved, count = series.starved_cases
+    if not starved:
+        return ""
+    return f"{starved} of {count} cases lacked a core in some run; those times are left out."
+
+
 def said(series: Series) -> str:
     """Return a series as it was named, fit for a terminal."""
     return printable(series.text)

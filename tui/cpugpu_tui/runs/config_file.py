@@ -15,9 +15,11 @@ import tomllib
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES
+from cpugpu_tui.runs import toml
 from cpugpu_tui.runs.config import KEYS, Config, Key, KeyLine, Value
 from cpugpu_tui.runs.converting import convert
 from cpugpu_tui.runs.parsing import check_device, parse_sizes, parse_threads
+from cpugpu_tui.telemetry.files import read_at_most
 from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.workloads import PRESETS, Part, Preset, catalogue
 from cpugpu_tui.workloads.loading import NAME
@@ -65,7 +67,7 @@ class _File:
 def _dotted(text: str) -> tuple[str, ...]:
     """Return the parts of a TOML name, `a."b.c"` → (a, b.c); nothing where it is none."""
     try:
-        data: Any = tomllib.loads(f"[{text}]")
+        data: Any = toml.loads(f"[{text}]")
     except tomllib.TOMLDecodeError:
         return ()
     parts = []
@@ -82,7 +84,7 @@ def read(path: Path) -> Config:
         UsageError: it cannot be read, is no TOML, or has a wrong key or value; the sentence names the line.
     """
     try:
-        data_bytes = path.read_bytes()
+        data_bytes = read_at_most(path, MOST_BYTES)
         text = data_bytes.decode("utf-8-sig") if len(data_bytes) <= MOST_BYTES else ""
     except OSError as error:
         raise UsageError(f"The config {path} cannot be read: {error.strerror}.", "Mend its permissions.") from error
@@ -92,7 +94,7 @@ def read(path: Path) -> Config:
         raise UsageError(f"The config {path} is larger than {MOST_BYTES:,} bytes.", "Write it anew, or take it away.")
     file = _File(path, text)
     try:
-        data = tomllib.loads(text)
+        data = toml.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _no_toml(path, error) from None
     tables, key_table = data.pop("presets", {}), data.pop("keys", {})

@@ -12,11 +12,14 @@ from typing import Any
 from cpugpu_tui.analysis.machine_state import company
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.model import (
+    CORES,
     DEVICE,
     LATENCY,
+    NO_CORE,
     PAGEABLE,
     PINNED,
     Calibrated,
+    CoreWait,
     EnergyMeasured,
     EpochFinished,
     HalfRoundTimed,
@@ -61,6 +64,8 @@ class DeviceTimes:
     """Power in each half-round that is long enough for the sensor."""
     edges: Mapping[str, MachineRead] = field(default_factory=dict)
     """`begin`, `end` → what the driver said there."""
+    cores: CoreWait | None = None
+    """How its threads waited for a core; None where no half-round was above the limit."""
     energy: EnergyMeasured | None = None
     """Energy of repeated calls, or of a long one."""
     epochs: tuple[EpochFinished, ...] = ()
@@ -74,6 +79,11 @@ class DeviceTimes:
     def kernels_ns(self) -> float | None:
         """Summed time of the kernels of one call."""
         return self.kernels.elapsed_ns if self.kernels is not None else None
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether threads lacked a core in a half-round, however often it was repeated: its times are no result."""
+        return NO_CORE in self.marks
 
     @kept
     def latency_ns(self) -> float | None:
@@ -100,6 +110,8 @@ class DeviceTimes:
 
     def with_edge(self, event: MachineRead) -> DeviceTimes:
         """Return the times with one side of the case; somebody else's work on the GPU marks it."""
+        if event.edge == CORES:
+            return replace(self, cores=_without_samples(event.cores))
         found = company([(event.processes, event.readings.get("memory_used_bytes", Reading(None, "not-asked")))])
         shared = ("shared-gpu",) if found is not None and found.is_shared else ()
         marks = tuple(dict.fromkeys((*self.marks, *shared)))
@@ -163,6 +175,13 @@ teach(DeviceTimes("cpu"))
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """One for all: an empty dictionary takes 64 bytes."""
+
+
+def _without_samples(cores: CoreWait | None) -> CoreWait | None:
+    """Return how threads waited without the samples of discarded half-rounds, which the history keeps."""
+    if cores is None:
+        return None
+    return replace(cores, discarded=tuple(replace(each, samples={}) for each in cores.discarded))
 
 
 def _in_array(values: Sequence[float]) -> Sequence[float]:

@@ -14,7 +14,9 @@ import msgspec
 import tomllib
 
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.runs import toml
 from cpugpu_tui.runs.converting import convert
+from cpugpu_tui.telemetry.files import read_at_most
 from cpugpu_tui.telemetry.text import printable
 
 T = TypeVar("T")
@@ -124,8 +126,7 @@ def read_hosts(path: Path, defaults: Mapping[str, Any] | None = None) -> tuple[H
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+        data = read_at_most(path, MOST_BYTES)
         text = data.decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"The hosts {path} cannot be read: {error.strerror}.", "Name another file with -H.") from error
@@ -183,7 +184,7 @@ def _from_lines(text: str, defaults: Mapping[str, Any]) -> list[Host]:
 
 def _from_toml(text: str, defaults: Mapping[str, Any]) -> list[Host]:
     try:
-        data = tomllib.loads(text)
+        data = toml.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"This is no TOML: {printable(str(error))}.", 'Write [[hosts]] and host = "gpu1".') from None
     _refuse_unknown(data, ("defaults", "hosts", "launchers"), "the file")

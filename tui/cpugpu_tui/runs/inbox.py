@@ -41,6 +41,12 @@ class Gone:
 
 
 Message = Event | Gone
+
+WAITING_EVENTS = 1_000
+"""Events of an agent that may wait for whoever listens; then its reader waits, so that memory stays bounded."""
+
+LOOK_AGAIN_S = 0.005
+"""How often that one looks whether there is room again."""
 Listener = Callable[[Hello | CpuGpuError], None]
 
 
@@ -79,6 +85,12 @@ class Inbox:
                 self._early.append(message)
             else:
                 self._target.put(message)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits that nothing more should be put."""
+        target = self._target
+        return target is not None and target.qsize() > WAITING_EVENTS
 
     def listen(self, target: queue.SimpleQueue[Message]) -> None:
         """Deliver to `target` from now on, what was kept first."""

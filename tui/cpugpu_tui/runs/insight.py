@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from cpugpu_tui.analysis.roofline import Limit, limit, link_of
 from cpugpu_tui.analysis.verdict import Comparison, compare
 from cpugpu_tui.analysis.written import Written, judge
-from cpugpu_tui.model import AS_WRITTEN, DEVICE, SYNCED, Ceilings
+from cpugpu_tui.model import AS_WRITTEN, DEVICE, NO_CORE, SYNCED, Ceilings
 from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.runs.state import UNSAVED, Row, RunState
 from cpugpu_tui.workloads.contract import REGISTRY
 
 MARK_WORDS = {
@@ -18,12 +20,14 @@ MARK_WORDS = {
     "throttled": "the GPU lowered its clocks while timing",
     "power-capped": "the GPU was at its power limit, which is normal under load",
     "shared-gpu": "another process was on the GPU",
-    "foreign-load": "other processes kept the CPU busy",
+    NO_CORE: "threads waited for a core, so there is no winner",
+    "foreign-load": "the machine's CPU ticks rose: a mark of older versions that also rang on idle machines",
     "one-thread": "one CPU thread where the machine has more cores",
     "denormals": "denormal numbers, which a CPU takes up to 187 times as long for, were not flushed to zero",
     "tf32-on": "TF32 was switched on from outside: these are not float32 products",
     "unsettled start": "the first calls had not settled to 1 % when their time was over",
     "damaged": "the database held numbers that no clock gives; they are left out",
+    UNSAVED: "the history has not taken this row; it is kept in memory and saving is tried again",
     "not-converged": "the interval was still wide when the budget or the rounds ended",
 }
 """Marks in words; an unknown mark stands for itself."""
@@ -82,6 +86,30 @@ def clock_words(row: Row) -> tuple[str, str]:
 
 def end_to_end(row: Row, metric: str) -> Comparison | None:
     """Return the GPU's speed-up when data starts and ends on the host (`PAGEABLE` or `PINNED`), None without it."""
-    if row.cpu is None or row.gpu is None or row.status == "mismatch":
+    if row.cpu is None or row.gpu is None or row.status == "mismatch" or row.comparison is None:
         return None
     return compare(row.cpu.round_ns, row.gpu.other_round_ns.get(metric, {}))
+
+
+def row_marks(row: Row) -> list[str]:
+    """Return the marks of a row's half-rounds, and whether its warm-up had not settled."""
+    unstable = any(t.calibrated is not None and not t.calibrated.stable for t in row.times.values())
+    return [*row.marks, "unsettled start"] if unstable else list(row.marks)
+
+
+def allowed_cores(run: RunState) -> int | None:
+    """Return the CPU cores that the run was allowed to use, None where that is not known."""
+    found = run.run.environment.get("affinity_cores") if run.run is not None else None
+    return found if isinstance(found, int) else None
+
+
+def remark(row: Row, cores: int | None, common: Collection[str] = ()) -> str:
+    """Return why there is no time, or what was odd about it and is not among the `common` marks."""
+    if row.failure is not None:
+        return f"{row.failure.kind}: {row.failure.message}"
+    remarks = [mark for mark in row_marks(row) if mark not in common]
+    if cores is not None and row.case.threads > cores:
+        remarks.append(f"{row.case.threads} threads on {cores} cores")
+    if any(times.timed_once for times in row.times.values()):
+        remarks.append("1 sample")
+    return ", ".join(remarks)

@@ -29,6 +29,8 @@ class MeasuredCase:
     """FLOPs and least bytes of a call, 0 where unknown: what must be the same for times to be comparable."""
     is_chosen: bool = False
     """Whether a search chose it as it went."""
+    starved: tuple[str, ...] = ()
+    """Devices on which its threads lacked a core: they have no median."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class MeasuredRun:
     """What was measured with, see `facts_of`; None where it is not known."""
     clocks_mhz: Mapping[str, float]
     """GPU → median SM clock."""
+    gpu_models: tuple[str, ...] = ()
+    """Model of each GPU, in the order of the run."""
 
     @property
     def name(self) -> str:
@@ -69,7 +73,7 @@ def measured(events: Iterable[Event]) -> MeasuredRun | None:
     stream, power_limits = list(events), dict[str, float]()
     for event in stream:
         if isinstance(event, TelemetryRead):
-            power_limits.update(_power_limits(event.gpus))
+            power_limits.update(power_limits_of(event.gpus))
     return measured_state(folded(stream), power_limits)
 
 
@@ -89,10 +93,12 @@ def measured_state(
         cases={key: _case(row, names, is_chosen=key not in planned) for key, row in run.rows.items()},
         facts={} if times_only else facts_of(run, power_limits_mw or {}),
         clocks_mhz={} if times_only else _clocks(run, names),
+        gpu_models=tuple(gpu.label for gpu in run.gpus),
     )
 
 
-def _power_limits(gpus: Iterable[GpuTelemetry]) -> dict[str, float]:
+def power_limits_of(gpus: Iterable[GpuTelemetry]) -> dict[str, float]:
+    """Return the power limits that were read, mW by UUID."""
     limits = {gpu.uuid: gpu.readings.get("power_limit_mw") for gpu in gpus if gpu.uuid}
     return {uuid: read.value for uuid, read in limits.items() if read is not None and read.value is not None}
 
@@ -104,10 +110,12 @@ def device_names(run: RunState) -> dict[str, str]:
 
 
 def _case(row: Row, names: Mapping[str, str], *, is_chosen: bool) -> MeasuredCase:
-    medians = {names.get(device, device): times.latency_ns for device, times in row.times.items()}
+    starved = tuple(names.get(device, device) for device, times in row.times.items() if times.is_starved)
+    timed = {names.get(device, device): times.latency_ns for device, times in row.times.items()}
+    medians = {name: ns for name, ns in timed.items() if name not in starved}
     known = {name: ns for name, ns in medians.items() if ns is not None and ns > 0} if row.status == "ok" else {}
     work = (row.started.flops, row.started.bytes_moved) if row.started is not None else (0.0, 0.0)
-    return MeasuredCase(row.case, row.status, known, work, is_chosen)
+    return MeasuredCase(row.case, row.status, known, work, is_chosen, starved)
 
 
 def _clocks(run: RunState, names: Mapping[str, str]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from cpugpu_tui.bench.control import FILE, INSTALLED
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnFile, Refused, WorkloadInfo
+from cpugpu_tui.runs import paths
 from cpugpu_tui.workloads import PRESETS, Preset, catalogue
 
 
@@ -53,13 +54,13 @@ def named_files(texts: Iterable[str]) -> tuple[str, ...]:
     """Return absolute paths of the files that a person named, each once.
 
     Raises:
-        UsageError: one of them does not exist.
+        UsageError: one of them does not exist, or cannot be told to an agent.
     """
-    paths = tuple(dict.fromkeys(os.path.abspath(os.path.expanduser(text)) for text in texts))
-    for path in paths:
-        if not os.path.isfile(path):
-            raise UsageError(f"There is no workload file {path}.", "Write one with `cpugpu-tui new-workload NAME`.")
-    return paths
+    files = tuple(dict.fromkeys(map(paths.absolute, texts)))
+    for file in files:
+        if not os.path.isfile(file):
+            raise UsageError(f"There is no workload file {file}.", "Write one with `cpugpu-tui new-workload NAME`.")
+    return files
 
 
 def learn(own: Own, files: tuple[str, ...], python: str | None, *, installed: bool) -> tuple[Own, tuple[Refused, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ from cpugpu_tui.model import (
     RunFinished,
     place,
 )
-from cpugpu_tui.runs.inbox import Agent, Gone, Message
+from cpugpu_tui.runs.inbox import LOOK_AGAIN_S, WAITING_EVENTS, Agent, Gone, Message
 from cpugpu_tui.runs.launch import Agents
 
 OTHER_NOISE = 1_000
@@ -74,6 +75,7 @@ class AgentGroup:
         self._gpus = tuple(gpus)
         self._merge = Merge(len(self._agents))
         self._lock = threading.Lock()
+        self._is_ended = False
 
     @property
     def pid(self) -> int:
@@ -99,6 +101,8 @@ class AgentGroup:
                     inbox.put(each)
             if any(isinstance(each, (Gone, RunFinished)) for each in told):
                 self.end(at_once=False)
+            while not self._is_ended and (inbox.qsize() > WAITING_EVENTS or self._merge.is_full):
+                time.sleep(LOOK_AGAIN_S)
 
     def send_plan(self, plan: Plan) -> None:
         """Give each agent the plan for its GPU."""
@@ -115,6 +119,7 @@ class AgentGroup:
 
     def end(self, *, at_once: bool) -> None:
         """See `Agent`."""
+        self._is_ended = True
         for agent in self._agents:
             agent.end(at_once=at_once)
 
@@ -134,6 +139,11 @@ class Merge:
         self._failed: set[str] = set()
         self._ended: dict[int, RunFinished] = {}
         self._is_over = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits for the devices of another agent that nothing more should be taken."""
+        return len(self._early) > WAITING_EVENTS
 
     def take(self, index: int, message: Message) -> list[Message]:
         """Return what is to be told after an agent has said something; nothing after the end."""

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import platformdirs
 
+from cpugpu_tui.errors import StoreError, UsageError
+from cpugpu_tui.telemetry.text import printable
+
 APP = "cpugpu-tui"
 """Name of our folder inside each of the XDG folders."""
 
@@ -51,9 +54,31 @@ def database_path(override: Path | None = None) -> Path:
     """Return the database: `override` (`--db`), else `$CPUGPU_DB`, else the default place.
 
     A leading `~` is expanded, because no shell expands it in `--db=~/x.db` or in an environment file.
+
+    Raises:
+        StoreError: no file can have this name, or nobody may look where it is.
     """
     named = str(override) if override is not None else os.environ.get(DATABASE_VARIABLE, "")
-    return Path(os.path.expanduser(named)) if named else default_database_path()
+    path = Path(os.path.expanduser(named)) if named else default_database_path()
+    try:
+        path.exists()  # asked here once: elsewhere nobody expects it to fail
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        shown = printable(str(path))
+        raise StoreError(f"The database {shown} cannot be used: {reason}.", "Name another file with --db.") from None
+    return path
+
+
+def absolute(text: str) -> str:
+    """Return the absolute path of a file or folder, as an agent is told it; a leading `~` is expanded.
+
+    Raises:
+        UsageError: a folder above it has a name that cannot be told: what agents read is UTF-8.
+    """
+    path = os.path.abspath(os.path.expanduser(text))
+    if not path.isprintable() and any("\ud800" <= character <= "\udfff" for character in path):
+        raise UsageError(f"The path {os.fsencode(path)!r} is not UTF-8.", "Rename that folder, or work in another.")
+    return path
 
 
 def log_path() -> Path:

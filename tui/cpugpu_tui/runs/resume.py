@@ -18,6 +18,7 @@ from cpugpu_tui.telemetry.text import printable
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.store import RunSummary, Store
+    from cpugpu_tui.runs.store.outbox import Outbox
 
 LOOKED_AT = 50
 """Newest runs among which one with something missing is looked for."""
@@ -130,17 +131,17 @@ class ResumedSession(Session):
         self,
         run: Unfinished,
         agents: Agents,
-        store: Store,
+        outbox: Outbox,
         case_timeout_s: float | None = None,
     ) -> None:
         started = run.started
         settled = any(isinstance(event, CaseFinished | CaseFailed) for event in run.events)
         plan = replace(started.plan, calibrate=started.plan.calibrate and not settled)
         timeout_s = case_timeout_s or started.environment.get("case_timeout_s")
-        super().__init__(plan, agents, store, started.series_id, timeout_s)
+        super().__init__(plan, agents, outbox, started.series_id, timeout_s)
         self.run_id = started.run_id
         self._run = run
-        self._saver = Saver(store, started.run_id)
+        self.saver = Saver(outbox, started.run_id)
         self._reopened = False
         for event in run.events:
             self._left.note(replace(event, plan=plan) if isinstance(event, RunStarted) else event)
@@ -188,7 +189,7 @@ class ResumedSession(Session):
             UsageError: another process has done so meanwhile.
         """
         if not self._reopened:
-            self._saver.reopen(self._run.summary.number)
+            self.saver.reopen(self._run.summary.number)
             self._reopened = True
 
     def _skip_rest(self, finished: RunFinished) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.errors import LostRunError, StoreError
+from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import (
     Calibrated,
     CaseFailed,
@@ -31,11 +31,9 @@ from cpugpu_tui.model import (
 BESIDE = (EpochFinished, KernelsProfiled, CasesChosen, TensorsPlaced, MachineRead, EnergyMeasured, PeerMeasured)
 """An agent's events that are kept as they are, with no tables of their own."""
 
-NOT_SAVED, SAVED_IN_PART = "Not saved:", "Not saved from here on:"
-"""How a notice begins of a run that is not in the history, or only its beginning."""
-
 if TYPE_CHECKING:
     from cpugpu_tui.runs.store import Store
+    from cpugpu_tui.runs.store.outbox import Outbox, Unsaved
 
 
 def new_id() -> str:
@@ -44,25 +42,35 @@ def new_id() -> str:
 
 
 class Saver:
-    """Collects a run's events until they can be committed; without a store it only forgets them."""
+    """Collects a run's events until they can be committed; without an outbox it only forgets them."""
 
-    def __init__(self, store: Store | None, run_id: str) -> None:
-        self._store = store
+    def __init__(self, outbox: Outbox | None, run_id: str) -> None:
+        self._outbox = outbox
         self._run_id = run_id
         self._cases: dict[str, list[Event]] = {}
         self._beside: list[Event] = []
-        self.number: int | None = None
+        self._begun = False
+
+    @property
+    def number(self) -> int | None:
         """The run's number, once it is in the database."""
-        self.notice: str | None = None
-        """Why the run is not saved, if it should be and is not."""
+        return None if self._outbox is None else self._outbox.number(self._run_id)
+
+    @property
+    def unsaved(self) -> Unsaved | None:
+        """What of the run is not in the history; None if nothing is to be saved."""
+        return None if self._outbox is None else self._outbox.unsaved.of(self._run_id)
 
     def begin(self, started: RunStarted) -> None:
         """Save that the run has started."""
+        outbox = self._outbox
+        self._begun = True
 
-        def write(store: Store) -> None:
-            self.number = store.begin_run(started)
+        def save(store: Store, _beside: Sequence[Event]) -> None:
+            assert outbox is not None
+            outbox.note_number(self._run_id, store.begin_run(started))
 
-        self._save(write)
+        self._put(save)
 
     def reopen(self, number: int) -> None:
         """Save that a saved run goes on.
@@ -70,14 +78,20 @@ class Saver:
         Raises:
             UsageError: it is going on already, in another process.
         """
-        self._save(lambda store: store.reopen_run(self._run_id))
-        if self._store is not None:
-            self.number = number
+        self._begun = True
+        if self._outbox is not None:
+            self._outbox.note_number(self._run_id, number)
+        self._put(lambda store, _beside: store.reopen_run(self._run_id))
 
     def devices(self, found: DevicesFound) -> None:
         """Save which devices the run uses, if it ever began (a calibration does not)."""
-        if self.number is not None:
-            self._save(lambda store: store.add_devices(self._run_id, found))
+        if self._begun:
+            self._put(lambda store, _beside: store.add_devices(self._run_id, found))
+
+    def tag(self, tags: Sequence[str]) -> None:
+        """Give the run tags, if it ever began."""
+        if self._begun and tags:
+            self._put(lambda store, _beside: store.tag(self._run_id, add=tags))
 
     def note(self, event: CaseStarted | Calibrated | HalfRoundTimed) -> None:
         """Keep an event until its case is over."""
@@ -89,14 +103,15 @@ class Saver:
 
     def ceilings(self, found: Ceilings) -> None:
         """Keep what a device reached, for later runs."""
-        self._save(lambda store: store.keep_ceilings(found))
+        self._put(lambda store, _beside: store.keep_ceilings(found))
 
     def known_ceilings(self, environment: Mapping[str, Any], *, simulated: bool) -> tuple[Ceilings, ...]:
         """Return what the devices of an agent's machine reached under its torch build; nothing without a store."""
-        if self._store is None:
+        store = None if self._outbox is None else self._outbox.store
+        if store is None:
             return ()
         try:
-            known = self._store.ceilings(str(environment.get("hostname")), str(environment.get("torch") or ""))
+            known = store.ceilings(str(environment.get("hostname")), str(environment.get("torch") or ""))
         except StoreError:
             return ()
         return tuple(found for found in known if found.simulated == simulated)
@@ -107,33 +122,36 @@ class Saver:
 
     def settle(self, event: CaseFinished | CaseFailed) -> None:
         """Commit a case that is over."""
-        self._save(lambda store: store.commit_case(self._run_id, self._whole(event), self._taken()))
+        self.settle_all([event])
 
-    def settle_all(self, events: Sequence[CaseFailed]) -> None:
-        """Commit cases that were not reached, in one transaction: 10,000 would outlast the 2 s of a SIGTERM."""
+    def settle_all(self, events: Sequence[CaseFinished | CaseFailed]) -> None:
+        """Commit cases that are over, in one transaction: 10,000 skipped ones would outlast the 2 s of a SIGTERM."""
         if events:
-            self._save(
-                lambda store: store.commit_cases(self._run_id, [self._whole(event) for event in events], self._taken())
-            )
+            attempts = [[*self._cases.pop(event.case, []), event] for event in events]
+            self._put(lambda store, beside: store.commit_cases(self._run_id, attempts, beside), attempts)
 
     def finish(self, finished: RunFinished) -> None:
         """Save how the run ended, if it ever began."""
-        if self.number is not None:
-            self._save(lambda store: store.finish_run(self._run_id, finished, self._taken()))
-
-    def _whole(self, event: CaseFinished | CaseFailed) -> list[Event]:
-        return [*self._cases.pop(event.case, []), event]
-
-    def _taken(self) -> list[Event]:
-        taken, self._beside = self._beside, []
-        return taken
-
-    def _save(self, write: Callable[[Store], None]) -> None:
-        """Write to the store; a store that fails is given up for this run, and said, once."""
-        if self._store is None:
+        outbox = self._outbox
+        if not self._begun:
             return
-        try:
-            write(self._store)
-        except StoreError as error:
-            self.notice = f"{NOT_SAVED if isinstance(error, LostRunError) else SAVED_IN_PART} {error}"
-            self._store = None
+
+        def save(store: Store, beside: Sequence[Event]) -> None:
+            assert outbox is not None
+            store.finish_run(self._run_id, finished, beside)
+            outbox.note_end(self._run_id)
+
+        self._put(save, ())
+
+    def _put(
+        self, save: Callable[[Store, Sequence[Event]], object], attempts: Sequence[Sequence[Event]] | None = None
+    ) -> None:
+        """Hand a write to the outbox; `attempts`, also without any, takes the events beside the cases along."""
+        if self._outbox is None:
+            return
+        from cpugpu_tui.runs.store.outbox import Write
+
+        write = Write(self._run_id, save)
+        if attempts is not None:
+            write.attempts, write.beside, self._beside = attempts, self._beside, []
+        self._outbox.put(write)

@@ -33,7 +33,7 @@ from cpugpu_tui.runs.remaining import Remaining
 from cpugpu_tui.runs.saving import BESIDE, Saver, new_id
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.store import Store
+    from cpugpu_tui.runs.store.outbox import Outbox
 
 E = TypeVar("E", bound=Event)
 Deliver = Callable[[Event], None]
@@ -55,7 +55,7 @@ class Session:
         self,
         plan: Plan,
         agents: Agents,
-        store: Store | None = None,
+        outbox: Outbox | None = None,
         series_id: str | None = None,
         case_timeout_s: float | None = None,
         facts: dict[str, Any] | None = None,
@@ -66,7 +66,8 @@ class Session:
         self._facts = facts or {}
         self.run_id = new_id()
         self.series_id = series_id or new_id()
-        self._saver = Saver(store, self.run_id)
+        self.saver = Saver(outbox, self.run_id)
+        """The way of this run into the history."""
         self.signal_exit = 0
         """Exit code that a signal asked for (143, 129); 0 for none."""
         self.error: CpuGpuError | None = None
@@ -86,11 +87,6 @@ class Session:
         self._blame: Progressed | None = None
         self._early: list[TelemetryRead] = []
         self._devices_known = False
-
-    @property
-    def notice(self) -> str | None:
-        """Why the run is not saved, if it should be and is not."""
-        return self._saver.notice
 
     # ---------------------------------------------------------------- what others ask for
 
@@ -166,7 +162,7 @@ class Session:
         if finished.status == "done" and self._failed:
             finished = replace(finished, exit_code=EXIT_CASES_FAILED)
         finished = self._stamp(finished)
-        self._saver.finish(finished)
+        self.saver.finish(finished)
         deliver(finished)
         return finished
 
@@ -252,15 +248,15 @@ class Session:
         if self._case_timeout_s is not None:  # not the plan's: it is the controller who waits
             told["case_timeout_s"] = self._case_timeout_s
         environment = {**hello.environment, **told, **self._facts}
-        known = self._saver.known_ceilings(environment, simulated=self._plan.simulation is not None)
+        known = self.saver.known_ceilings(environment, simulated=self._plan.simulation is not None)
         self._plan = replace(self._plan, ceilings=known)
         event = self._stamp(
             RunStarted(run_id=self.run_id, series_id=self.series_id, plan=self._plan, environment=environment)
         )
         if self._plan.cases:  # a calibration alone is kept as ceilings; history lists what has rows
-            self._saver.begin(event)
+            self.saver.begin(event)
         self._left.note(event)
-        self._deliver(replace(event, number=self._saver.number))
+        self._deliver(replace(event, number=self.saver.number))
         for reading in self._early:
             self._handle_telemetry(reading)
 
@@ -274,7 +270,7 @@ class Session:
         """Send the plan and handle events until the agent is done or dead."""
         assert self._agent is not None
         self._blame = None
-        self._saver.forget_attempts()
+        self.saver.forget_attempts()
         self._agent.send_plan(plan)
         self._plan_sent = True
         if self._stop.is_set():
@@ -324,7 +320,7 @@ class Session:
             return
         self._seq += 1
         event = replace(event, seq=self._seq)
-        self._saver.note_beside(event)
+        self.saver.note_beside(event)
         self._deliver(event)
 
     def _handle(self, event: Event) -> None:
@@ -336,16 +332,16 @@ class Session:
         match event:
             case DevicesFound():
                 self._devices_known = True
-                self._saver.devices(event)
+                self.saver.devices(event)
             case Progressed():
                 if event.phase != "gap":
                     self._blame = event
             case CaseStarted() | Calibrated() | HalfRoundTimed():
-                self._saver.note(event)
+                self.saver.note(event)
             case _ if isinstance(event, BESIDE):
-                self._saver.note_beside(event)
+                self.saver.note_beside(event)
             case CeilingsMeasured():
-                self._saver.ceilings(event.ceilings)
+                self.saver.ceilings(event.ceilings)
             case CaseFinished() | CaseFailed():
                 self._settle(event)
                 return
@@ -359,7 +355,7 @@ class Session:
             self._blame = None
         if isinstance(event, CaseFailed) and event.kind != "skipped":
             self._failed += 1
-        self._saver.settle(event)
+        self.saver.settle(event)
         self._deliver(event)
 
     def _settle_crash(self, gone: Gone) -> None:
@@ -388,7 +384,7 @@ class Session:
             self._stamp(CaseFailed(case=case.key, kind="skipped", message=why, remedy="Run again to time it."))
             for case in self._left.cases
         ]
-        self._saver.settle_all(skipped)
+        self.saver.settle_all(skipped)
         for event in skipped:
             self._left.note(event)
             self._deliver(event)

@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Iterable
 from dataclasses import replace
+from tempfile import TemporaryFile
 
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.runs.hosts import Host
@@ -43,16 +44,20 @@ def _filled(host: Host, nodes: dict[str, tuple[int, int]]) -> Host:
 
 def _asked() -> str:
     remedy = "Say `gpus` and `cpus` of each host in the hosts file, or run this where Slurm's commands are."
-    try:
-        done = subprocess.run(ASK, capture_output=True, text=True, timeout=ANSWER_WITHIN_S, stdin=subprocess.DEVNULL)
-    except OSError as error:
-        raise UnfitError(f"sinfo cannot be started: {error.strerror}.", remedy) from error
-    except subprocess.TimeoutExpired as error:
-        raise UnfitError(f"sinfo said nothing for {ANSWER_WITHIN_S:g} s.", remedy) from error
-    if done.returncode:
-        said = printable((done.stderr.strip().splitlines() or ["nothing"])[-1])
-        raise UnfitError(f"sinfo failed: {said}.", remedy)
-    return done.stdout
+    # Into files: whoever reads pipes waits for everybody who holds them, not only for sinfo.
+    with TemporaryFile("w+", errors="replace") as out, TemporaryFile("w+", errors="replace") as err:
+        try:
+            done = subprocess.run(ASK, stdout=out, stderr=err, timeout=ANSWER_WITHIN_S, stdin=subprocess.DEVNULL)
+        except OSError as error:
+            raise UnfitError(f"sinfo cannot be started: {error.strerror}.", remedy) from error
+        except subprocess.TimeoutExpired as error:
+            raise UnfitError(f"sinfo said nothing for {ANSWER_WITHIN_S:g} s.", remedy) from error
+        out.seek(0)
+        err.seek(0)
+        if done.returncode:
+            said = printable((err.read().strip().splitlines() or ["nothing"])[-1])
+            raise UnfitError(f"sinfo failed: {said}.", remedy)
+        return out.read()
 
 
 def nodes_in(text: str) -> dict[str, tuple[int, int]]:

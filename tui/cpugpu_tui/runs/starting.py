@@ -14,6 +14,7 @@ from cpugpu_tui.runs.hosts import Host
 from cpugpu_tui.runs.inbox import Gone
 from cpugpu_tui.runs.launchers import BEAT_S, remote_start
 from cpugpu_tui.runs.trouble import Progress, no_program, trouble
+from cpugpu_tui.telemetry.text import printable
 
 HELLO_LIMIT_S = 120.0
 """How long a host may take to its hello: torch from a network file system takes 60 s."""
@@ -98,6 +99,8 @@ def agent_command(python: str | None) -> tuple[list[str], tuple[int, ...]]:
         return [sys.executable, "-P", "-m", "cpugpu_tui.bench"], ()
     found = shutil.which(os.path.expanduser(python))
     if found is None:
-        raise UsageError(f"There is no interpreter {python!r}.", "Name a Python that has torch with --python PATH.")
+        raise UsageError(
+            f"There is no interpreter {printable(python)!r}.", "Name a Python that has torch with --python PATH."
+        )
     descriptor = open_agent_zip()
     return [found, f"/proc/self/fd/{descriptor}"], (descriptor,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from sys import intern
@@ -43,6 +43,9 @@ from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.kept import kept, teach
 from cpugpu_tui.runs.packed import Comparisons
 
+UNSAVED = "not saved"
+"""Mark of a case that is over and not in the history."""
+
 HISTORY = 240
 """Telemetry points kept for trends: four minutes at 1 Hz."""
 HELD_S = 12.5
@@ -67,6 +70,8 @@ class Row:
     failure: CaseFailed | None = None
     started: CaseStarted | None = None
     """Its FLOPs and bytes."""
+    saved: bool = True
+    """Off for a case that is over and not in the history, though it should be."""
 
     @property
     def cpu(self) -> DeviceTimes | None:
@@ -88,6 +93,11 @@ class Row:
         return replace(self, times={name: times for name, times in self.times.items() if name in ("cpu", gpu)})
 
     @property
+    def is_starved(self) -> bool:
+        """Whether threads lacked a core on some device: then there is no winner."""
+        return any(times.is_starved for times in self.times.values())
+
+    @property
     def comparisons(self) -> Mapping[str, Comparison]:
         """GPU → CPU against it, round by round; without those that share no round with the CPU."""
         found = {gpu: self.on(gpu).comparison for gpu in self.gpus}
@@ -95,8 +105,10 @@ class Row:
 
     @kept
     def comparison(self) -> Comparison | None:
-        """CPU against the first GPU, round by round; None without a common round."""
+        """CPU against the first GPU, round by round; None without a common round, and where threads lacked a core."""
         if self.cpu is None or self.gpu is None or self.status == "mismatch":
+            return None
+        if self.cpu.is_starved or self.gpu.is_starved:
             return None
         return compare(self.cpu.round_ns, self.gpu.round_ns)
 
@@ -116,7 +128,8 @@ class Row:
     @property
     def marks(self) -> tuple[str, ...]:
         """Marks of all devices, each once, in the order in which they came."""
-        return tuple(dict.fromkeys(mark for times in self.times.values() for mark in times.marks))
+        marks = dict.fromkeys(mark for times in self.times.values() for mark in times.marks)
+        return tuple(marks) if self.saved else (*marks, UNSAVED)
 
     @kept
     def naive_factor(self) -> float | None:
@@ -159,6 +172,16 @@ class RunState:
         return "running" if self.run is not None else "idle"
 
     @property
+    def skipped(self) -> int:
+        """Cases that were not reached, or not timed to their end."""
+        return sum(row.status == "skipped" for row in self.rows.values())
+
+    @property
+    def done(self) -> int:
+        """Cases that have their result."""
+        return self.settled - self.failed - self.skipped
+
+    @property
     def simulated(self) -> bool:
         """Whether the numbers are made up."""
         return self.run is not None and self.run.plan.simulation is not None
@@ -199,6 +222,14 @@ class RunState:
     def derived(self) -> dict[str, Any]:
         """What others have worked out of this state, by a name of theirs, and want to find again: it never changes."""
         return {}
+
+    def with_saving(self, number: int | None, unsaved: Collection[str]) -> RunState:
+        """Return the state with the run's number, and each row marked that is not in the history."""
+        rows = {key: row if row.saved == (key not in unsaved) else replace(row, saved=key not in unsaved)
+                for key, row in self.rows.items()}  # fmt: skip
+        if self.run is None or (number == self.run.number and all(rows[key] is row for key, row in self.rows.items())):
+            return self
+        return replace(self, run=replace(self.run, number=number), rows=rows)
 
     def apply(self, event: Event) -> RunState:
         """Return the state after `event`; events that do not concern it change nothing."""

@@ -12,7 +12,7 @@ from cpugpu_tui.runs.inbox import Gone
 from cpugpu_tui.runs.launchers import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, EXIT_OLD, EXIT_PRE, SSH_FAILED
 
 UNREACHABLE, AUTH, NO_PYTHON, NO_TORCH = "unreachable", "auth", "no python", "no torch"
-VERSION, CRASHED, TIMEOUT = "version", "crashed", "timeout"
+VERSION, CRASHED, TIMEOUT, MISBEHAVING = "version", "crashed", "timeout", "misbehaving"
 
 _AUTH = re.compile(r"Permission denied|Too many authentication failures|No supported authentication", re.IGNORECASE)
 _HOST_KEY = re.compile(r"Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED", re.IGNORECASE)

@@ -13,33 +13,42 @@ from cpugpu_tui.model import EVENTS, PROTOCOL, Event, Hello
 from cpugpu_tui.runs.converting import convert
 from cpugpu_tui.telemetry.text import printable
 
-__all__ = ["MAX_LINE_BYTES", "Garbage", "LineReader", "decode", "encode"]
+__all__ = ["MAX_LINE_BYTES", "BadEvent", "Garbage", "LineReader", "decode", "encode"]
 
 MAX_LINE_BYTES = 1_000_000
 """A longer line is no event of ours: it is dropped while it arrives, so that memory stays bounded."""
 
 MAX_TEXT = 10_000
-"""Characters kept of one text that had to be made printable."""
+"""Characters kept of one text: of what a workload raises, for example."""
+
+_BEGINNING = b'{"event":'
+"""How every line of ours begins."""
 
 
 class Garbage(ValueError):
     """A line that is no event: a log line for the curious, never a crash."""
 
 
+class BadEvent(Garbage):
+    """A line that begins like an event of ours, and is none: cut off, or with fields that do not fit."""
+
+
 def decode(line: bytes) -> Event | None:
     """Return the event on one line, or None for an event of a name unknown here.
 
     Raises:
-        Garbage: the line is no JSON object, or its fields do not fit the event's.
+        Garbage: the line is no JSON object.
+        BadEvent: it begins like an event, but is cut off, or its fields do not fit the event's.
         ProtocolError: the agent speaks another version.
     """
     try:
         data = msgspec.json.decode(line)
-        # Plain ASCII without escapes, which nearly every line is, cannot hold anything that a terminal obeys.
-        if b"\\" in line or not line.isascii():
+        # Short plain ASCII without escapes, which nearly every line is, holds nothing that a terminal obeys.
+        if b"\\" in line or b"\x7f" in line or len(line) > MAX_TEXT or not line.isascii():
             data = _printable(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Garbage(f"not JSON: {error}") from error
+        kind = BadEvent if line.startswith(_BEGINNING) else Garbage
+        raise kind(f"not JSON: {error}") from error
     if not isinstance(data, dict) or not isinstance(data.get("event"), str):
         raise Garbage("no event name")
     name = data.pop("event")
@@ -55,7 +64,7 @@ def decode(line: bytes) -> Event | None:
     try:
         return convert(data, cls)
     except (msgspec.ValidationError, OverflowError) as error:
-        raise Garbage(f"{name}: {error}") from error
+        raise BadEvent(f"{name}: {error}") from error
 
 
 def _printable(value: Any) -> Any:
@@ -77,6 +86,11 @@ class LineReader:
         self._dropping = False
         self.dropped_lines = 0
         """Lines dropped for their length."""
+
+    @property
+    def partial(self) -> bytes:
+        """What has come of a line that is not complete."""
+        return bytes(self._partial)
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Yield the lines that `chunk` completes, without their ends."""

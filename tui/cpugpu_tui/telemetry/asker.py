@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from cpugpu_tui.model import GpuTelemetry
 from cpugpu_tui.telemetry.nvml import Nvml
+from cpugpu_tui.telemetry.nvml.returns import driver_problem
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,13 @@ class Answer:
 class Asker:
     """One thread, one session. Questions and answers are one at a time; used by one other thread."""
 
-    def __init__(self, root: str, gpm: bool, quiet: Callable[[], bool], without: Container[int]) -> None:
+    def __init__(
+        self,
+        root: str = "/",
+        gpm: bool = False,
+        quiet: Callable[[], bool] = lambda: False,
+        without: Container[int] = (),
+    ) -> None:
         """`quiet` and `without` (GPUs not to be asked) are looked at in every sweep."""
         self.nvml = Nvml(root, gpm=gpm, without=without)
         self.asked_ns: int | None = None
@@ -72,6 +79,12 @@ class Asker:
 
     def _answer_questions(self) -> None:
         while (own_pids := self._questions.get()) is not None:
-            gpus, problem = self.nvml.read(own_pids, quiet=self._quiet())
+            gpus, problem = self._swept(own_pids)
             self._answers.put(Answer(gpus, problem, time.monotonic_ns()))
         self.nvml.close()
+
+    def _swept(self, own_pids: set[int]) -> tuple[tuple[GpuTelemetry, ...], str | None]:
+        try:
+            return self.nvml.read(own_pids, quiet=self._quiet())
+        except Exception as error:  # noqa: BLE001 - without this thread nothing would be read until the end
+            return (), driver_problem(error)

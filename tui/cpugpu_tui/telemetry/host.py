@@ -7,13 +7,19 @@ from collections.abc import Callable
 
 from cpugpu_tui.model import Reading
 from cpugpu_tui.telemetry import procfs
+from cpugpu_tui.telemetry.limits import plausible
 
 SLOW_S = 5.0
 """Clock and quota are read this rarely: the clock asks up to 16 cores, the quota walks the cgroup tree."""
 
 
-def _reading(value: float | None, reason: str = "not-supported") -> Reading:
-    return Reading(None, reason) if value is None else Reading(float(value))
+def _reading(key: str, ask: Callable[[], float | None], reason: str = "not-supported") -> Reading:
+    """Return what `ask` returns, within the key's limits; a reading without a number and with `reason` for None."""
+    try:
+        value = ask()
+        return Reading(None, reason) if value is None else plausible(key, Reading(float(value)))
+    except Exception:  # noqa: BLE001 - it costs this one value; the others are read, and the thread goes on
+        return Reading(None, "call-failed")
 
 
 class Host:
@@ -37,19 +43,31 @@ class Host:
         age_s = now_s - self._slow_at_s
         return {
             "cpu_pct": self._cpu_pct(),
-            "load_1min": _reading(procfs.load_1min(self._root)),
-            "memory_used_bytes": _reading(procfs.memory_used_bytes(self._root)),
-            "memory_total_bytes": _reading(procfs.memory_total_bytes(self._root)),
+            **{
+                key: self._asked(key, ask)
+                for key, ask in (
+                    ("load_1min", procfs.load_1min),
+                    ("memory_used_bytes", procfs.memory_used_bytes),
+                    ("memory_total_bytes", procfs.memory_total_bytes),
+                )
+            },
             **{key: Reading(slow.value, slow.reason, age_s) for key, slow in self._slow.items()},
         }
 
+    def _asked(self, key: str, ask: Callable[[str], float | None]) -> Reading:
+        return _reading(key, lambda: ask(self._root))
+
     def _cpu_pct(self) -> Reading:
-        before, self._ticks = self._ticks, procfs.cpu_ticks(self._root)
-        if self._ticks is None:
-            return Reading(None, "not-supported")
-        return _reading(procfs.busy_pct(before, self._ticks) if before else None, "not-yet")
+        before = self._ticks
+
+        def busy_pct() -> float | None:
+            self._ticks = procfs.cpu_ticks(self._root)
+            return procfs.busy_pct(before, self._ticks) if before and self._ticks else None
+
+        found = _reading("cpu_pct", busy_pct, "not-yet")
+        return Reading(None, "not-supported") if found.reason == "not-yet" and self._ticks is None else found
 
     def _read_slow(self) -> dict[str, Reading]:
-        slow = {"cpu_freq_mhz": _reading(procfs.cpu_freq_mhz(self._root))}
-        quota_cores = procfs.cpu_quota_cores(self._root)
-        return slow if quota_cores is None else {**slow, "cpu_quota_cores": Reading(quota_cores)}
+        quota_cores = self._asked("cpu_quota_cores", procfs.cpu_quota_cores)
+        slow = {"cpu_freq_mhz": self._asked("cpu_freq_mhz", procfs.cpu_freq_mhz)}
+        return slow if quota_cores.reason == "not-supported" else {**slow, "cpu_quota_cores": quota_cores}

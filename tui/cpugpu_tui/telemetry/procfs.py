@@ -13,24 +13,47 @@ from functools import lru_cache
 from math import floor
 from pathlib import Path
 
+from cpugpu_tui.telemetry.limits import MOST_CPUS
 from cpugpu_tui.telemetry.text import printable
 
 _CPUS = "sys/devices/system/cpu"
 _CGROUPS = "sys/fs/cgroup"
+_LONGEST = 8 << 20
+"""Characters of a file that are read: 1,024 cores take 1.5 million in /proc/cpuinfo, a command line may have any
+number."""
 
 
 def _text(root: str, path: str) -> str | None:
     """Return a file's content, None if it cannot be read."""
     try:
-        return Path(root, path).read_text(encoding="utf-8", errors="replace")
+        with open(Path(root, path), encoding="utf-8", errors="replace") as file:
+            return file.read(_LONGEST)
     except OSError:
+        return None
+
+
+def _whole(text: str) -> int | None:
+    """Return the integer that a text is, None for anything else and for one of more than 64 bits."""
+    return int(text) if text.isdecimal() and len(text) <= 20 else None
+
+
+def _wholes(words: list[str]) -> list[int] | None:
+    """Return the integers that words are, None unless all are."""
+    numbers = [number for number in map(_whole, words) if number is not None]
+    return numbers if len(numbers) == len(words) else None
+
+
+def _decimal(text: str) -> float | None:
+    """Return the number that a text is, None for anything else."""
+    try:
+        return float(text)
+    except ValueError:
         return None
 
 
 def _number(root: str, path: str) -> int | None:
     """Return the integer that a file holds, None for anything else."""
-    text = (_text(root, path) or "").strip()
-    return int(text) if text.isdecimal() else None
+    return _whole((_text(root, path) or "").strip())
 
 
 def _fields(text: str | None) -> dict[str, str]:
@@ -42,12 +65,15 @@ def _fields(text: str | None) -> dict[str, str]:
     return found
 
 
-def _cpu_list(text: str) -> tuple[int, ...]:
-    """Return the numbers of a kernel list such as `0-2,8`; raise ValueError when it is none."""
+def _cpu_list(text: str) -> tuple[int, ...] | None:
+    """Return the numbers of a kernel list such as `0-2,8`; None when it is none, or of more CPUs than there can be."""
     numbers: list[int] = []
     for part in filter(None, text.strip().split(",")):
-        first, _, last = part.partition("-")
-        numbers.extend(range(int(first), int(last or first) + 1))
+        words = part.partition("-")
+        first, last = _whole(words[0]), _whole(words[2] or words[0])
+        if first is None or last is None or last - first >= MOST_CPUS or len(numbers) >= MOST_CPUS:
+            return None
+        numbers.extend(range(first, last + 1))
     return tuple(numbers)
 
 
@@ -58,7 +84,7 @@ def affinity_cores(root: str = "/") -> tuple[int, ...]:
     """Return the logical CPUs that this process may run on."""
     allowed = _fields(_text(root, "proc/self/status")).get("Cpus_allowed_list")
     # Some sandboxes' /proc leaves the line out; the system call works everywhere on Linux.
-    return _cpu_list(allowed) if allowed else tuple(sorted(os.sched_getaffinity(0)))
+    return (_cpu_list(allowed) if allowed else None) or tuple(sorted(os.sched_getaffinity(0)))
 
 
 def physical_cores(root: str = "/") -> int:
@@ -93,8 +119,8 @@ def cpu_freq_mhz(root: str = "/") -> float | None:
     text = _text(root, "proc/cpuinfo") or ""
     if "aperfmperf" not in _fields(text).get("flags", "").split():
         return None
-    mhz = [float(line.partition(":")[2]) for line in text.splitlines() if line.startswith("cpu MHz")]
-    return max(mhz, default=None)
+    mhz = (_decimal(line.partition(":")[2]) for line in text.splitlines() if line.startswith("cpu MHz"))
+    return max((value for value in mhz if value is not None), default=None)
 
 
 def last_level_cache_bytes(root: str = "/") -> int | None:
@@ -108,16 +134,17 @@ def last_level_cache_bytes(root: str = "/") -> int | None:
         levels = [(_number(root, f"{cache}/index{index}/level") or 0, index) for index in range(8)]
         level, index = max(levels)
         size = (_text(root, f"{cache}/index{index}/size") or "").strip()
-        if level and size.endswith("K") and size[:-1].isdecimal():
+        size_kib = _whole(size.removesuffix("K"))
+        if level and size.endswith("K") and size_kib is not None:
             shared = _text(root, f"{cache}/index{index}/shared_cpu_list") or f"{cpu}"
-            size_bytes_of[shared] = int(size[:-1]) * 1024
+            size_bytes_of[shared] = size_kib * 1024
     return sum(size_bytes_of.values()) or None
 
 
 def load_1min(root: str = "/") -> float | None:
     """Return the one-minute load average of the whole machine."""
     words = (_text(root, "proc/loadavg") or "").split()
-    return float(words[0]) if words else None
+    return _decimal(words[0]) if words else None
 
 
 def cpu_ticks(root: str = "/") -> tuple[int, int] | None:
@@ -126,19 +153,11 @@ def cpu_ticks(root: str = "/") -> tuple[int, int] | None:
     if len(words) < 6 or words[0] != "cpu":
         return None
     # proc(5): user nice system idle iowait irq softirq steal; guest time, after those, is already in user.
-    ticks = [int(word) for word in words[1:9]]
+    ticks = _wholes(words[1:9])
+    if ticks is None:
+        return None
     idle = ticks[3] + ticks[4]
     return sum(ticks) - idle, sum(ticks)
-
-
-def busy_ticks(cores: tuple[int, ...], root: str = "/") -> int | None:
-    """Return the busy clock ticks of these logical CPUs since boot; None where the kernel does not tell."""
-    wanted = {f"cpu{core}" for core in cores}
-    lines = [line.split() for line in (_text(root, "proc/stat") or "").splitlines() if line.startswith("cpu")]
-    # The fields of `cpu_ticks`, without idle and iowait; steal is another machine's work, not a neighbour's.
-    busy = [int(words[1]) + int(words[2]) + int(words[3]) + int(words[6]) + int(words[7])
-            for words in lines if words[0] in wanted and len(words) >= 8]  # fmt: skip
-    return sum(busy) if busy else None
 
 
 def busy_pct(before: tuple[int, int], after: tuple[int, int]) -> float | None:
@@ -174,13 +193,28 @@ def cpu_quota_cores(root: str = "/") -> float | None:
     quotas: list[float] = []
     for folder in _cgroup_folders(root, "cpu"):
         quota, _, period = (_text(root, f"{folder}/cpu.max") or "").strip().partition(" ")
-        if quota.isdecimal() and period.isdecimal():
-            quotas.append(int(quota) / int(period))
+        if (most_us := _whole(quota)) is not None and (each_us := _whole(period)):
+            quotas.append(most_us / each_us)
         quota_us = _number(root, f"{folder}/cpu.cfs_quota_us")
         period_us = _number(root, f"{folder}/cpu.cfs_period_us")
         if quota_us and period_us:
             quotas.append(quota_us / period_us)
     return min(quotas, default=None)
+
+
+def cpu_throttled(root: str = "/") -> dict[str, tuple[int, float]]:
+    """Return cgroup → (periods, ns) in which its CPU quota held threads back, of our own cgroup and those above.
+
+    From `cpu.stat`, where v2 counts µs and v1 ns; empty where nothing is counted.
+    """
+    found: dict[str, tuple[int, float]] = {}
+    for folder in _cgroup_folders(root, "cpu"):
+        counted = _fields(_text(root, f"{folder}/cpu.stat"))
+        periods = counted.get("nr_throttled", "")
+        for name, unit_ns in (("throttled_usec", 1e3), ("throttled_time", 1.0)):
+            if periods.isdecimal() and counted.get(name, "").isdecimal():
+                found[folder] = (int(periods), int(counted[name]) * unit_ns)
+    return found
 
 
 def _cgroup_rooms_bytes(root: str) -> Iterator[int]:
@@ -196,7 +230,7 @@ def _cgroup_rooms_bytes(root: str) -> Iterator[int]:
             used_bytes = _number(root, f"{folder}/{used_name}")
             if limit_bytes is not None and used_bytes is not None:
                 cache = _fields(_text(root, f"{folder}/memory.stat")).get(cache_name, "")
-                yield max(0, limit_bytes - used_bytes + (int(cache) if cache.isdecimal() else 0))
+                yield max(0, limit_bytes - used_bytes + (_whole(cache) or 0))
 
 
 # ------------------------------------------------------------------ memory
@@ -204,8 +238,8 @@ def _cgroup_rooms_bytes(root: str) -> Iterator[int]:
 
 def _meminfo_bytes(root: str, key: str) -> int | None:
     """Return a value of /proc/meminfo."""
-    number = _fields(_text(root, "proc/meminfo")).get(key, "").partition(" ")[0]
-    return int(number) * 1024 if number.isdecimal() else None
+    size_kib = _whole(_fields(_text(root, "proc/meminfo")).get(key, "").partition(" ")[0])
+    return None if size_kib is None else size_kib * 1024
 
 
 def memory_total_bytes(root: str = "/") -> int | None:
@@ -233,7 +267,7 @@ def _user_name(uid: int) -> str:
     """Return the login of a user id, or the id itself. Cached: a directory service may take a second to answer."""
     try:
         return pwd.getpwuid(uid).pw_name
-    except KeyError:
+    except (KeyError, OverflowError, OSError):
         return str(uid)
 
 
@@ -255,7 +289,8 @@ def process_owner(pid: int, root: str = "/") -> tuple[str | None, str | None]:
         return None, None
     # Not the folder's owner: that is root for a process that may not be traced.
     uid = _fields(status).get("Uid", "").partition("\t")[0]
-    user = _user_name(int(uid)) if uid.isdecimal() else ""
+    number = _whole(uid)
+    user = _user_name(number) if number is not None else ""
     words = (_text(root, f"proc/{pid}/cmdline") or "").rstrip("\0").split("\0")
     command = _short_command(words) or (_text(root, f"proc/{pid}/comm") or "")
     return printable(user) or None, printable(command) or None

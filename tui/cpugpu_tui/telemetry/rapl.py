@@ -10,6 +10,8 @@ TICK_NS = 1e6
 """The counters are refreshed about every millisecond."""
 
 _FOLDER = "sys/class/powercap"
+_MOST_UJ = 2**63
+"""The kernel's counters have 64 bits; those of today go round at 262 kJ."""
 
 
 class Rapl:
@@ -19,7 +21,10 @@ class Rapl:
         """Find the packages; nothing is read before it is asked for."""
         folder = Path(root) / _FOLDER
         # Not their parts (core, dram) nor the whole (psys); intel-rapl-mmio:* counts the same packages once more.
-        found = sorted(folder.glob("intel-rapl:*")) if folder.is_dir() else []
+        try:
+            found = sorted(folder.glob("intel-rapl:*"))
+        except OSError:
+            found = []
         self._packages = [path for path in found if _name(path).startswith("package-")]
         self._last_uj: dict[Path, int] = {}
         self._total_uj = 0
@@ -34,6 +39,8 @@ class Rapl:
             return Reading(None, "no-permission")
         except (OSError, ValueError):
             return Reading(None, "not-supported")
+        if not all(0 <= value <= _MOST_UJ for value in now_uj.values()):
+            return Reading(None, "out-of-range")
         for package, value_uj in now_uj.items():
             step_uj = value_uj - self._last_uj.get(package, value_uj)
             # A package at 200 W comes round to 0 every 20 minutes or so (262 kJ).
@@ -44,7 +51,7 @@ class Rapl:
 
 def _name(package: Path) -> str:
     try:
-        return (package / "name").read_text().strip()
+        return (package / "name").read_text(errors="replace").strip()
     except OSError:
         return ""
 

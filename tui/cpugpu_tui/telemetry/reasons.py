@@ -16,6 +16,8 @@ REASONS = {
     "counter-reset": "counter was reset",
     "window-too-long": "too long for its counter",
     "no-value": "driver gave no number",
+    "out-of-range": "impossible number",
+    "call-failed": "asking for it failed",
     "in-used": "counted as used (old driver)",
     "unknown": "driver gave an unknown error",
 }

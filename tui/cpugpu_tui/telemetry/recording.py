@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.model import TelemetryRead
+from cpugpu_tui.telemetry.files import read_at_most
 from cpugpu_tui.telemetry.sampler import SILENT, STOP_S
 from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.telemetry.trace import Header, TraceError, header_line, parse, sweep_line
@@ -45,7 +46,8 @@ class Recorder:
             raise UsageError("No file is named to record to.", "Name a new file.")
         self._path = path
         try:
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+            # It has command lines of other users: for its owner alone.
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except FileExistsError:
             if path.is_file():
                 raise UsageError(f"{path} exists already.", "Name a new file, or remove it first.") from None
@@ -139,8 +141,7 @@ def load(path: Path) -> Trace:
     if not name:  # `--replay ""`, and folders like . and /
         raise TraceError("No file is named to replay.", "Name a trace of `cpugpu-tui telemetry --record FILE`.")
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_TRACE_BYTES + 1)
+        data = read_at_most(path, MAX_TRACE_BYTES)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise TraceError(

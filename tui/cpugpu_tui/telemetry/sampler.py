@@ -19,6 +19,9 @@ from cpugpu_tui.telemetry.host import Host
 PATIENCE_S = 0.5
 """How long a tick waits for the driver before it goes out with what is known. Import, session and first sweep take
 0.1 s on an H200, but seconds where the driver has to wake the GPU first (no persistence)."""
+FIRST_PATIENCE_S = 1.0
+"""The same at the first tick: on a busy machine importing NVML's bindings took longer than 0.5 s, and
+`telemetry --count 1` showed no GPU."""
 HANG_S = 2.0
 """Silence after which the driver is said not to answer."""
 SILENT = "The NVIDIA driver has not answered"
@@ -87,6 +90,7 @@ class Sampler:
         self._stopping = threading.Event()
         self._answer = Answer((), None, time.monotonic_ns())
         self._hung: dict[int, _Hung] = {}
+        self._has_ticked = False
         self._ticker = threading.Thread(target=self._tick_until_stopped, name="telemetry", daemon=True)
         self._asker = self._new_asker()
 
@@ -138,7 +142,9 @@ class Sampler:
                 del self._hung[index]  # the call came back, so the GPU is asked again
         if self._asker.asked_ns is None:
             self._asker.ask(self._ours())
-        answer = self._asker.answer(min(PATIENCE_S, self._interval_s))
+        patience_s = min(PATIENCE_S, self._interval_s) if self._has_ticked else FIRST_PATIENCE_S
+        answer = self._asker.answer(patience_s)
+        self._has_ticked = True
         if answer is not None:
             self._answer = answer
         else:

@@ -78,7 +78,7 @@ class CpuGpuApp(Paging):
         """Begin."""
         self.answer_signals()
         self.show_first()
-        self.watch_themes()
+        self.follow_theme_files()
 
     # ---------------------------------------------------------------- commands
 

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from cpugpu_tui.runs.launch import Agents
     from cpugpu_tui.runs.state import RunState
     from cpugpu_tui.runs.store import Store
+    from cpugpu_tui.runs.store.outbox import Outbox
     from cpugpu_tui.telemetry.recording import Player, Trace
     from cpugpu_tui.telemetry.sampler import Sampler
     from cpugpu_tui.telemetry.simulated import SimulatedSampler
+
+WAIT_S = 5.0
+"""How long opening waits for a history that another program has locked."""
 
 TELEMETRY_S = 1.0
 """Seconds between two sweeps."""
@@ -28,10 +32,6 @@ TELEMETRY_S = 1.0
 
 class RunningSession(Protocol):
     """What the app asks of `runs.session.Session`."""
-
-    @property
-    def notice(self) -> str | None:
-        """Why the run is not saved, if it should be and is not."""
 
     @property
     def series_id(self) -> str:
@@ -63,8 +63,9 @@ class Backend:
         """Take note; nothing is imported or opened before `open`."""
         self._options = options
         self._agents: Agents | None = None
-        self._store: Store | None = None
         self._no_store: CpuGpuError = NO_HISTORY
+        self.outbox: Outbox | None = None
+        """The way of runs into the history; None before `open`, and where nothing is saved."""
         self._sampler: Sampler | SimulatedSampler | Player | None = None
         self._survey: DeviceSurvey | None = None
 
@@ -93,11 +94,15 @@ class Backend:
         self._sampler = self._new_sampler(on_telemetry, agents)
         self._sampler.start()
         if options.save:
+            from cpugpu_tui.runs.store.outbox import Outbox
+
+            store = None
             try:
-                self._store = self._open_store()
+                store = self._open_store(WAIT_S)
             except StoreError as error:
                 self._no_store = error
                 on_notice(f"Not saved: {error}")
+            self.outbox = Outbox(self._open_store, store)
         else:
             on_notice("not saved")
         agents.prepare()
@@ -122,14 +127,19 @@ class Backend:
         self._sampler = Player(trace, on_telemetry, lambda: on_notice("the trace has ended"))
         self._sampler.start()
 
-    def _open_store(self) -> Store:
+    def _open_store(self, wait_s: float) -> Store:
         from cpugpu_tui.runs import paths
         from cpugpu_tui.runs.store import open_store
         from cpugpu_tui.runs.store.read_only import is_read_only, open_read_only
 
         path = paths.database_path(self._options.database)
         # Where nothing can be written runs go on unsaved, and what was saved is there to be looked at.
-        return open_read_only(path) if is_read_only(path) else open_store(self._options.database)
+        return open_read_only(path) if is_read_only(path) else open_store(self._options.database, wait_s=wait_s)
+
+    @property
+    def _store(self) -> Store | None:
+        """The open history; None as long as it cannot be opened."""
+        return None if self.outbox is None else self.outbox.store
 
     @property
     def history(self) -> SavedRuns:
@@ -142,7 +152,7 @@ class Backend:
 
         assert self._agents is not None
         session = Session(
-            plan, self._agents, self._store, series_id, case_timeout_s, facts={"argv": sys.argv[1:], "face": "app"}
+            plan, self._agents, self.outbox, series_id, case_timeout_s, facts={"argv": sys.argv[1:], "face": "app"}
         )
         session.on_live = self._hush
         return session
@@ -240,11 +250,9 @@ class Backend:
             self._agents.resume()
 
     def close(self) -> None:
-        """End telemetry and agents, close the store."""
+        """End telemetry and agents; the history stays open for what is not saved yet."""
         self.end_survey()
         if self._sampler is not None:
             self._sampler.stop()
         if self._agents is not None:
             self._agents.close()
-        if self._store is not None:
-            self._store.close()

@@ -33,6 +33,7 @@ from cpugpu_tui.ui.messages import (
     EarlierKnown,
     NoticeGiven,
     RunAdvanced,
+    SavingChanged,
     SeriesEnded,
     TelemetryArrived,
 )
@@ -40,6 +41,7 @@ from cpugpu_tui.ui.messages import (
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import Point
     from cpugpu_tui.runs.state import RunState
+    from cpugpu_tui.runs.store.outbox import Outbox
     from cpugpu_tui.ui.history import SavedRuns
 
 
@@ -63,6 +65,8 @@ class Bridge:
         self._opened = threading.Event()
         """Keys are answered from the first frame on: a run may be asked for before there is anything to run it."""
         self._stop = self._paused = self._leaving = False
+        self._is_writable = True
+        """Whether the history could be written when it was looked at last."""
         self.repeat_number = 1
         """Which run of its series is going on."""
         self._reading = threading.Lock()
@@ -78,6 +82,9 @@ class Bridge:
         except CpuGpuError as error:
             self._post(AgentReported(error))
         finally:
+            if (outbox := self._backend.outbox) is not None:
+                self._is_writable = outbox.is_writable
+                outbox.on_change = self._saving_changed
             self._opened.set()
         if notice := self._backend.store_notice:
             self._notice(notice)
@@ -123,8 +130,6 @@ class Bridge:
 
         try:
             session.run(deliver)
-            if session.notice:
-                self._notice(session.notice)
             self._prepare()
         finally:
             with self._lock:
@@ -186,8 +191,6 @@ class Bridge:
     def _run_one(self, session: RunningSession) -> bool:
         """Run once; return whether the series goes on."""
         finished = session.run(self._deliver)
-        if session.notice:
-            self._notice(session.notice)
         if not self._leaving:  # after a stop too: the next r would wait 4 s for its agent to import torch
             self._prepare()
         return finished.status == "done" and not self._stop
@@ -216,6 +219,14 @@ class Bridge:
 
     def _agent_reported(self, outcome: Hello | CpuGpuError) -> None:
         self._post(AgentReported(outcome))
+
+    def _saving_changed(self) -> None:
+        outbox = self._backend.outbox
+        assert outbox is not None
+        if outbox.is_writable and not self._is_writable:
+            self._is_writable = True
+            self._notice("")  # it could not be written when it was opened, and that is over
+        self._post(SavingChanged(outbox.unsaved))
 
     def _notice(self, text: str) -> None:
         self._post(NoticeGiven(text))
@@ -272,5 +283,10 @@ class Bridge:
         self._backend.resume()
 
     def close(self) -> None:
-        """End everything; waits for it."""
+        """End everything but the history; waits for it."""
         self._backend.close()
+
+    @property
+    def outbox(self) -> Outbox | None:
+        """The way into the history, which whoever closes the app closes; None where nothing is saved."""
+        return self._backend.outbox

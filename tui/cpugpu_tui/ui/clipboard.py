@@ -14,16 +14,16 @@ SCREEN_ROOM = 240
 """Bytes of one envelope for screen, which drops what is longer than 256."""
 
 
-def sequences(text: str, environ: Mapping[str, str]) -> str:
-    """Return what asks the terminal, and what stands between it and us, to take `text`."""
+def envelope(text: str, environ: Mapping[str, str]) -> str:
+    """Return what asks tmux or screen to hand `text` through, beside the plain form; nothing without them."""
     plain = f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\a"
     term = environ.get("TERM", "")
     if environ.get("TMUX") or term.startswith("tmux"):
-        return plain + _for_tmux(plain)
+        return _for_tmux(plain)
     # TERM=screen is what many a tmux says, too, seen from the other end of ssh: it takes the plain form.
     if environ.get("STY") or term.startswith("screen"):
-        return plain + _for_screen(plain)
-    return plain
+        return _for_screen(plain)
+    return ""
 
 
 def way(environ: Mapping[str, str]) -> str:

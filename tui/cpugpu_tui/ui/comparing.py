@@ -60,14 +60,17 @@ class Comparing(TakingAway):
 
     def action_set_baseline(self) -> None:
         """Make the series of the run on the screen the baseline."""
-        started = self.picture.run.run
+        run = self.picture.run
+        started = run.run
         if started is None:
             return
 
         def body() -> None:
             try:
                 self.bridge.history().store.set_baseline(BASELINE, started.series_id)
-                self.post_message(BaselineKnown(started.series_id, IS_BASELINE))
+                starved = sum(row.is_starved for row in run.rows.values())
+                without = f", without {starved} that lacked a core" if starved else ""
+                self.post_message(BaselineKnown(started.series_id, IS_BASELINE + without))
             except CpuGpuError as error:
                 self.post_message(BaselineKnown("", "", error))
 

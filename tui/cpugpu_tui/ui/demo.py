@@ -48,8 +48,10 @@ class DemoBackend(Backend):
         """Make room for the runs, and say what the recorded agent said."""
         del on_telemetry, on_notice
         from cpugpu_tui.runs.store import Store
+        from cpugpu_tui.runs.store.outbox import Outbox
 
-        self._store = Store.in_memory()
+        store = Store.in_memory()
+        self.outbox = Outbox(lambda _wait_s: store, store)
         on_agent(Hello(protocol=PROTOCOL, environment=self._recording.environment))
 
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:

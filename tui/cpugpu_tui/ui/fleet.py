@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from textual.app import App
+from textual import on
 from textual.binding import BindingType
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
+from textual.timer import Timer
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.runs.fleet.running import Deliver, Fleet
@@ -24,13 +24,16 @@ from cpugpu_tui.ui.ascii_only import line_filters
 from cpugpu_tui.ui.commands import Situation
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
-from cpugpu_tui.ui.leaving import SIGNALS
 from cpugpu_tui.ui.legible import legible
+from cpugpu_tui.ui.messages import InputDropped
 from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.running import SAID_S
 from cpugpu_tui.ui.screens.confirm import ConfirmScreen
 from cpugpu_tui.ui.screens.fleet import FleetList, FleetScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.page import Page
+from cpugpu_tui.ui.signals import LoopSignals
+from cpugpu_tui.ui.textual_internals import WatchedApp
 
 LOOK_S = 0.5
 """How often what has come in is shown: the hosts are other machines, no paint is in their numbers."""
@@ -53,7 +56,7 @@ class FleetOptions:
     keymap: Keymap = DEFAULT_KEYMAP
 
 
-class FleetApp(App[int]):
+class FleetApp(WatchedApp[int]):
     """Runs a fleet on a thread of its own, folds what comes in there, and shows it twice a second."""
 
     CSS_PATH = "app.tcss"
@@ -62,6 +65,9 @@ class FleetApp(App[int]):
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = commands.bindings(["stop", "back", "next-theme", "help", "quit"])  # type: ignore[assignment]  # a list is invariant
+
+    signals: LoopSignals | None = None
+    """What passes signals on; set by whoever runs the app on a terminal."""
 
     def __init__(
         self, fleet: Fleet, state: FleetState, also: Deliver, options: FleetOptions, glyphs: Glyphs = UNICODE, *,
@@ -79,6 +85,7 @@ class FleetApp(App[int]):
         """What has come in so far; replaced whole by the fleet's thread."""
         self._picture = Picture(keymap=options.keymap, situation=Situation(live=True))
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
+        self._silence: Timer | None = None
         self._exit_code: int | None = None
         self.failure: BaseException | None = None
         """What ended the fleet, if it was an error of ours."""
@@ -110,11 +117,23 @@ class FleetApp(App[int]):
 
     def on_mount(self) -> None:
         """Begin."""
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self._signalled, 128 + number)
+        if self.signals is not None:
+            self.signals.answer(self._signalled)
         self._thread.start()
         self.set_interval(LOOK_S, self._look)
+        if self._theme_notice:
+            self._say(self._theme_notice)
+
+    def _say(self, text: str) -> None:
+        """Say something for a while in the last line of the list."""
+        self._show(replace(self._picture, said=text))
+        if self._silence is not None:
+            self._silence.stop()
+        self._silence = self.set_timer(SAID_S, lambda: self._show(replace(self._picture, said="")))
+
+    @on(InputDropped)
+    def _say_dropped(self, message: InputDropped) -> None:
+        self._say(str(message))
 
     def _look(self) -> None:
         """Show what has come in; leave, once nothing is left to wait for."""
@@ -126,7 +145,10 @@ class FleetApp(App[int]):
             return
         if self._picture.situation.live and not situation.live:
             self.bell()
-        self._picture, self._shown = replace(self._picture, situation=situation), self.state
+        self._show(replace(self._picture, situation=situation))
+
+    def _show(self, picture: Picture) -> None:
+        self._picture, self._shown = picture, self.state
         for screen in self.screen_stack:
             if isinstance(screen, FleetList):
                 screen.picture = self._picture
@@ -193,11 +215,14 @@ class FleetApp(App[int]):
     # ---------------------------------------------------------------- how it looks
 
     def _start_theme(self, options: FleetOptions, name: str, *, sixteen_colours: bool) -> None:
-        shipped, _ = themes.load_themes(themes.shipped_folder())
-        own, _ = themes.load_themes(options.config_dir / "themes") if options.config_dir is not None else ([], [])
-        for theme in (*shipped, *own):
+        own_folder = options.config_dir / "themes" if options.config_dir is not None else None
+        found, broken = themes.available(own_folder)
+        for theme in found:
             self.register_theme(theme)
         wanted = options.theme or name
+        self._theme_notice = broken[0].brief if broken else ""
+        if wanted not in self.available_themes and any(each.path.stem == wanted for each in broken):
+            wanted = themes.DEFAULT_THEME
         if wanted not in self.available_themes:
             raise UsageError(f"There is no theme {wanted!r}.", f"There are: {', '.join(self.available_themes)}.")
         self._names = [

@@ -12,6 +12,7 @@ from cpugpu_tui.model import Case
 from cpugpu_tui.runs.comparison import numbers_text
 from cpugpu_tui.runs.fleet.rows import FleetRow, cases_text, doing_text, machine_text, numbers_of, says
 from cpugpu_tui.runs.fleet.state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
+from cpugpu_tui.runs.no_core import WORD as NO_CORE_WORD
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans
@@ -95,7 +96,7 @@ def host_line(each: HostState, names: int, width: int, glyphs: Glyphs, *, chosen
     """Return a host in one line: state, progress, GPUs, and what it does or says."""
     state = f"{state_sign(each, glyphs)} {each.state:<{STATE_WIDTH - 2}}"
     before = f"{glyphs.cursor if chosen else ' '} {cut(each.host.host, names, glyphs)} "
-    cases = f"{each.run.settled}/{len(each.run.rows)}" if each.run.rows else ""
+    cases = f"{each.run.done}/{len(each.run.rows)}" if each.run.rows else ""
     if each.failed:
         cases = f"{cases} {each.failed}{glyphs.no}"
     machine = cut(spelled(machine_text(each), glyphs), 20, glyphs)
@@ -141,12 +142,11 @@ def case_heads(names: int, width: int) -> Spans:
 
 def case_line(row: FleetRow, names: int, width: int, glyphs: Glyphs, *, chosen: bool = False) -> Spans:
     """Return a case on one GPU of one host."""
-    failure = row.row.failure
     before = f"{glyphs.cursor if chosen else ' '} {case_name(row.row.case, case_width(width), glyphs)} "
     before += f"{cut(row.host, names, glyphs)} " if names else ""
     before += f"{glyphs.none if row.gpu is None else row.gpu.name.removeprefix('cuda:'):<{GPU_WIDTH}}"
-    if failure is not None:
-        why = spelled(f"{failure.kind}: {failure.message}", glyphs)
+    if row.why:
+        why = spelled(row.why, glyphs)
         spans: Spans = ((f"{before} ", "text"), (cut(why, max(width - cell_len(before) - 1, 0), glyphs), "bad"))
     else:
         cells = _cells(row, glyphs)
@@ -157,7 +157,8 @@ def case_line(row: FleetRow, names: int, width: int, glyphs: Glyphs, *, chosen: 
 def _cells(row: FleetRow, glyphs: Glyphs) -> dict[str, tuple[str, str]]:
     """Return column → its text, one cell before it, and its colour."""
     found = row.comparison
-    faster = row.row.status if found is None else found.verdict
+    without = NO_CORE_WORD if row.is_starved else row.row.status
+    faster = without if found is None else found.verdict
     texts = {
         "CPU": _time(row.cpu_ns, glyphs), "GPU time": _time(row.gpu_ns, glyphs), "device": _time(row.device_ns, glyphs),
         "speed-up": glyphs.none if found is None else spelled(speedup_text(found), glyphs),
@@ -173,10 +174,8 @@ def _time(elapsed_ns: float | None, glyphs: Glyphs) -> str:
 
 def title_text(state: FleetState, *, stopping: bool) -> str:
     """Return how a fleet stands, in a line."""
-    settled = sum(each.run.settled for each in state.hosts.values())
-    rows = sum(len(each.run.rows) for each in state.hosts.values())
     counts = ", ".join(f"{count} {word}" for word, count in state.counts.items())
-    return f"{'stopping: ' if stopping and not state.is_over else ''}{counts}; {settled} of {rows} cases"
+    return f"{'stopping: ' if stopping and not state.is_over else ''}{counts}; {state.cases_text}"
 
 
 def in_sight(count: int, index: int, top: int, height: int) -> int:

@@ -19,6 +19,8 @@ WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
             ("cuda:0, cuda:1", "Several GPUs have a column each, or a bar each under GPUs: full height is 10 % over the"
              " median of its model. !: slow, over 5 % behind its like and an outlier among three; {open} has the"
              " numbers, and of transfer the copies between GPUs. Speed-up is the first one's."),
+            ("*", "Before a case: the history has not taken it yet. It is kept in memory and tried again; the status"
+             " line says why."),
             ("speed-up", "Time on the CPU divided by time on the GPU. Above 1 the GPU is faster."),
             ("±%", "Half of the 95 % interval of the speed-up, from the rounds. No interval below five rounds."),
             ("faster", "GPU or CPU: the interval leaves no doubt. tie: it lies within 2 %. undecided: it does not"

@@ -55,6 +55,11 @@ class SavedRuns:
         return self._store
 
     @property
+    def is_newer(self) -> bool:
+        """Whether a newer version made the history."""
+        return self._store is not None and self._store.is_newer
+
+    @property
     def notice(self) -> str:
         """Why nothing can be changed here, if that is so."""
         return (self._store.notice or "") if self._store is not None else ""
@@ -101,7 +106,7 @@ class SavedRuns:
         try:
             events = self.store.load(summary.run_id)
         except StoreError as error:
-            raise unreadable(number, self.notice, error) from error
+            raise unreadable(number, error, is_newer=self.is_newer) from error
         return OpenedRun(summary, *folded(events))
 
     def advanced(self, known: RunSummary) -> OpenedRun | None:
@@ -130,9 +135,9 @@ def folded(events: Sequence[Event]) -> tuple[RunState, TelemetryState]:
     return run_of(events), telemetry
 
 
-def unreadable(number: int, notice: str, error: StoreError) -> StoreError:
+def unreadable(number: int, error: StoreError, *, is_newer: bool) -> StoreError:
     """Return why a run of the list cannot be opened: the store's own sentence speaks of the whole file."""
-    if "newer" in notice:
+    if is_newer:
         return StoreError(
             f"Run {number} was saved by a newer cpugpu-tui and holds what this one cannot read.", "Update cpugpu-tui."
         )
@@ -141,8 +146,14 @@ def unreadable(number: int, notice: str, error: StoreError) -> StoreError:
 
 def ago(then_ns: int, now_ns: int) -> str:
     """Return how long ago this was, in few cells: `3 h ago`, `412 d ago`."""
+    age = age_text(then_ns, now_ns)
+    return f"{age} ago" if age else "just now"
+
+
+def age_text(then_ns: int, now_ns: int) -> str:
+    """Return the time between, in few cells: `3 h`; empty for less than a minute."""
     age_s = max(0, now_ns - then_ns) // 10**9
     for unit_s, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if age_s >= unit_s:
-            return f"{age_s // unit_s} {unit} ago"
-    return "just now"
+            return f"{age_s // unit_s} {unit}"
+    return ""

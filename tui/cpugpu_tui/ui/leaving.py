@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
-
 from textual import events, on
 
 from cpugpu_tui.ui.messages import SeriesEnded
 from cpugpu_tui.ui.options import AppResult
 from cpugpu_tui.ui.running import Running
+from cpugpu_tui.ui.signals import LoopSignals
 
 GRACE_S = 1.2
 """How long leaving waits for the run to end: it takes 0.3 s as a rule, and a signal must be obeyed within 2 s."""
-
-SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-"""Textual handles neither: the first left the terminal in the alternate screen, the second a spinning process."""
 
 
 class Leaving(Running):
     """The part of the app that ends it."""
 
     _exit_code: int | None = None
+    signals: LoopSignals | None = None
+    """What passes signals on; set by whoever runs the app on a terminal."""
 
     def answer_signals(self) -> None:
-        """Leave on SIGTERM and SIGHUP; stop and continue the agents with the app."""
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self.leave, 128 + number)
+        """Leave on signals; stop and continue the agents with the app."""
+        if self.signals is not None:
+            self.signals.answer(self.leave)
         self.app_suspend_signal.subscribe(self, lambda _: self.bridge.suspend_agents(), immediate=True)
         self.app_resume_signal.subscribe(self, self._come_back, immediate=True)
 

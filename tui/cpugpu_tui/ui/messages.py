@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Ceilings, Device, Event, Hello, TelemetryRead
 from cpugpu_tui.runs.estimate import Earlier
+
+if TYPE_CHECKING:
+    from cpugpu_tui.runs.store.outbox import Unsaved
 
 
 class RunAdvanced(Message):
@@ -82,6 +87,19 @@ class EarlierKnown(Message):
         self.earlier = earlier
 
 
+class SavingChanged(Message):
+    """The history did not take something, or took what waited. A newer one waiting in the queue replaces it."""
+
+    def __init__(self, unsaved: Unsaved) -> None:
+        """Carry what is not saved now."""
+        super().__init__()
+        self.unsaved = unsaved
+
+    def can_replace(self, message: Message) -> bool:
+        """Say whether this message may take the place of `message`."""
+        return isinstance(message, SavingChanged)
+
+
 class NoticeGiven(Message):
     """Something the person should know all the time, such as `not saved`."""
 
@@ -89,3 +107,16 @@ class NoticeGiven(Message):
         """Carry one sentence."""
         super().__init__()
         self.text = text
+
+
+class InputDropped(Message):
+    """More was pasted than is taken at once; the rest is lost."""
+
+    def __init__(self, characters: int, limit: int) -> None:
+        """Carry how many were lost, and how many are taken."""
+        super().__init__()
+        self.characters, self.limit = characters, limit
+
+    def __str__(self) -> str:
+        lost = f"Dropped {self.characters:,} character{'s' if self.characters > 1 else ''} of pasted text."
+        return f"{lost} The limit is {self.limit:,}."

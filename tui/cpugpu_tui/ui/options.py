@@ -12,6 +12,7 @@ from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.demo.recording import Recording
+    from cpugpu_tui.runs.store.outbox import Outbox
     from cpugpu_tui.telemetry.recording import Trace
 
 
@@ -56,3 +57,5 @@ class AppResult:
     """Why it is not saved, or what else the person should know."""
     exit_code: int = 0
     """129 or 143 after a signal, 1 after a crash of the app."""
+    outbox: Outbox | None = None
+    """The way into the history, still open for what is not saved yet; None where nothing is saved."""

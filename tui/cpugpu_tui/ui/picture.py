@@ -19,6 +19,7 @@ from cpugpu_tui.ui.order import AS_RAN, Order
 if TYPE_CHECKING:
     from cpugpu_tui.runs.changes import Changes
     from cpugpu_tui.runs.store import RunSummary
+    from cpugpu_tui.runs.store.outbox import Unsaved
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,8 @@ class Picture:
     """Why nothing can be run, or why the last wish was refused."""
     notice: str | None = None
     """What the person should know all the time, such as `not saved`."""
+    unsaved: Unsaved | None = None
+    """What of the runs of this terminal is not in the history; None before the history had any trouble."""
     said: str = ""
     """What came of the last key, for some seconds: what was copied, or why nothing was done."""
     keymap: Keymap = DEFAULT_KEYMAP
@@ -155,6 +158,14 @@ class Picture:
     def own(self) -> Own:
         """This terminal's own run, readings and ceilings."""
         return Own(self.run, self.telemetry, self.ceilings) if self.past is None else self.past.own
+
+    def as_saved(self, run: RunState) -> RunState:
+        """Return a run of this terminal with a mark on each row that is not in the history."""
+        if self.unsaved is None or run.run is None:
+            return run
+        run_id = run.run.run_id
+        number = self.unsaved.numbers.get(run_id, run.run.number)
+        return run.with_saving(number, self.unsaved.cases.get(run_id, ()))
 
     def with_own(self, **changes: Any) -> Picture:
         """Return the picture with changes of what is this terminal's own, which is not shown beside a saved run."""

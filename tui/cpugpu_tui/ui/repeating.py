@@ -14,7 +14,7 @@ from cpugpu_tui.model import Plan, RunStarted
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.comparing import Comparing
-from cpugpu_tui.ui.history import ago
+from cpugpu_tui.ui.history import age_text
 from cpugpu_tui.ui.messages import SeriesEnded
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.picture import Whole
@@ -127,7 +127,7 @@ class Repeating(Comparing):
         if known is None or known.run_id != started.run_id:
             # The demo plays runs of other work one after the other, and they are no series.
             self._new = tuple(each for each in self._new if same_work(each.plan) == same_work(started.plan))
-            age = _age(self._base, started.wall_ns) if self._base is not None else ""
+            age = age_text(self._base.runs[-1].started_wall_ns, started.wall_ns) if self._base is not None else ""
             known = Changes(started.run_id, self._base, self._new, age, number=started.number)
         if run.finished is None or known.is_over:
             return known
@@ -171,9 +171,11 @@ class Repeating(Comparing):
     def _series_before(self, run: RunState) -> BeforeKnown | None:
         """Return the series before a run. On a thread; each step of reading is between runs or not at all."""
         from cpugpu_tui.runs.changes import remark_on, series_before
-        from cpugpu_tui.runs.measured import measured_state
+        from cpugpu_tui.runs.measured import measured_state, power_limits_of
 
-        started, mine = run.run, measured_state(run)
+        # The same facts as `compare` has of the saved run: its power limits are in the telemetry, not in the state.
+        latest = self.picture.own.telemetry.latest
+        started, mine = run.run, measured_state(run, power_limits_of(latest.gpus) if latest is not None else None)
         if started is None or mine is None:
             return None
         base = series_before(self.reader, started)
@@ -186,11 +188,5 @@ class Repeating(Comparing):
         changes, started = self.picture.changes, self.picture.own.run.run
         if not self.screen_stack or changes is None or changes.run_id != message.run_id or started is None:
             return
-        age = _age(message.base, started.wall_ns)
+        age = age_text(message.base.runs[-1].started_wall_ns, started.wall_ns)
         self.change(changes=replace(changes, base=message.base, age=age, remark=message.remark))
-
-
-def _age(base: Series, now_ns: int) -> str:
-    """Return how much older a series is, `3 h`; empty for less than a minute."""
-    text = ago(base.runs[-1].started_wall_ns, now_ns)
-    return text.removesuffix(" ago") if text.endswith(" ago") else ""

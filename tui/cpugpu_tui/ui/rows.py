@@ -15,6 +15,7 @@ from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.gpus import row_standings
 from cpugpu_tui.runs.insight import end_to_end, row_limit, written
+from cpugpu_tui.runs.no_core import WORD as NO_CORE_WORD
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.roles import Spans
@@ -30,6 +31,9 @@ GPUS = "gpus"
 """Key of the column of a bar for each GPU, where there is no room for a column each."""
 CHANGE, CHANGE_CPU, CHANGE_GPU, SPREAD = "change", "change-cpu", "change-gpu", "spread"
 """Keys of those that tell of other runs: on both devices, on one, and how far apart the runs of the series are."""
+
+NOT_SAVED = "*"
+"""Mark before the name of a case that is over and not in the history."""
 
 MOST_DIGITS = 9_999_000.0
 """The longest number that `significant` writes out."""
@@ -163,9 +167,10 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
     role = "strong" if known and _decided(row) else "muted"
     stand = row_standings(run, row)
     telling = look.varying | ({"threads"} if is_column(run, row.case.sweep) else frozenset())
-    name = fitted_case(row.case, telling, look.case_width, glyphs)
+    mark = "" if row.saved else NOT_SAVED
+    name = fitted_case(row.case, telling, look.case_width - len(mark) if look.case_width else 0, glyphs)
     return {
-        CASE: ((name, {"active": "strong", "ok": "text"}.get(row.status, "muted")),),
+        CASE: ((mark, "warn"), (name, {"active": "strong", "ok": "text"}.get(row.status, "muted"))),
         # The time of a size that fewer threads alone have stands in their column.
         CPU: ((glyphs.none, "muted"),) if is_column(run, row.case.sweep) else _latency(row, row.cpu, look, "cpu"),
         **{beside_key(count): _beside(run, row, count, look) for count in thread_columns(run)},
@@ -252,6 +257,8 @@ def verdict(row: Row, look: Look) -> Spans:
         if row.failure.kind == "skipped":
             return ((f"{glyphs.dot} {word}", "muted"),)
         return ((f"{glyphs.no} {word}", "bad"),)
+    if row.is_starved:
+        return ((f"! {NO_CORE_WORD}", "warn"),)
     comparison = row.comparison
     if comparison is None or comparison.verdict == TOO_FEW:
         if row.status == "active":
@@ -352,6 +359,8 @@ def _decided(row: Row) -> bool:
 def matches(row: Row, wanted: str, varying: frozenset[str]) -> bool:
     """Return whether a row's name, verdict, failure or marks hold every word of a filter, in any case."""
     words = [case_text(row.case, varying), row.case.key, row.status, *row.marks]
+    if row.is_starved:
+        words.append(NO_CORE_WORD)
     if row.comparison is not None:
         words.append(row.comparison.verdict)
     haystack = " ".join(words).lower()

@@ -8,11 +8,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rich.console import RenderableType
 from textual import events, on
-from textual.app import App
 from textual.driver import Driver
-from textual.screen import Screen
+from textual.geometry import Size
 from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
@@ -28,8 +26,10 @@ from cpugpu_tui.ui.messages import (
     AgentReported,
     CalibrationAdvanced,
     CeilingsKnown,
+    InputDropped,
     NoticeGiven,
     RunAdvanced,
+    SavingChanged,
     SeriesEnded,
     TelemetryArrived,
 )
@@ -38,7 +38,7 @@ from cpugpu_tui.ui.panes.status import LONG_STEP_S
 from cpugpu_tui.ui.picture import Picture, PictureModal
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
-from cpugpu_tui.ui.thrift import ThriftyDriver
+from cpugpu_tui.ui.textual_internals import WatchedApp
 
 SAID_S = 6.0
 """How long it stays said what came of a key."""
@@ -80,7 +80,7 @@ def first_picture(options: AppOptions) -> Picture:
     )
 
 
-class Running(App[AppResult]):
+class Running(WatchedApp[AppResult]):
     """Owns picture, bridge and gate."""
 
     def __init__(
@@ -94,6 +94,7 @@ class Running(App[AppResult]):
         """All that is shown, and all the state there is."""
         self._silence: Timer | None = None
         self._opened = False
+        self._terminal_size: Size | None = None
         self._current: Progressed | None = None
         self._current_since_s = self._gap_s = self._started_s = time.monotonic()
 
@@ -144,7 +145,7 @@ class Running(App[AppResult]):
         now_s = time.monotonic()
         if run.current is not self._current:
             self._current, self._current_since_s = run.current, now_s
-        return {"run": run, "telemetry": telemetry, "step_s": now_s - self._current_since_s}
+        return {"run": self.picture.as_saved(run), "telemetry": telemetry, "step_s": now_s - self._current_since_s}
 
     @on(RunAdvanced)
     def _advance(self, message: RunAdvanced) -> None:
@@ -205,6 +206,16 @@ class Running(App[AppResult]):
             "Install torch there, or name an interpreter that has it with --python PATH.",
         )
 
+    @on(SavingChanged)
+    def _mark_unsaved(self, message: SavingChanged) -> None:
+        self.picture = replace(self.picture, unsaved=message.unsaved)
+        self.picture = self.picture.with_own(run=self.picture.as_saved(self.picture.own.run))
+        self.change()
+
+    @on(InputDropped)
+    def _say_dropped(self, message: InputDropped) -> None:
+        self.say(str(message))
+
     @on(NoticeGiven)
     def _notice(self, message: NoticeGiven) -> None:
         self.change(notice=message.text)
@@ -233,36 +244,28 @@ class Running(App[AppResult]):
         if not isinstance(event, events.Resize):
             await super().on_event(event)
             return
-        is_old = event.size == self._size
+        is_old = event.size == self._terminal_size
+        self._terminal_size = event.size
         await super().on_event(event)
         if is_old:
-            self._check_resize()
+            self.lay_out_again()
 
-    def _check_resize(self) -> None:
-        """Lay out anew, or paint anew where the size is the old one: Textual sees no change, the terminal lost all."""
-        self._forget_terminal()
-        super()._check_resize()
-        if self.screen_stack and self.screen.size == self._size:
+    def laid_out(self) -> None:
+        """Paint anew where the size is the old one: Textual sees no change, the terminal lost all."""
+        if self.screen_stack and self.screen.size == self._terminal_size:
             self.screen.refresh()
 
-    def _forget_terminal(self) -> None:
-        """After a change of size a terminal shows what it likes: all is written again."""
-        if isinstance(self._driver, ThriftyDriver):
-            self._driver.forget()
-
-    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        """Tell the gate what Textual painted, or composed in vain while a batch was open."""
-        super()._display(screen, renderable)
-        if renderable is not None:
-            if self._batch_count:
-                self.gate.dropped()
-            else:
-                self.gate.painted()
-                # `call_after_refresh` comes before the paint: the imports of that thread would delay it.
-                if not self._opened:
-                    self._open_backend()
+    def frame_done(self, *, in_vain: bool) -> None:
+        """Tell the gate what Textual painted, or composed in vain."""
+        if in_vain:
+            self.gate.dropped()
+            return
+        self.gate.painted()
+        # `call_after_refresh` comes before the paint: the imports of that thread would delay it.
+        if not self._opened:
+            self._open_backend()
 
     def set_terminal_title(self, title: str) -> None:
         """Name the terminal's window, for whoever works in another one meanwhile."""
-        if self._driver is not None and not self.is_headless:
-            self._driver.write(f"\x1b]2;{title}\x07")
+        if not self.is_headless:
+            self.write_to_terminal(f"\x1b]2;{title}\x07")

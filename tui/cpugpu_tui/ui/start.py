@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.ui.options import AppOptions, AppResult
@@ -20,7 +21,7 @@ WAIT_S = 5.0
 
 
 def run_app(options: AppOptions) -> AppResult:
-    """Run the app until the person leaves.
+    """Run the app until the person leaves. Whoever called closes the way into the history that it returns.
 
     Raises:
         UsageError: there is no theme of that name.
@@ -34,6 +35,7 @@ def run_app(options: AppOptions) -> AppResult:
     from cpugpu_tui.runs import paths
     from cpugpu_tui.ui.app import CpuGpuApp
     from cpugpu_tui.ui.glyphs import glyphs_for
+    from cpugpu_tui.ui.signals import LoopSignals
     from cpugpu_tui.ui.themes import DEFAULT_THEME
     from cpugpu_tui.ui.thrift import ThriftyDriver
 
@@ -46,11 +48,15 @@ def run_app(options: AppOptions) -> AppResult:
         )  # fmt: skip
         # Tracebacks of a crash would otherwise go where fd 2 goes: to the log.
         app.error_console = Console(file=terminal.stream, markup=False, highlight=False, emoji=False)
-        try:
-            result = app.run(mouse=False)
-        finally:
-            app.bridge.close()
-    return result or AppResult(app.picture.run, None, app.picture.notice, app.return_code or 1)
+        app.signals = LoopSignals()
+        with app.signals.obeyed() as tty:
+            try:
+                result = app.run(mouse=False)
+            finally:
+                tty.is_back = True
+                app.bridge.close()
+    result = result or AppResult(app.picture.run, None, app.picture.notice, app.return_code or 1)
+    return replace(result, outbox=app.bridge.outbox)
 
 
 def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: FleetOptions) -> None:
@@ -66,6 +72,7 @@ def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: Fleet
     from cpugpu_tui.runs import paths
     from cpugpu_tui.ui.fleet import FleetApp
     from cpugpu_tui.ui.glyphs import glyphs_for
+    from cpugpu_tui.ui.signals import LoopSignals
     from cpugpu_tui.ui.themes import DEFAULT_THEME
     from cpugpu_tui.ui.thrift import ThriftyDriver
 
@@ -76,12 +83,15 @@ def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: Fleet
             driver_class=ThriftyDriver,
         )  # fmt: skip
         app.error_console = Console(file=terminal.stream, markup=False, highlight=False, emoji=False)
-        try:
-            app.run(mouse=False)
-        finally:
-            if not app.is_over:
-                fleet.kill()
-                app.wait(WAIT_S)
+        app.signals = LoopSignals()
+        with app.signals.obeyed() as tty:
+            try:
+                app.run(mouse=False)
+            finally:
+                tty.is_back = True
+                if not app.is_over:
+                    fleet.kill()
+                    app.wait(WAIT_S)
     if app.failure is not None:
         raise app.failure
 

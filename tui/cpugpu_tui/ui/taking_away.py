@@ -9,7 +9,7 @@ from textual import on
 from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.ui.clipboard import sequences, way
+from cpugpu_tui.ui.clipboard import envelope, way
 from cpugpu_tui.ui.looking_back import LookingBack
 
 
@@ -49,9 +49,8 @@ class TakingAway(LookingBack):
 
     def copy_to_clipboard(self, text: str) -> None:
         """Ask the terminal to take a text, also from inside tmux and screen."""
-        self._clipboard = text
-        if self._driver is not None:
-            self._driver.write(sequences(text, os.environ))
+        super().copy_to_clipboard(text)
+        self.write_to_terminal(envelope(text, os.environ))
 
     def action_export(self) -> None:
         """Ask for a file and write the run that is shown."""

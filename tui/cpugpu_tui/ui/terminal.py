@@ -118,7 +118,7 @@ def private_terminal(log_path: Path, *, utf8: bool = True) -> Iterator[PrivateTe
 
 def _open_log(path: Path) -> tuple[int, Path | None]:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), path
     except OSError:
         return os.open(os.devnull, os.O_WRONLY), None

@@ -14,12 +14,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import tomllib
 from textual.color import Color, ColorParseError
 from textual.css.constants import VALID_STYLE_FLAGS
 from textual.theme import BUILTIN_THEMES, Theme
 
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.runs import toml
 from cpugpu_tui.telemetry.text import printable
 
 SERIES_CPU, SERIES_GPU = "series-cpu", "series-gpu"
@@ -151,7 +151,7 @@ def _file_state(entry: os.DirEntry[str]) -> tuple[str, int, int, int]:
 
 def _load(path: Path) -> Theme | BrokenTheme:
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = toml.loads(path.read_text(encoding="utf-8"))
         for key in ("name", "primary"):
             if key not in data:
                 raise _wrong(path, f"`{key}` is missing.", f"Add a line `{key} = …`.")

@@ -148,7 +148,7 @@ class Theming(Repeating):
 
     # ---------------------------------------------------------------- the person's own, while the app runs
 
-    def watch_themes(self) -> None:
+    def follow_theme_files(self) -> None:
         """Look at the person's folder from now on."""
         if self._folder is not None:
             self.set_interval(LOOK_S, self._look)

@@ -14,7 +14,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from rich.cells import cell_len
-from textual.drivers.linux_driver import LinuxDriver
+from textual import events
+from textual.message import Message
+
+from cpugpu_tui.runs.obeying import pressed_ctrl_c
+from cpugpu_tui.ui.bounded_input import BoundedInputDriver
 
 _TOKEN = re.compile(r"\x1b\[([0-9;]*)([mH])|(\n)|([^\x1b\n]+)")
 _NO_FRAME = re.compile(r"\x1b(?!\[[0-9;]*[mH])|[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f]")
@@ -163,7 +167,7 @@ def _position(parameters: str) -> tuple[int, int]:
     return int(row or 1), int(column or 1)
 
 
-class ThriftyDriver(LinuxDriver):
+class ThriftyDriver(BoundedInputDriver):
     """Textual's driver, writing what the terminal does not show yet."""
 
     _memory: ScreenMemory | None = None
@@ -175,6 +179,12 @@ class ThriftyDriver(LinuxDriver):
         missing = self._memory.missing(data)
         if missing:
             super().write(missing)
+
+    def process_message(self, message: Message) -> None:
+        """Pass on what was typed; ctrl+c counts also while the event loop is busy."""
+        if isinstance(message, events.Key) and message.key == "ctrl+c":
+            pressed_ctrl_c()
+        super().process_message(message)
 
     def forget(self) -> None:
         """Write all that comes, as nobody knows what the terminal shows now."""

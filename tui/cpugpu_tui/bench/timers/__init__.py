@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cpugpu_tui.bench.gauges import Gauge
-from cpugpu_tui.model import Case, Check, Device
+from cpugpu_tui.model import Case, Check, CoreUse, Device
 from cpugpu_tui.workloads import Costs, Report
 
 if TYPE_CHECKING:
     from cpugpu_tui.bench.edges import Watcher
+    from cpugpu_tui.bench.host_watch import Disturbance
     from cpugpu_tui.bench.timers.peers import PeerLink
+    from cpugpu_tui.telemetry.core_use import Snapshot
 
 Singles = Mapping[str, tuple[float, ...]]
 """Metric → samples that are taken once, before any warm-up; ns."""
@@ -116,6 +118,9 @@ class Timer(Protocol):
     def threads(self) -> int:
         """Return the CPU threads in force."""
 
+    def on_one_thread(self, operation: Any) -> Any | None:
+        """Return the same operation on one CPU thread; None on a GPU, and where it has no more than one."""
+
     def clock_ns(self) -> float:
         """Return the clock that this device's times are read from."""
 
@@ -123,11 +128,26 @@ class Timer(Protocol):
 class Watch(Protocol):
     """Notices what disturbs the host while blocks are timed."""
 
-    def begin(self) -> None:
-        """Start watching."""
+    cores: int
+    """Logical CPUs that this process may use."""
 
-    def end(self) -> tuple[str, ...]:
-        """Return the marks of what happened since `begin`."""
+    def begin(self, device: Device) -> None:
+        """Start watching what is timed on a device."""
+
+    def end(self) -> Disturbance:
+        """Return what happened since `begin`."""
+
+    def rest(self, seconds: float) -> None:
+        """Let time pass in which nothing is timed."""
+
+    def snapshot(self) -> Snapshot:
+        """Return what all processes have used so far; for the edges of a case."""
+
+    def core_use(self, before: Snapshot) -> CoreUse | None:
+        """Return who used the cores since a snapshot."""
+
+    def close(self) -> None:
+        """Give back what is open; the next `begin` opens it anew."""
 
 
 class Machine(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import repeat
 from time import perf_counter_ns
 from typing import Any
@@ -35,6 +36,10 @@ class CpuTimer:
         import torch
 
         return torch.get_num_threads()
+
+    def on_one_thread(self, op: Operation) -> Operation | None:
+        """Return the same operation on one thread."""
+        return replace(op, case=replace(op.case, threads=1)) if self.threads() > 1 else None
 
     def clock_ns(self) -> float:
         """Return the monotonic clock that all times are read from."""

@@ -75,6 +75,10 @@ class CudaTimer:
 
         torch.cuda.set_device(self.device.name)
 
+    def on_one_thread(self, op: Operation) -> None:
+        """Return None: one thread launches."""
+        del op
+
     def clock_ns(self) -> float:
         """Return the host's monotonic clock."""
         return float(perf_counter_ns())

@@ -13,7 +13,7 @@ import random
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
@@ -21,6 +21,7 @@ from cpugpu_tui.bench.gauges.simulated import SimulatedGauge, transfer_ns
 from cpugpu_tui.bench.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.bench.timers.cuda import SPIN_CAP_NS
 from cpugpu_tui.bench.timers.planted import Drift, PlantedLink, cpu_work_ns, gpu_factor, gpu_label, gpu_work_ns, tiled
+from cpugpu_tui.bench.timers.planted_watch import PlantedWatch
 from cpugpu_tui.bench.timers.sensors import Sensors
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import (
@@ -97,6 +98,11 @@ class SimulatedTimer:
         """Return the threads that the simulated processor uses."""
         return self._threads
 
+    def on_one_thread(self, op: SimulatedOperation) -> SimulatedOperation | None:
+        """Return the same operation on one thread."""
+        is_one = not self.device.is_cpu or self._threads == 1
+        return None if is_one else replace(op, case=replace(op.case, threads=1))
+
     def load(self, case: Case, inputs: Any) -> SimulatedOperation:
         """Plant the case's cost; nothing is moved."""
         del inputs
@@ -133,10 +139,11 @@ class SimulatedTimer:
 
     def ready(self, op: SimulatedOperation, calls: int) -> Readiness:
         """Let speeds wander on: a half-round begins."""
-        del op, calls
+        del calls
         self._drift.step()
         self._machine.begin_half(self.device.name)
         if self.device.is_cpu:
+            self._machine.planted.half_round(op.case)
             return Readiness()
         self._is_throttled = self._throttling.random() < self._laws.throttle_share
         clock_mhz = self._laws.sm_clock_mhz / self._slowdown() or None
@@ -225,7 +232,7 @@ class SimulatedTimer:
     def _launch(self, op: SimulatedOperation) -> None:
         transient = self._transient(op)
         if self.device.is_cpu:
-            self._clock.advance(self._work_ns(op) * transient)
+            self._clock.advance(self._work_ns(op) * transient * self._machine.planted.slowdown(op.case))
             return
         self._clock.advance(self._laws.launch_ns * transient)
         work_ns = self._work_ns(op)
@@ -246,17 +253,6 @@ class SimulatedTimer:
             self._clock.advance(max(0.0, self._device_free_ns - self._clock.now_ns) + self._laws.sync_ns)
 
 
-class NothingToWatch:
-    """The simulated host has no neighbours."""
-
-    def begin(self) -> None:
-        """Start watching."""
-
-    def end(self) -> tuple[str, ...]:
-        """Return no marks."""
-        return ()
-
-
 class SimulatedMachine:
     """A CPU and its GPUs, all made up."""
 
@@ -268,7 +264,8 @@ class SimulatedMachine:
         laws = self.simulation
         self.shared_drift = Drift(laws.shared_drift, laws.drift_rho, f"{laws.seed}/drift")
         self._had_half: set[str] = set()
-        self.watch: Watch = NothingToWatch()
+        self.planted = PlantedWatch(laws, self.clock)
+        self.watch: Watch = self.planted
         cpu = Device("cpu", "simulated CPU", simulated=True)
         gpus = tuple(
             Device(f"cuda:{i}", gpu_label(laws, i), uuid=f"GPU-SIM{i}", memory_bytes=16 << 30, simulated=True)

@@ -6,8 +6,8 @@ import os
 import queue
 import shutil
 import tempfile
-import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,13 +15,11 @@ from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import DevicesFound, Hello, Plan, Simulation
 from cpugpu_tui.runs import paths
 from cpugpu_tui.runs.capabilities import this_terminal
+from cpugpu_tui.runs.checkup.driver_child import START_S, Asked, ask_driver
 from cpugpu_tui.runs.checkup.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
-from cpugpu_tui.runs.checkup.one_by_one import one_by_one
 from cpugpu_tui.runs.checkup.section import Section
 from cpugpu_tui.runs.launch import Agents, Gone, Message, no_agent
-from cpugpu_tui.telemetry.host_setup import has_nvidia_gpu, host_setup, own_runs
-from cpugpu_tui.telemetry.nvml import Nvml
-from cpugpu_tui.telemetry.nvml.setup import driver_setup
+from cpugpu_tui.telemetry.host_setup import host_setup, own_runs
 
 DEADLINE_S = 2.0
 """For the driver (as the sampler's), the host, the history and the terminal: all answer in 0.2 s where they work."""
@@ -41,30 +39,28 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
     """
     agents = Agents(python, simulated=simulation is not None)
     agents.prepare()
-    driver_done = threading.Event()
+    driver: Future[Asked] = Future()
 
-    def driver() -> DriverFacts:
-        found = driver_facts(agents.pids())
-        driver_done.set()
-        return found
+    def ask() -> DriverFacts | None:
+        driver.set_result(ask_driver(agents.pids(), DEADLINE_S))
+        return driver.result().facts
 
     sections = [
         # The driver of this machine has nothing to say of a made-up one.
-        *([Section("driver", driver, DEADLINE_S)] if simulation is None else []),
+        *([Section("driver", ask, START_S + 5 * DEADLINE_S)] if simulation is None else []),
         Section("host", host_setup, DEADLINE_S),
         Section("own_runs", own_runs, DEADLINE_S),
         Section("history", lambda: history_facts(paths.database_path(database)), DEADLINE_S),
         Section("terminal", this_terminal, DEADLINE_S),
-        Section("agent", lambda: agent_facts(agents, simulation, driver_done), HELLO_S + CUDA_S + DEADLINE_S),
+        Section("agent", lambda: agent_facts(agents, simulation, driver), HELLO_S + CUDA_S + START_S + 6 * DEADLINE_S),
     ]
     found: dict[str, Any] = {}
     faults: dict[str, str] = {}
     try:
         for section in sections:
             value, fault = section.result()
-            if fault and section.name == "driver":
-                value = one_by_one(agents.pids(), DEADLINE_S)
-                fault += " Nor has any GPU, asked one by one."
+            if section.name == "driver" and not fault:
+                fault = driver.result().fault
             if fault and value is None:
                 faults[section.name] = fault
             else:
@@ -74,18 +70,7 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
     return Facts(**found, environ=dict(os.environ), simulated=simulation is not None, faults=faults)
 
 
-def driver_facts(own_pids: set[int]) -> DriverFacts:
-    """Ask NVML, on the thread that this is called on."""
-    setup = driver_setup()
-    nvml = Nvml()
-    try:
-        gpus, problem = nvml.read(own_pids)
-    finally:
-        nvml.close()
-    return DriverFacts(setup, gpus, problem, has_nvidia_gpu())
-
-
-def agent_facts(agents: Agents, simulation: Simulation | None, driver_done: threading.Event) -> AgentFacts:
+def agent_facts(agents: Agents, simulation: Simulation | None, driver: Future[Asked]) -> AgentFacts:
     """Let an agent say hello and list its devices; not the latter where the driver hangs, CUDA would hang too."""
     agent = agents.take()
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -99,7 +84,7 @@ def agent_facts(agents: Agents, simulation: Simulation | None, driver_done: thre
     environment = hello.environment
     if environment.get("torch_error"):
         return AgentFacts(environment)
-    if simulation is None and not driver_done.wait(DEADLINE_S):
+    if simulation is None and driver.result(START_S + 5 * DEADLINE_S).hangs:
         return AgentFacts(environment, "CUDA was not asked, because the driver hangs.", spared=True)
     agent.send_plan(Plan("doctor", (), ("all",), simulation=simulation))
     devices = _next(inbox, DevicesFound, CUDA_S)

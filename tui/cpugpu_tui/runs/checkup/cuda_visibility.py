@@ -33,10 +33,11 @@ def read_list(text: str, uuids: Sequence[str], slices: Sequence[str]) -> Visible
     """Return how CUDA reads a list, where the driver lists GPUs of these UUIDs and these of MIG slices."""
     entries: list[str] = []
     for entry in (part.strip() for part in text.split(",")):
+        if entry in entries:
+            return Visible((), f"{entry!r} is named twice, and CUDA then shows no GPU at all.")
         problem = _refusal(entry, entries, uuids, slices)
         if problem:
-            repeated = "twice" in problem
-            return Visible(() if repeated else tuple(entries), problem)
+            return Visible(tuple(entries), problem)
         entries.append(entry)
     if sum(entry.startswith("MIG-") for entry in entries) > 1:
         return Visible(tuple(entries[:1]), "A process is given one MIG slice only, the first of the list.")
@@ -45,8 +46,6 @@ def read_list(text: str, uuids: Sequence[str], slices: Sequence[str]) -> Visible
 
 def _refusal(entry: str, before: Sequence[str], uuids: Sequence[str], slices: Sequence[str]) -> str:
     """Return why an entry ends the list, empty if it does not."""
-    if entry in before:
-        return f"{entry!r} is named twice, and CUDA then shows no GPU at all."
     named = entry.startswith(("GPU-", "MIG-"))
     if before and (entry.isdecimal() or named) and entry.isdecimal() != before[0].isdecimal():
         return f"{entry!r} is not of the kind of the entries before it, and numbers and UUIDs do not mix."

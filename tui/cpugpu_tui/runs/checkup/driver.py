@@ -5,10 +5,9 @@ from __future__ import annotations
 from cpugpu_tui.model import GpuTelemetry
 from cpugpu_tui.runs.checkup.facts import Facts
 from cpugpu_tui.runs.checkup.finding import Finding, fail, ok, sentences, unknown, warn, worst
+from cpugpu_tui.telemetry.nvml.returns import LIBRARY_MISSING
 
-NOT_LISTED = "not judged: the driver tells of no GPU, and there is one"
-_LIBRARY_MISSING = 12
-"""NVML's code where there is no driver: no fault on a machine without a GPU."""
+NOT_LISTED = "not judged: the driver does not say which GPUs there are"
 
 
 def driver(facts: Facts) -> Finding:
@@ -18,13 +17,13 @@ def driver(facts: Facts) -> Finding:
         cuda = "" if found.setup.cuda is None else f", CUDA {version_text(found.setup.cuda)}"
         return ok(f"NVIDIA driver {found.setup.version or 'of unknown version'}{cuda}, {count_text(len(found.gpus))}")
     cause, remedy = sentences(found.problem)
-    if found.setup.init_code == _LIBRARY_MISSING and found.has_hardware:
+    if found.setup.init_code == LIBRARY_MISSING and found.has_hardware:
         return fail(
             "An NVIDIA GPU is on the PCI bus, and no driver.",
             cause,
             "Install the NVIDIA driver; in a container, start it with access to the GPU.",
         )
-    if found.setup.init_code == _LIBRARY_MISSING:
+    if found.setup.init_code == LIBRARY_MISSING:  # no fault on a machine without a GPU
         return warn("No NVIDIA GPU and no driver: CPU results only.", cause, remedy)
     if found.setup.init_code is None and not found.gpus and not found.has_hardware:
         return warn("No GPU that can be watched.", cause, remedy)

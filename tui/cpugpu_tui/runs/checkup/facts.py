@@ -10,6 +10,7 @@ from typing import Any
 from cpugpu_tui.model import Device, GpuTelemetry
 from cpugpu_tui.runs.capabilities import Capabilities
 from cpugpu_tui.telemetry.host_setup import HostSetup, OwnRun
+from cpugpu_tui.telemetry.nvml.returns import BROKEN
 from cpugpu_tui.telemetry.nvml.setup import DriverSetup
 
 
@@ -26,8 +27,8 @@ class DriverFacts:
 
     @property
     def hides_gpus(self) -> bool:
-        """Whether there is a GPU of which the driver tells nothing: no check of GPUs may call that fine."""
-        return self.has_hardware and not self.gpus
+        """Whether there is, or may be, a GPU of which the driver tells nothing: no check of GPUs may call that fine."""
+        return (self.has_hardware or self.setup.init_code == BROKEN) and not self.gpus
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from cpugpu_tui.model import GpuTelemetry, Reading
 from cpugpu_tui.runs.checkup.facts import DriverFacts
 from cpugpu_tui.runs.checkup.section import Section
 from cpugpu_tui.telemetry.host_setup import has_nvidia_gpu
+from cpugpu_tui.telemetry.limits import MOST_GPUS
 from cpugpu_tui.telemetry.nvml.gpu import Gpu
 from cpugpu_tui.telemetry.nvml.keys import KEYS
 from cpugpu_tui.telemetry.nvml.session import PCIE_WINDOW_S
@@ -34,6 +35,8 @@ def one_by_one(own_pids: set[int], deadline_s: float) -> DriverFacts | None:
     if opened is None:
         return None
     setup, count = opened
+    if count > MOST_GPUS:
+        return None
     asked = [Section(f"GPU {index}", partial(_ask, index, own_pids), deadline_s) for index in range(count)]
     answers: list[tuple[Answer | None, str]] = [section.result() for section in asked]
     known = [answer for answer, _ in answers if answer is not None]

@@ -23,6 +23,7 @@ from cpugpu_tui.model import Ceilings
 from cpugpu_tui.runs.export.ndjson import ndjson
 from cpugpu_tui.runs.export.reading import read_runs
 from cpugpu_tui.runs.export.stream import ExportedRun
+from cpugpu_tui.telemetry.files import read_at_most
 from cpugpu_tui.telemetry.text import printable
 
 SCHEMA = 1
@@ -118,7 +119,7 @@ def load(path: Path) -> Recording:
     """
     name = printable(path.name) or str(path)
     try:
-        data = path.read_bytes()
+        data = read_at_most(path, _MAX_PLAIN_BYTES)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"{name} cannot be read: {reason}.", "Name a recording that exists.") from None

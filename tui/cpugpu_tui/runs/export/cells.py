@@ -1,4 +1,4 @@
-"""A run as texts for a page: heading, columns, one row of cells per case, sentences."""
+"""A run as texts for a page: columns, one row of cells per case, sentences."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from cpugpu_tui.model import DEVICE, PAGEABLE
 from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.ending import cut_short
-from cpugpu_tui.runs.gpus import device_texts, several, told_rows
-from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end, row_limit
+from cpugpu_tui.runs.gpus import several, told_rows
+from cpugpu_tui.runs.insight import MARK_WORDS, allowed_cores, end_to_end, remark, row_limit, row_marks
+from cpugpu_tui.runs.no_core import WORD as NO_CORE_WORD
+from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.runs.signs import micro
 from cpugpu_tui.runs.state import Row, RunState, Sweep
 
@@ -21,18 +23,6 @@ NONE = "–"
 
 LEFT = ("case", "on", "faster", "limit", "remarks")
 """Columns of words; the others are of numbers."""
-
-
-def heading(state: RunState) -> str:
-    """Return the line that names both processors, threads and torch; first of all that numbers are made up."""
-    facts = state.run.environment if state.run is not None else {}
-    parts = device_texts(state)
-    if state.threads:
-        parts.append(f"{state.threads} CPU thread{'s' if state.threads != 1 else ''}")
-    if facts.get("torch"):
-        parts.append(f"torch {facts['torch']}")
-    text = " · ".join(parts)
-    return f"SIMULATED: no number here was measured. {text}" if state.simulated else text
 
 
 def when(state: RunState) -> str:
@@ -71,8 +61,9 @@ def _cells(state: RunState, row: Row) -> list[str]:
         moved, lead = end_to_end(row, PAGEABLE), row.comparison
         found += [_latency(row, row.gpu), NONE if device_ns is None else time_text(device_ns)]
         found += [NONE if lead is None else speedup_text(lead)]
-        found += [NONE if moved is None else f"×{significant(moved.speedup)}", NONE if lead is None else lead.verdict]
-    return [micro(text) for text in [*found, _limit(state, row), _remark(row)]]
+        found += [NONE if moved is None else f"×{significant(moved.speedup)}"]
+        found += [lead.verdict if lead is not None else NO_CORE_WORD if row.is_starved else NONE]
+    return [micro(text) for text in [*found, _limit(state, row), remark(row, allowed_cores(state))]]
 
 
 def sweep_name(state: RunState, sweep: Sweep) -> str:
@@ -93,6 +84,8 @@ def case_name(state: RunState, row: Row) -> str:
 def sentences(state: RunState) -> list[str]:
     """Return what the run says, most important first."""
     lines = [*answer_lines(state), cut_short(state)]
+    if state.run is not None and state.run.plan.scale == "small":
+        lines.append(f"Small scale: {scale_text(state.run.plan)}.")
     if state.finished is not None and state.finished.message:
         lines.append(f"{state.finished.status}: {state.finished.message}")
     return [micro(line) for line in lines if line]
@@ -100,7 +93,7 @@ def sentences(state: RunState) -> list[str]:
 
 def mark_sentences(state: RunState) -> list[str]:
     """Return what the marks of the rows mean."""
-    marks = dict.fromkeys(mark for row in state.rows.values() for mark in row.marks)
+    marks = dict.fromkeys(mark for row in state.rows.values() for mark in row_marks(row))
     return [f"{mark}: {MARK_WORDS[mark]}." for mark in marks if mark in MARK_WORDS]
 
 
@@ -115,10 +108,3 @@ def _limit(state: RunState, row: Row) -> str:
     if limit is None:
         return NONE
     return limit.kind if limit.share is None else f"{limit.kind} {percent(limit.share)}%"
-
-
-def _remark(row: Row) -> str:
-    if row.failure is not None:
-        return f"{row.failure.kind}: {row.failure.message}"
-    once = ["1 sample"] if any(times.timed_once for times in row.times.values()) else []
-    return ", ".join([*row.marks, *once])

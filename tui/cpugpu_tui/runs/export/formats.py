@@ -30,6 +30,7 @@ def checked(name: str) -> str:
     Raises:
         UsageError: there is none of that name.
     """
+    name = _BY_SUFFIX.get(f".{name}", name)  # `md`, as files are called
     if name not in FORMATS:
         raise UsageError(f"There is no format {name!r}.", f"Write one of {', '.join(FORMATS)}.")
     return name

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from cpugpu_tui.runs.export.cells import LEFT, columns, heading, lines, mark_sentences, sentences, when
+from cpugpu_tui.runs.export.cells import LEFT, columns, lines, mark_sentences, sentences, when
 from cpugpu_tui.runs.export.stream import ExportedRun
+from cpugpu_tui.runs.heading import heading
 from cpugpu_tui.runs.peers import Matrix, matrices
 from cpugpu_tui.runs.state import Row, RunState
 

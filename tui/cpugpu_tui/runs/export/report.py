@@ -13,7 +13,6 @@ from cpugpu_tui.plain import to_plain
 from cpugpu_tui.runs.export.cells import (
     LEFT,
     columns,
-    heading,
     lines,
     mark_sentences,
     sentences,
@@ -21,6 +20,7 @@ from cpugpu_tui.runs.export.cells import (
     when,
 )
 from cpugpu_tui.runs.export.stream import ExportedRun
+from cpugpu_tui.runs.heading import heading
 from cpugpu_tui.runs.peers import matrices
 from cpugpu_tui.runs.state import Row, RunState
 

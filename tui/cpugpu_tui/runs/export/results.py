@@ -64,6 +64,12 @@ class DeviceResult:
     """Its time over the median of the run's GPUs of its model; None where it is the only one."""
     is_slow: bool = False
     """Whether it is slow beside these."""
+    discarded: int = 0
+    """Half-rounds that were repeated because threads waited for a core."""
+    waited_share: float | None = None
+    """Share of the time that the threads waited, in half-rounds above the limit; None without any."""
+    one_thread_ns: float | None = None
+    """Latency on one thread, timed beside where threads lacked a core (mark `no-core`); None elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,9 @@ def _device_result(row: Row, times: DeviceTimes, label: str, standing: Standing 
         None if alone is None else _lead(end_to_end(alone, PINNED)),
         None if standing is None else standing.ratio,
         standing is not None and standing.is_slow,
+        len(times.cores.discarded) if times.cores is not None else 0,
+        times.cores.share if times.cores is not None else None,
+        median(times.cores.one_thread_ns) if times.cores is not None and times.cores.one_thread_ns else None,
     )
 
 

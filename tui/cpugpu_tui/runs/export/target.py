@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
+from cpugpu_tui.runs import paths
 
 _ELSEWHERE = "Name another place."
 
@@ -19,6 +20,7 @@ _UNFIT = {
     errno.EDQUOT: ("The disk quota for {path} is used up.", "Free some space, or name a place on another disk."),
     errno.EROFS: ("{path} cannot be written: its disk is read-only.", _ELSEWHERE),
     errno.EACCES: ("{path} cannot be written: permission denied.", _ELSEWHERE),
+    errno.ENXIO: ("{path} is a pipe that nobody reads.", "Start its reader first, or name a file."),
     errno.EPERM: ("{path} cannot be written: permission denied.", _ELSEWHERE),
 }
 
@@ -78,7 +80,7 @@ def check_folder(path: Path) -> None:
     """Look whether files can be written into the folder `path`, which is created where it is missing.
 
     Raises:
-        UsageError: it is a file, or it would be inside one or inside a folder that does not exist.
+        UsageError: it is a file, or it would be inside one.
         UnfitError: it or its disk is read-only, or the disk is full.
     """
     if not is_folder(path) and path.exists():
@@ -91,13 +93,13 @@ def check_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder, but not the one that it is in: if that is missing, the name is a typo.
+    """Create a folder and those that it is in.
 
     Raises:
         UsageError, UnfitError: see `check_folder`.
     """
     with explained(path):
-        path.mkdir(exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
 
 
 def write(path: Path, chunks: Iterable[bytes]) -> None:
@@ -110,7 +112,10 @@ def write(path: Path, chunks: Iterable[bytes]) -> None:
     """
     with explained(path):
         if _is_special(path):
-            with path.open("wb") as stream:
+            # Opening a pipe in the usual way waits for a reader, possibly for ever.
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "wb") as stream:
+                os.set_blocking(descriptor, True)
                 stream.writelines(chunks)
             return
         place = _behind_links(path)
@@ -132,7 +137,9 @@ def _draft(place: Path) -> tuple[Path, int]:
     """Create the file that becomes `place`; hidden, and of a name that no viewer of results looks for."""
     path = place.with_name(f".export-{secrets.token_hex(6)}.tmp")
     # 0666 as `open` has it, less the person's umask; `tempfile` would make results that the group cannot read.
-    return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    # In our own folder, though, nothing is for others.
+    mode = 0o600 if paths.data_dir().resolve() in path.resolve().parents else 0o666
+    return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
 
 
 def _keep_mode(place: Path, draft: Path) -> None:
@@ -141,7 +148,12 @@ def _keep_mode(place: Path, draft: Path) -> None:
 
 
 def _behind_links(path: Path) -> Path:
-    return path.resolve() if path.is_symlink() else path
+    if not path.is_symlink():
+        return path
+    place = Path(os.path.realpath(path))
+    if place.is_symlink():  # `Path.resolve` raises RuntimeError for a loop, and nothing at all from Python 3.13 on
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return place
 
 
 def _is_special(path: Path) -> bool:

@@ -93,11 +93,6 @@ class FleetGate:
         )
 
 
-def models_of(run: MeasuredRun) -> tuple[str, ...]:
-    """Return the GPUs of a run by their model, in its order."""
-    return tuple(label for label in str(run.facts.get("GPU") or "").split(", ") if label)
-
-
 def judge_fleet(state: FleetState, baselines: Sequence[Series], limit: float) -> FleetGate:
     """Judge every GPU that has runs; `limit` is 0.05 for 5 %."""
     gates = [gate for each in state.hosts.values() for gate in _gates_of(each, baselines, limit)]
@@ -112,7 +107,7 @@ def _gates_of(each: HostState, baselines: Sequence[Series], limit: float) -> Ite
         new = Series(blank.name, tuple(view(run, index) for run in each.runs))
         base = baseline_for(device.label, baselines)
         if base is None:
-            models = ", ".join(dict.fromkeys(model for series in baselines for model in models_of(series.runs[-1])))
+            models = ", ".join(dict.fromkeys(model for series in baselines for model in series.runs[-1].gpu_models))
             yield replace(blank, trouble=f"No baseline is of a {device.label}; they are of: {models or 'no GPU'}.")
         elif not new.runs:
             yield replace(blank, baseline=base, trouble="None of its runs came to an end.")
@@ -131,7 +126,7 @@ def _gate(blank: GpuGate, base: Series, new: Series, limit: float) -> GpuGate:
 def baseline_for(model: str, baselines: Sequence[Series]) -> Series | None:
     """Return the first baseline of a GPU model, seen as if that were its only GPU; None without one."""
     for series in baselines:
-        models = models_of(series.runs[-1])
+        models = series.runs[-1].gpu_models
         if model in models:
             index = models.index(model)
             return Series(series.name, tuple(view(run, index) for run in series.runs))
@@ -146,5 +141,6 @@ def view(run: MeasuredRun, index: int) -> MeasuredRun:
         for key, case in run.cases.items()
     }
     clocks = {GPU: run.clocks_mhz[name]} if name in run.clocks_mhz else {}
-    facts = {**run.facts, "GPU": next(iter(models_of(run)[index : index + 1]), None), "which GPU": None}
-    return replace(run, cases=cases, clocks_mhz=clocks, facts=facts)
+    models = run.gpu_models[index : index + 1]
+    facts = {**run.facts, "GPU": next(iter(models), None), "which GPU": None}
+    return replace(run, cases=cases, clocks_mhz=clocks, facts=facts, gpu_models=models)

@@ -14,6 +14,10 @@ from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.fleet.state import FleetState, HostState
 from cpugpu_tui.runs.state import Row
+from cpugpu_tui.telemetry.text import printable
+
+LONGEST_WHY = 300
+"""Characters of a message that a row shows; a host may send thousands."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +29,24 @@ class FleetRow:
     """None on a host that has none."""
     row: Row
 
+    why: str = ""
+    """Why the case has no result, in a few words; empty where it has one, or may still get one."""
+
     @property
     def times(self) -> DeviceTimes | None:
         """Times on the GPU."""
-        return None if self.gpu is None or self.row.status == "mismatch" else self.row.times.get(self.gpu.name)
+        return None if self.gpu is None or self._is_void else self.row.times.get(self.gpu.name)
 
     @property
     def cpu_ns(self) -> float | None:
         """Latency on the host's CPU."""
         cpu = self.row.cpu
-        return None if cpu is None or self.row.status == "mismatch" else cpu.latency_ns
+        return None if cpu is None or self._is_void else cpu.latency_ns
+
+    @property
+    def _is_void(self) -> bool:
+        """Whether its times are none to be shown: those of a skipped case are of the rounds before the end."""
+        return self.row.status in ("mismatch", "skipped")
 
     @property
     def gpu_ns(self) -> float | None:
@@ -46,10 +58,15 @@ class FleetRow:
         """What the GPU itself needs, caches cold."""
         return None if self.times is None else self.times.median_ns(DEVICE)
 
+    @property
+    def is_starved(self) -> bool:
+        """Whether threads lacked a core on one of the two: then there is no winner."""
+        return any(times is not None and times.is_starved for times in (self.row.cpu, self.times))
+
     @cached_property
     def comparison(self) -> Comparison | None:
         """CPU against this GPU, round by round."""
-        if self.row.cpu is None or self.times is None:
+        if self.row.cpu is None or self.times is None or self.is_starved:
             return None
         return compare(self.row.cpu.round_ns, self.times.round_ns)
 
@@ -70,7 +87,18 @@ def host_rows(each: HostState) -> Iterator[FleetRow]:
     """Yield a host's cases on each of its GPUs; on its CPU alone where it has none."""
     for row in each.run.rows.values():
         for gpu in each.gpus or (None,):
-            yield FleetRow(each.host.host, gpu, row)
+            yield FleetRow(each.host.host, gpu, row, _why(each, row))
+
+
+def _why(each: HostState, row: Row) -> str:
+    """Return why a case has no result; what is why for the whole run is said once, of its host."""
+    failure = row.failure
+    if failure is None:
+        return ""
+    is_of_run = each.run.finished is not None and failure.message == each.run.finished.message
+    if failure.kind == "skipped" and is_of_run:
+        return failure.kind
+    return f"{failure.kind}: {printable(failure.message, LONGEST_WHY)}"
 
 
 def machine_text(each: HostState) -> str:
@@ -83,13 +111,13 @@ def machine_text(each: HostState) -> str:
 
 
 def cases_text(each: HostState) -> str:
-    """Return how far a host's run is: `14 of 14`, and what of it failed or was skipped."""
+    """Return how far a host's run is: `11 of 14, 1 failed, 2 skipped`; these add up once it is over."""
     if not each.run.rows:
         return ""
-    failed = f", {each.failed} failed" if each.failed else ""
-    count = sum(row.failure is not None and row.failure.kind == "skipped" for row in each.run.rows.values())
-    skipped = f", {count} skipped" if count else ""
-    return f"{each.run.settled} of {len(each.run.rows)}{failed}{skipped}"
+    counts = each.run.done, each.run.failed, each.run.skipped
+    others = [f", {count} {word}" for count, word in zip(counts[1:], ("failed", "skipped"), strict=True) if count]
+    before = f", {each.failed_before} failed before" if each.failed_before else ""
+    return f"{counts[0]} of {len(each.run.rows)}{''.join(others)}{before}"
 
 
 def doing_text(each: HostState) -> str:
@@ -122,5 +150,6 @@ def host_data(each: HostState) -> dict[str, Any]:
         "message": each.message or None, "remedy": each.remedy or None,
         "gpus": [{"device": gpu.name, "label": gpu.label, "uuid": gpu.uuid} for gpu in each.gpus],
         "cases": len(each.run.rows), "settled": each.run.settled, "failed": each.failed,
+        "skipped": each.run.skipped,
         "runs": numbers_of(each), "run_ids": [run.run_id for run in each.runs],
     }  # fmt: skip

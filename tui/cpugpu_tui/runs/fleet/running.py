@@ -21,16 +21,17 @@ from cpugpu_tui.runs.fleet.state import (
     HostChanged,
     Told,
 )
+from cpugpu_tui.runs.guard import MisbehavedError
 from cpugpu_tui.runs.hosts import Host
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.planning import nth_plan
 from cpugpu_tui.runs.saving import new_id
 from cpugpu_tui.runs.session import Session
 from cpugpu_tui.runs.starting import HELLO_LIMIT_S
-from cpugpu_tui.runs.trouble import CRASHED, NO_TORCH, HostError
+from cpugpu_tui.runs.trouble import CRASHED, MISBEHAVING, NO_TORCH, HostError
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.store import Store
+    from cpugpu_tui.runs.store.outbox import Outbox
 
 Deliver = Callable[[str, Told], None]
 """Is told which host, and what; always in the thread that called `Fleet.run`."""
@@ -41,7 +42,7 @@ AT_ONCE = 128
 CONNECTING_AT_ONCE = 16
 """Hosts that are being connected to at the same time: sshd of a jump host drops more than 10 to 100 (MaxStartups)."""
 
-WAITING_EVENTS = 10_000
+WAITING_EVENTS = 2_000
 """Events that may wait for the listener; whoever has more waits, so that memory stays bounded."""
 
 TEND_S = 1.0
@@ -69,14 +70,12 @@ class FleetPlan:
 class Fleet:
     """One fleet run. `run` blocks; `stop` and `kill` may be called from any thread and from a signal's handler."""
 
-    def __init__(self, asked: FleetPlan, store: Store | None = None) -> None:
-        self._asked, self._store = asked, store
+    def __init__(self, asked: FleetPlan, outbox: Outbox | None = None) -> None:
+        self._asked, self._outbox = asked, outbox
         self.fleet_id = new_id()
         """Rides with every run of it."""
         self.signal_exit = 0
         """Exit code that a signal asked for (143, 129); 0 for none."""
-        self.notices: dict[str, None] = {}
-        """Why runs are not saved, if they should be and are not; each once."""
         self._told: queue.Queue[tuple[str, Told] | None] = queue.Queue(WAITING_EVENTS)
         self._doors = threading.Semaphore(CONNECTING_AT_ONCE)
         self._stop, self._kill, self._over = threading.Event(), threading.Event(), threading.Event()
@@ -195,7 +194,7 @@ class Fleet:
         self, plan: Plan, host: Host, agents: Agents, series_id: str, tell: Callable[[Told], None]
     ) -> HostChanged:
         facts = {**self._asked.facts, **facts_of(host, self.fleet_id)}
-        session = Session(plan, agents, self._store, series_id, self._asked.case_timeout_s, facts)
+        session = Session(plan, agents, self._outbox, series_id, self._asked.case_timeout_s, facts)
         with self._lock:
             self._live[host.host] = agents, session
         # Asked for between the last look and now: the session would not have been among those that were stopped.
@@ -204,18 +203,10 @@ class Fleet:
         elif self._stop.is_set():
             session.stop()
         finished = session.run(tell)
-        self._tag(session, host)
-        if session.notice is not None:
-            self.notices[session.notice] = None
+        session.saver.tag(host.tags)
         if self._kill.is_set() and finished.status == "failed":
             return _STOPPED  # what a host says of an agent that we killed is not why
         return _ended(finished, session.error)
-
-    def _tag(self, session: Session, host: Host) -> None:
-        """Give a saved run its host's tags."""
-        if self._store is not None and host.tags:
-            with suppress(CpuGpuError):  # a run that never began is not in the history
-                self._store.tag(session.run_id, add=host.tags)
 
 
 _STOPPED = HostChanged(STOPPED, "Stopped by request.")
@@ -271,4 +262,6 @@ def _changed(error: CpuGpuError) -> HostChanged:
     if isinstance(error, NoTorchError):
         remedy = "Name an interpreter that has torch by `python` in the hosts file, or load one in `pre`."
         return HostChanged(NO_TORCH, error.message, remedy)
+    if isinstance(error, MisbehavedError):
+        return HostChanged(MISBEHAVING, error.message, error.remedy)
     return HostChanged(CRASHED, error.message, error.remedy)

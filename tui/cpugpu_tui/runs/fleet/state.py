@@ -13,12 +13,12 @@ from cpugpu_tui.model import Device, Event, RunFinished, RunStarted
 from cpugpu_tui.runs.hosts import Host
 from cpugpu_tui.runs.measured import MeasuredRun, measured_state
 from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.trouble import AUTH, CRASHED, NO_PYTHON, NO_TORCH, TIMEOUT, UNREACHABLE, VERSION
+from cpugpu_tui.runs.trouble import AUTH, CRASHED, MISBEHAVING, NO_PYTHON, NO_TORCH, TIMEOUT, UNREACHABLE, VERSION
 
 WAITING, CONNECTING, STARTING, RUNNING = "waiting", "connecting", "starting", "running"
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
 
-TROUBLES = (UNREACHABLE, AUTH, NO_PYTHON, NO_TORCH, VERSION, CRASHED, TIMEOUT, FAILED)
+TROUBLES = (UNREACHABLE, AUTH, NO_PYTHON, NO_TORCH, VERSION, CRASHED, TIMEOUT, MISBEHAVING, FAILED)
 """States of a host that could not do its part."""
 
 OVER = (DONE, STOPPED, *TROUBLES)
@@ -127,6 +127,12 @@ class FleetState:
         order = (DONE, RUNNING, STARTING, CONNECTING, WAITING, STOPPED, *TROUBLES)
         states = [each.state for each in self.hosts.values()]
         return {state: states.count(state) for state in order if state in states}
+
+    @property
+    def cases_text(self) -> str:
+        """How many cases have finished or failed: `41 of 112 cases`."""
+        runs = [each.run for each in self.hosts.values()]
+        return f"{sum(run.settled - run.skipped for run in runs)} of {sum(len(run.rows) for run in runs)} cases"
 
     @property
     def exit_code(self) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from cpugpu_tui.errors import StoreError
+from cpugpu_tui.errors import LockedError, StoreError
 from cpugpu_tui.runs import paths
+from cpugpu_tui.runs.store.connection import WAIT_S
 from cpugpu_tui.runs.store.database import Store
 from cpugpu_tui.runs.store.faults import is_full
 from cpugpu_tui.runs.store.read_only import is_read_only, open_read_only
@@ -14,8 +15,11 @@ from cpugpu_tui.runs.store.summary import RunSummary
 
 __all__ = ["RunSummary", "Store", "open_store", "open_to_read"]
 
+READER_WAIT_S = 1.0
+"""How long a command that only reads waits for a lock, before it reads without having marked interrupted runs."""
 
-def open_store(override: Path | None = None, *, keep_aside: bool = True) -> Store:
+
+def open_store(override: Path | None = None, *, keep_aside: bool = True, wait_s: float = WAIT_S) -> Store:
     """Open the database that `--db`, `$CPUGPU_DB` or the default place names.
 
     `keep_aside` off leaves a damaged one where it is: who wants a run of it is not helped by a new one without runs.
@@ -27,7 +31,7 @@ def open_store(override: Path | None = None, *, keep_aside: bool = True) -> Stor
     path = paths.database_path(override)
     is_default, earlier = path == paths.default_database_path(), paths.local_database_path()
     is_first = is_default and path != earlier and earlier.exists() and not path.exists()
-    store = Store.open(path, create_parents=is_default, keep_aside=keep_aside)
+    store = Store.open(path, create_parents=is_default, keep_aside=keep_aside, wait_s=wait_s)
     if is_first:
         store.remark = (
             f"This home lies on a network file system, where every machine has a history of its own: {path}. "
@@ -47,11 +51,13 @@ def open_to_read(override: Path | None = None) -> Store:
         return open_read_only(path)
     try:
         # A listing moves no file: a damaged database is the next run's to keep aside.
-        return Store.open(path, create_parents=path == paths.default_database_path(), keep_aside=False)
+        is_default = path == paths.default_database_path()
+        return Store.open(path, create_parents=is_default, keep_aside=False, wait_s=READER_WAIT_S)
     except StoreError as error:
-        # Opening writes a little, which a full disk refuses; who looks for what to delete must see it.
-        if not is_full(error):
+        # Opening writes a little, which a full disk or a lock refuses; who only looks must see it all the same.
+        is_locked = isinstance(error, LockedError)
+        if not is_full(error) and not is_locked:
             raise
         with suppress(StoreError):
-            return open_read_only(path)
+            return open_read_only(path, is_in_use=is_locked)
         raise

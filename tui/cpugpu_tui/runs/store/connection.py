@@ -6,12 +6,15 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cpugpu_tui.errors import LostRunError, StoreError
+from cpugpu_tui.errors import NewerStoreError, ReplacedError, StoreError
 from cpugpu_tui.runs.store.damage import suspect
-from cpugpu_tui.runs.store.faults import explained
+from cpugpu_tui.runs.store.faults import explained, locked
+
+WAIT_S = 5.0
+"""How long an operation waits for a database that another program has locked."""
 
 
 class Connected:
@@ -26,10 +29,11 @@ class Connected:
         self._connection = connection
         # SQLite's own lower() knows the letters of English alone.
         connection.create_function("lowered", 1, str.lower)
-        self._lock = threading.Lock()
+        # Reentrant: a write inside `patience` takes it again.
+        self._lock = threading.RLock()
         self._refusal = refusal
-        self._file: tuple[int, int] | None = None
-        """What file this is, whatever its name is by now; None until it is known to exist."""
+        self._files: dict[Path, tuple[int, int]] = {}
+        """What files these are, whatever their names are by now: the database and the journals that it has."""
 
     @property
     def notice(self) -> str | None:
@@ -37,14 +41,49 @@ class Connected:
         return str(self._refusal) if self._refusal else None
 
     @property
+    def is_newer(self) -> bool:
+        """Whether a newer version made the database."""
+        return isinstance(self._refusal, NewerStoreError)
+
+    @property
     def size_bytes(self) -> int:
         """Bytes on the disk, with what is in the journal and not yet in the file."""
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
-    def remember_file(self) -> None:
-        """Take the file that has the name now for the one that was opened: nothing is written once it has another."""
-        self._file = _identity(self.path)
+    def remember_files(self) -> None:
+        """Take the files that have the names now for those that were opened: nothing is written once they changed."""
+        names = (self.path.with_name(self.path.name + ending) for ending in ("", "-wal", "-shm"))
+        self._files = {name: found for name in names if (found := _identity(name)) is not None}
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the database, whatever became of its journals, still is the file that was opened."""
+        return _identity(self.path) == self._files.get(self.path)
+
+    def checkpoint(self) -> None:
+        """Move what is in the journal to the file, as far as that is possible now."""
+        with self._lock, suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @contextmanager
+    def patience(self, wait_s: float) -> Iterator[None]:
+        """Wait only so long for locks inside: of another program, or of another thread of this one.
+
+        Raises:
+            StoreError: another thread did not let go of the connection in that time.
+        """
+        if not self._lock.acquire(timeout=wait_s):
+            raise locked(self.path)
+        try:
+            with explained(self.path):
+                self._connection.execute(f"PRAGMA busy_timeout = {wait_s * 1000:.0f}")
+                try:
+                    yield
+                finally:
+                    self._connection.execute(f"PRAGMA busy_timeout = {WAIT_S * 1000:.0f}")
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
         """Close the file. Harmless when called twice."""
@@ -71,9 +110,9 @@ class Connected:
         """Give the connection inside a transaction that may write: committed at the end, or undone as a whole."""
         if self._refusal:
             raise self._refusal
-        if self._file is not None and _identity(self.path) != self._file:
+        if any(_identity(name) != known for name, known in self._files.items()):
             # SQLite writes on into a file without a name, and all of that is lost when it is closed.
-            raise LostRunError(
+            raise ReplacedError(
                 f"The database {self.path} was deleted, moved or replaced while it was in use.",
                 "Start cpugpu-tui again: the next run begins a new one.",
             )

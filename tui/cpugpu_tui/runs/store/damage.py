@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from cpugpu_tui.runs.store import schema
+from cpugpu_tui.runs.store.private import OWNER_FILE
 
 JOURNALS = ("", "-wal", "-shm", "-journal")
 """What the names of the files of one database end in; the newest runs may be in the second."""
@@ -52,7 +53,7 @@ def set_aside(path: Path) -> Path:
 def suspect(path: Path) -> None:
     """Remember that reading or writing met damage: the whole file is looked at when it is opened next."""
     with suppress(OSError):
-        _suspicion(path).touch()
+        _suspicion(path).touch(mode=OWNER_FILE)
 
 
 def confirm(connection: sqlite3.Connection, path: Path) -> None:

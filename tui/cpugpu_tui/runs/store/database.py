@@ -7,9 +7,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from cpugpu_tui.errors import StoreError, UsageError
+from cpugpu_tui.errors import NewerStoreError, StoreError, UsageError
 from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
 from cpugpu_tui.runs.store import finished, rows, schema, summary
+from cpugpu_tui.runs.store.connection import WAIT_S
 from cpugpu_tui.runs.store.damage import confirm, is_damaged, set_aside
 from cpugpu_tui.runs.store.faults import explained
 from cpugpu_tui.runs.store.filesystem import journal_mode, mounts, prepare_folder
@@ -17,9 +18,13 @@ from cpugpu_tui.runs.store.finished import FinishedCases
 from cpugpu_tui.runs.store.insertion import insert_beside, insert_case, insert_run, number_of, put_devices
 from cpugpu_tui.runs.store.memory import Memory
 from cpugpu_tui.runs.store.owner import Owner
+from cpugpu_tui.runs.store.private import create_private, tighten
 from cpugpu_tui.runs.store.selection import find_run, load_run
 from cpugpu_tui.runs.store.summary import RunSummary
 from cpugpu_tui.runs.store.timed import TimedRun, timed_runs
+
+MEMORY = ":memory:"
+"""SQLite's name for a database without a file."""
 
 
 class Store(Memory):
@@ -35,11 +40,12 @@ class Store(Memory):
     # ---------------------------------------------------------------- opening
 
     @classmethod
-    def open(cls, path: Path, create_parents: bool = False, keep_aside: bool = True) -> Store:
+    def open(cls, path: Path, create_parents: bool = False, keep_aside: bool = True, wait_s: float = WAIT_S) -> Store:
         """Open the database, create it if there is none, upgrade an older one, mark runs whose process died.
 
         `create_parents` is for the default place. A damaged database of ours is kept aside under another name and
-        a new one is begun, see `remark`; with `keep_aside` off it is left where it is.
+        a new one is begun, see `remark`; with `keep_aside` off it is left where it is. A file that is created can be
+        read by its owner alone; so can, from now on, whatever lies at the default place.
 
         Raises:
             StoreError: the folder is missing (and `create_parents` is off) or cannot be created, the file or
@@ -48,13 +54,19 @@ class Store(Memory):
         """
         with explained(path):
             prepare_folder(path, create_parents)
+            tightened = tighten(path) if create_parents else None
             try:
-                return cls._opened(path)
-            except sqlite3.DatabaseError as error:
-                if not keep_aside or not is_damaged(error, path, default_place=create_parents):
+                store = cls._opened(path, wait_s)
+                store.remark = " ".join(filter(None, (store.remark, tightened))) or None
+                return store
+            except (sqlite3.DatabaseError, StoreError) as error:
+                cause = error.__cause__ if isinstance(error, StoreError) else error
+                if not (keep_aside and isinstance(cause, sqlite3.DatabaseError)):
+                    raise
+                if not is_damaged(cause, path, default_place=create_parents):
                     raise
             aside = set_aside(path)
-            store = cls._opened(path)
+            store = cls._opened(path, wait_s)
             store.remark = (
                 f"The database {path} was damaged: it is kept as {aside.name}, and a new one was begun. "
                 f"`sqlite3 {aside.name} .recover` may save what is in it."
@@ -64,15 +76,18 @@ class Store(Memory):
     @classmethod
     def in_memory(cls) -> Store:
         """Return an empty database that no file has, and that is gone when it is closed."""
-        return cls._opened(Path(":memory:"))
+        return cls._opened(Path(MEMORY))
 
     @classmethod
-    def _opened(cls, path: Path) -> Store:
+    def _opened(cls, path: Path, wait_s: float = WAIT_S) -> Store:
+        if str(path) != MEMORY:
+            create_private(path)
         # isolation_level None: transactions are spelled out below, Python opens none behind our back.
-        connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False)
         try:
             store = cls(connection, path)
             store._set_up()
+            connection.execute(f"PRAGMA busy_timeout = {WAIT_S * 1000:.0f}")
         except BaseException:
             connection.close()
             raise
@@ -81,7 +96,6 @@ class Store(Memory):
     def _set_up(self) -> None:
         connection = self._connection
         connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA busy_timeout = 5000")
         connection.execute("PRAGMA foreign_keys = ON")
         if schema.is_foreign(connection):
             raise StoreError(
@@ -90,7 +104,7 @@ class Store(Memory):
             )
         version, known = schema.version_of(connection), len(schema.MIGRATIONS)
         if version > known:
-            self._refusal = StoreError(
+            self._refusal = NewerStoreError(
                 f"The database {self.path} was written by a newer cpugpu-tui (its version is {version}, known is "
                 f"{known}), so it can be read and nothing is saved.",
                 "Update cpugpu-tui, or name another file with --db.",
@@ -101,10 +115,10 @@ class Store(Memory):
         connection.execute("PRAGMA synchronous = FULL")
         self.remark = schema.upgrade(connection, self.path)
         confirm(connection, self.path)
-        self.remember_file()
         # Changes nothing, but SQLite opens read-only files and even begins to write to them without a word.
         connection.execute("UPDATE run SET status = status WHERE 0")
         self.mark_interrupted()
+        self.remember_files()  # at last, for the journals come with the first write
 
     def _choose_journal(self) -> None:
         mode = journal_mode(self.path.resolve().parent, mounts())
@@ -119,8 +133,14 @@ class Store(Memory):
     # ---------------------------------------------------------------- writing
 
     def begin_run(self, started: RunStarted) -> int:
-        """Save that a run has started and return its number, one more than any number given before."""
+        """Save that a run has started and return its number, one more than any number given before.
+
+        A run that is there already keeps its number: a commit that failed on a full disk may have been written.
+        """
         with self._writing() as connection:
+            known = connection.execute("SELECT number FROM run WHERE run_id = ?", (started.run_id,)).fetchone()
+            if known is not None:
+                return int(known["number"])
             return insert_run(connection, started, "running", Owner.current())
 
     def reopen_run(self, run_id: str) -> None:
@@ -140,6 +160,22 @@ class Store(Memory):
             if not reopened.rowcount:
                 raise UsageError(f"Run {number} is running already.", "Wait for its end, or stop it.")
             connection.execute("DELETE FROM case_result WHERE run_number = ? AND status = 'skipped'", (number,))
+
+    def adopt_run(self, events: Sequence[Event], number: int) -> int:
+        """Save what there is of a live run of this process in a database that was begun meanwhile; return its number.
+
+        `events` are as `load` returns them. It keeps its number, unless another run has that here.
+        """
+        started = events[0]
+        assert isinstance(started, RunStarted)
+        adopted = self.import_run(events, number)
+        with self._writing() as connection:
+            owner = asdict(Owner.current())
+            connection.execute(
+                f"UPDATE run SET status = 'running', {', '.join(f'{name} = ?' for name in owner)} WHERE number = ?",
+                (*owner.values(), adopted),
+            )
+        return adopted
 
     def add_devices(self, run_id: str, found: DevicesFound) -> None:
         """Save which devices the run uses; a later call (the agent was started anew) replaces an earlier one."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cpugpu_tui.errors import StoreError
+from cpugpu_tui.errors import LockedError, StoreError
 
 _ELSEWHERE = "Name another file with --db, or save nothing with --no-save."
 _FULL = (
@@ -16,6 +16,10 @@ _FULL = (
     "Free some space, or name a file on another disk with --db.",
 )
 _READ_ONLY = ("The database {path} cannot be written: the file or its folder is read-only.", _ELSEWHERE)
+_LOCKED = (
+    "The database {path} is locked by another program.",
+    "Close that program, or name another file with --db.",
+)
 
 _SENTENCES: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_FULL: _FULL,
@@ -28,10 +32,8 @@ _SENTENCES: dict[int, tuple[str, str]] = {
         "The database {path} is damaged.",
         "The next run keeps it aside and begins a new one; `sqlite3 FILE .recover` may save what is in it.",
     ),
-    sqlite3.SQLITE_BUSY: (
-        "The database {path} was locked by another program for over 5 seconds.",
-        "Close that program, or name another file with --db.",
-    ),
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
     sqlite3.SQLITE_PROTOCOL: (
         "The file system that holds the database {path} cannot lock files.",
         "Name a file on a local disk with --db.",
@@ -46,8 +48,14 @@ def sentence_for(error: Exception, path: Path) -> StoreError:
         # The low byte is the general code, the rest tells variants that one sentence covers.
         known = _SENTENCES.get(code) or _SENTENCES.get(code & 0xFF)
         if known is not None:
-            return StoreError(known[0].format(path=path), known[1])
+            kind = LockedError if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) else StoreError
+            return kind(known[0].format(path=path), known[1])
     return StoreError(f"The database {path} cannot be used: {error}.", _ELSEWHERE)
+
+
+def locked(path: Path) -> StoreError:
+    """Return that the database at `path` is locked."""
+    return LockedError(_LOCKED[0].format(path=path), _LOCKED[1])
 
 
 def is_full(error: StoreError) -> bool:
@@ -60,6 +68,12 @@ def is_full(error: StoreError) -> bool:
         )
         or getattr(error.__cause__, "errno", None) == errno.ENOSPC
     )
+
+
+def is_of_the_write(error: StoreError) -> bool:
+    """Whether the database refused what was to be written, so that trying again is in vain."""
+    refusals = (ValueError, OverflowError, LookupError, sqlite3.IntegrityError, sqlite3.DataError)
+    return isinstance(error.__cause__, refusals)
 
 
 @contextmanager

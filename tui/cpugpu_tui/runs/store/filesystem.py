@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from cpugpu_tui.errors import StoreError
+from cpugpu_tui.runs.store.private import create_private_folder
 
 _NETWORK = re.compile(r"nfs\d?|cifs|smb\d|smbfs|lustre|gpfs|beegfs.*|ceph|afs|9p|fuse\.(sshfs|ceph.*|glusterfs|gvfs.*)")
 
@@ -66,7 +67,7 @@ def prepare_folder(path: Path, create_parents: bool) -> None:
     folder = path.parent
     if create_parents:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            create_private_folder(folder)
         except OSError as error:
             raise StoreError(
                 f"The folder {folder} for the database cannot be created: {error.strerror}.",

@@ -6,7 +6,9 @@ import sqlite3
 from dataclasses import dataclass
 
 SELECT = """
-    SELECT run.run_id, run.number, instr(ifnull(run.devices_found, ''), '"cuda') AS gpu_at,
+    SELECT run.run_id, run.number,
+        EXISTS (SELECT 1 FROM json_each(run.devices_found, '$.devices') AS device
+            WHERE json_extract(device.value, '$.name') <> 'cpu') AS has_gpu,
         group_concat(result.case_key, char(10)) AS case_keys
     FROM run JOIN case_result AS result ON result.run_number = run.number
     WHERE run.hostname = ? AND run.simulated = ? AND result.status = 'ok'
@@ -30,4 +32,4 @@ class FinishedCases:
     @classmethod
     def of_row(cls, row: sqlite3.Row) -> FinishedCases:
         """Return what a row of `SELECT` holds."""
-        return cls(row["run_id"], row["number"], bool(row["gpu_at"]), tuple(row["case_keys"].split("\n")))
+        return cls(row["run_id"], row["number"], bool(row["has_gpu"]), tuple(row["case_keys"].split("\n")))

@@ -23,8 +23,13 @@ def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Any]) -
     return row_id
 
 
-def insert_run(connection: sqlite3.Connection, started: RunStarted, status: str, owner: Owner) -> int:
-    """Insert a run, with its series, machine and environment where they are new, and return its number."""
+def insert_run(
+    connection: sqlite3.Connection, started: RunStarted, status: str, owner: Owner, number: int | None = None
+) -> int:
+    """Insert a run, with its series, machine and environment where they are new, and return its number.
+
+    Without a `number` it gets the next one.
+    """
     series = (started.series_id, started.plan.name, started.wall_ns)
     connection.execute("INSERT OR IGNORE INTO series VALUES (?, ?, ?)", series)
     facts = parted(started.environment)
@@ -32,6 +37,7 @@ def insert_run(connection: sqlite3.Connection, started: RunStarted, status: str,
         connection,
         "run",
         {
+            "number": number,
             "run_id": started.run_id,
             "series_id": started.series_id,
             "name": started.plan.name,

@@ -145,8 +145,10 @@ class Memory(Connected):
 
     # ---------------------------------------------------------------- runs from elsewhere
 
-    def import_run(self, events: Sequence[Event]) -> int:
+    def import_run(self, events: Sequence[Event], number: int | None = None) -> int:
         """Save a whole stream, as `Store.load` returns it, and return its number here; a known run is left as it is.
+
+        It gets the `number` that is wanted if no other run has that.
 
         A stream without its end is an interrupted run's. Events of a case that is not over are left out.
 
@@ -162,7 +164,9 @@ class Memory(Connected):
             if known is not None:
                 return int(known["number"])
             owner = Owner(str(started.environment.get("hostname") or ""), 0, "", 0)
-            number = insert_run(connection, started, ended.status if ended else "interrupted", owner)
+            taken = connection.execute("SELECT 1 FROM run WHERE number = ?", (number,)).fetchone()
+            status = ended.status if ended else "interrupted"
+            number = insert_run(connection, started, status, owner, None if taken else number)
             _insert_stream(connection, number, started, events)
             if ended is not None:
                 connection.execute(

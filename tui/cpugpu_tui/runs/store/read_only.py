@@ -30,9 +30,10 @@ def version_at(path: Path) -> int:
         return int.from_bytes(file.read(64)[60:], "big")
 
 
-def open_read_only(path: Path, *, any_version: bool = False) -> Store:
+def open_read_only(path: Path, *, any_version: bool = False, is_in_use: bool = False) -> Store:
     """Open a database for reading alone; nothing is made, upgraded or marked.
 
+    `is_in_use` is for one that another program is writing to now.
     `any_version` is for who only copies it: the tables of an older one are not those that the methods know.
 
     Raises:
@@ -40,7 +41,7 @@ def open_read_only(path: Path, *, any_version: bool = False) -> Store:
             cannot be read where it lies.
     """
     with explained(path):
-        connection = _connected(path)
+        connection = _tried(path, "mode=ro") if is_in_use else _connected(path)
         try:
             connection.row_factory = sqlite3.Row
             if schema.is_foreign(connection):

@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from cpugpu_tui.runs.store.insertion import share_surroundings
+from cpugpu_tui.runs.store.private import create_private
 
 Step = str | Callable[[sqlite3.Connection], None]
 """A statement, or what a statement cannot do."""
@@ -230,6 +231,7 @@ def upgrade(connection: sqlite3.Connection, path: Path) -> str | None:
 def back_up(connection: sqlite3.Connection, target: Path) -> None:
     """Copy the database; the copy appears under its name only when it is whole."""
     unfinished = target.with_name(f"{target.name}.{os.getpid()}")
+    create_private(unfinished)
     with closing(sqlite3.connect(unfinished)) as copy:
         connection.backup(copy)
     os.replace(unfinished, target)

@@ -8,7 +8,7 @@ import sqlite3
 from collections import defaultdict
 from typing import Any
 
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import NoSuchRunError, UsageError
 from cpugpu_tui.model import EVENTS, DevicesFound, Event, Plan, RunFinished, RunStarted
 from cpugpu_tui.runs.store import rows
 
@@ -36,7 +36,7 @@ def find_run(connection: sqlite3.Connection, text: str) -> str:
     if len(matches) == 1:
         return str(matches[0]["run_id"])
     if not matches:
-        raise UsageError(f"There is no run {text!r}.", LIST_THEM)
+        raise NoSuchRunError(f"There is no run {text!r}.", LIST_THEM)
     named = ", ".join(f"{row['run_id']} (run {row['number']})" for row in matches[:5])
     more = f" and {len(matches) - 5} more" if len(matches) > 5 else ""
     raise UsageError(f"{text!r} is the beginning of several runs: {named}{more}.", "Give a number or a longer part.")

@@ -17,6 +17,13 @@ _TEXT = """
 """
 """What a filter looks into."""
 
+_HAS_WORDS = f"AND NOT EXISTS (SELECT 1 FROM json_each(?) AS word WHERE NOT instr({_TEXT}, word.value))"
+_HAS_TAGS = """
+    AND NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT EXISTS (
+        SELECT 1 FROM tag WHERE run_number = run.number AND tag = wanted.value))
+"""
+"""One list each: SQLite refuses a condition for each word from a thousand words on."""
+
 _SELECT = """
     WITH chosen AS (
         SELECT run.number FROM run WHERE run.number < ? {conditions} ORDER BY run.number DESC LIMIT ?
@@ -46,10 +53,10 @@ def query(
 
     Every word of `text` must be found in a run's name, status, machine, id, tags or devices, whatever its case.
     """
-    words = text.lower().split()
-    conditions = "".join(f"AND instr({_TEXT}, ?)" for _ in words)
-    conditions += "AND EXISTS (SELECT 1 FROM tag WHERE run_number = run.number AND tag = ?)" * len(tags)
-    values = (LAST if before is None else before, *words, *tags, -1 if limit is None else min(limit, LAST))
+    words = list(dict.fromkeys(text.lower().split()))
+    conditions = (_HAS_WORDS if words else "") + (_HAS_TAGS if tags else "")
+    wanted = [json.dumps(list(each)) for each in (words, tags) if each]
+    values = (LAST if before is None else before, *wanted, -1 if limit is None else min(limit, LAST))
     return _SELECT.format(conditions=conditions), values
 
 

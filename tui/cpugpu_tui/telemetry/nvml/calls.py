@@ -34,6 +34,8 @@ def ask(nvml: Any, handle: Any, call: Call) -> Any:
         if error.value in GONE:
             raise
         return Reading(None, reason_of(error.value))
+    except Exception:  # noqa: BLE001 - ctypes, a name that is not UTF-8, no memory: it costs this one value
+        return Reading(None, "call-failed")
 
 
 def reading(result: Any, attribute: str | None = None) -> Reading:
@@ -41,15 +43,16 @@ def reading(result: Any, attribute: str | None = None) -> Reading:
     if isinstance(result, Reading):
         return result
     number = result if attribute is None else getattr(result, attribute)
-    return Reading(None, "no-value") if number in NO_NUMBERS else Reading(float(number))
+    try:
+        return Reading(None, "no-value") if number in NO_NUMBERS else Reading(float(number))
+    except (TypeError, ValueError, OverflowError):
+        return Reading(None, "no-value")
 
 
 def text(nvml: Any, handle: Any, call: Call) -> str | None:
     """Return a name that the driver gives, sanitised; None if it gives none or it is not UTF-8."""
-    with suppress(UnicodeDecodeError):
-        found = ask(nvml, handle, call)
-        return None if isinstance(found, Reading) else printable(str(found)) or None
-    return None
+    found = ask(nvml, handle, call)
+    return None if isinstance(found, Reading) else printable(str(found)) or None
 
 
 def _memory(nvml: Any, handle: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cpugpu_tui.model import Reading
+from cpugpu_tui.telemetry.limits import MOST_SHARE
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,10 @@ def share_pct(before: Stamped | None, after: Stamped) -> Stamped:
     At most 100: the counter and its time stamp are not taken at the very same instant.
     """
     rate = rate_per_s(before, after)
-    return rate if rate.value is None else replace(rate, value=min(100.0, rate.value / 1e9 * 100))
+    if rate.value is None:
+        return rate
+    share = rate.value / 1e9
+    return replace(rate, value=min(100.0, 100 * share)) if share <= MOST_SHARE else Stamped(None, "out-of-range")
 
 
 def rate_per_s(before: Stamped | None, after: Stamped, most_per_s: float = 0.0) -> Stamped:
@@ -56,6 +60,8 @@ def rate_per_s(before: Stamped | None, after: Stamped, most_per_s: float = 0.0) 
     if before is None or before.value is None or after.at_us <= before.at_us:
         return NOT_YET
     elapsed_s = (after.at_us - before.at_us) / 1e6
+    if before.value < 0 or after.value < 0:
+        return Stamped(None, "out-of-range")
     increase = after.value - before.value
     if after.bits < 64:
         if most_per_s * elapsed_s >= 2**after.bits:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from cpugpu_tui.telemetry.nvml.counters import Stamped
@@ -60,7 +61,7 @@ def decoded(raw: Any, now_us: int) -> Stamped:
     if not 0 <= kind < len(_MEMBERS):
         return Stamped(None, "unknown")
     value = getattr(raw.value, _MEMBERS[kind])
-    if value != value or value in NO_NUMBERS:  # NaN
+    if not isfinite(value) or value in NO_NUMBERS:
         return Stamped(None, "no-value")
     is_stamped = abs(now_us - raw.timestamp) <= SANE_US
     return Stamped(value, None, int(raw.timestamp) if is_stamped else now_us, is_stamped, _BITS.get(kind, 64))
@@ -79,6 +80,8 @@ def read_fields(nvml: Any, handle: Any, fields: Sequence[Field], now_us: int) ->
         if error.value in GONE:
             raise
         return {field.key: Stamped(None, reason_of(error.value)) for field in fields}
+    except Exception:  # noqa: BLE001 - as in `ask`
+        return {field.key: Stamped(None, "call-failed") for field in fields}
     for raw in values:
         if raw.nvmlReturn in GONE:
             raise nvml.NVMLError(raw.nvmlReturn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any
 
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, Reading
@@ -60,7 +61,8 @@ class Gpu:
 
     def detach(self, nvml: Any) -> None:
         """Give back what the session holds for this GPU; it is read anew in the next one."""
-        self._fast.close(nvml)
+        with suppress(Exception):  # samples of GPM that cannot be given back are the driver's affair
+            self._fast.close(nvml)
         self._forget()
 
     def refresh(self, nvml: Any, now_s: float, quiet: bool) -> None:
@@ -70,14 +72,14 @@ class Gpu:
         self._tried_s = now_s
         try:
             self._read_slow(nvml, now_s, quiet)
-        except nvml.NVMLError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other GPUs are still worth reading
             self._lose(nvml, error)
 
     def glance(self, nvml: Any) -> bool:
         """Read what has to be read twice shortly after each other; return whether `read` should come 20 ms later."""
         try:
             return self._handle is not None and self._fast.glance(nvml, self._handle, self._wall_us())
-        except nvml.NVMLError as error:
+        except Exception as error:  # noqa: BLE001 - as above
             self._lose(nvml, error)
             return False
 
@@ -87,16 +89,16 @@ class Gpu:
         try:
             if self._handle is not None:
                 return self._row(nvml, now_s, own_pids)
-        except nvml.NVMLError as error:
+        except Exception as error:  # noqa: BLE001 - as above
             self._lose(nvml, error)
         return self._unreadable_row(self._reason)
 
-    def _lose(self, nvml: Any, error: Any) -> None:
+    def _lose(self, nvml: Any, error: Exception) -> None:
         """Note why this GPU cannot be read, and start afresh when it is next tried."""
         tried_s = self._tried_s
         self.detach(nvml)
         self._tried_s = tried_s
-        self._reason, self._problem = gpu_problem(error.value, self.index, error, self._minor)
+        self._reason, self._problem = gpu_problem(error, self.index, self._minor)
 
     def _read_slow(self, nvml: Any, now_s: float, quiet: bool) -> None:
         """Get the handle if there is none, and everything that seldom changes; raise NVMLError if the GPU is lost."""
@@ -137,7 +139,7 @@ class Gpu:
             readings={key: readings[key] for key in KEYS},
             throttle=throttle_words(readings["throttle_bits"].value),
             processes=owned(self._in_no_slice(), own_pids),
-            problem=gpu_problem(NO_PERMISSION, self.index, "", self._minor)[1] if denied else None,
+            problem=gpu_problem(nvml.NVMLError(NO_PERMISSION), self.index, self._minor)[1] if denied else None,
             instances=instances,
             persistence=self._persistence,
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.model import GpuProcess, MigInstance, Reading
+from cpugpu_tui.telemetry.limits import MOST_SLICES, plausible
 from cpugpu_tui.telemetry.nvml.calls import Call, ask, memory_readings, text
 from cpugpu_tui.telemetry.nvml.processes import compute_processes, owned
 
@@ -40,7 +41,7 @@ class Slice:
     def read(self, nvml: Any, own_pids: Collection[int]) -> MigInstance:
         """Return it with its memory now."""
         memory = memory_readings(nvml, self.handle)
-        readings = {key: memory[key] for key in ("memory_used_bytes", "memory_total_bytes")}
+        readings = {key: plausible(key, memory[key]) for key in ("memory_used_bytes", "memory_total_bytes")}
         return MigInstance(self.index, self.uuid, self.name, readings, owned(self.processes, own_pids))
 
 
@@ -53,7 +54,7 @@ def find_slices(nvml: Any, handle: Any, root: str) -> tuple[Slice, ...]:
     """Return the instances of a GPU in MIG mode; places without one are skipped."""
     places = ask(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetMaxMigDeviceCount(handle))
     slices: list[Slice] = []
-    for index in range(0 if isinstance(places, Reading) else places):
+    for index in range(0 if isinstance(places, Reading) else min(int(places), MOST_SLICES)):
         found = ask(nvml, handle, _place(index))
         if isinstance(found, Reading):
             continue

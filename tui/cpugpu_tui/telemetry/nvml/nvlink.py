@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cpugpu_tui.telemetry.limits import MOST_LINKS
 from cpugpu_tui.telemetry.nvml.counters import Stamped
 from cpugpu_tui.telemetry.nvml.fields import Field, read_fields
 
@@ -14,8 +15,6 @@ KEYS = ("nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s")
 """Their counters are of data in KiB, without the protocol's share, 64 bits wide."""
 _NUMBERS = (138, 139)
 _ALL_LINKS = 0xFFFF_FFFF
-_MOST_LINKS = 36
-"""NVML_NVLINK_MAX_LINKS: what is above is not a count."""
 _FINAL = ("not-supported", "function-missing")
 
 
@@ -39,7 +38,7 @@ class NvLink:
         """Return bytes sent and received so far; `links` is what `LINKS` gave. Raise NVMLError when the GPU is lost."""
         if links.value is None or self._refused:
             return dict.fromkeys(KEYS, Stamped(None, self._refused or links.reason))
-        if not 0 < links.value <= _MOST_LINKS:
+        if not 0 < links.value <= MOST_LINKS:
             return dict.fromkeys(KEYS, Stamped(None, "not-supported"))
         found = self._ask(nvml, handle, now_us)
         if self._way == (_ALL_LINKS,) and all(value.reason in _FINAL for value in found.values()):

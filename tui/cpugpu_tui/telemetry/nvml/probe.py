@@ -13,6 +13,7 @@ from typing import Any
 
 from cpugpu_tui.model import GpuProcess, Reading
 from cpugpu_tui.telemetry.edges import EDGE_KEYS, THROTTLED_KEYS, Edge, State
+from cpugpu_tui.telemetry.limits import COUNTED_NS, plausible
 from cpugpu_tui.telemetry.nvml.calls import FAST, memory_readings, reading
 from cpugpu_tui.telemetry.nvml.fields import (
     ENERGY,
@@ -26,8 +27,8 @@ from cpugpu_tui.telemetry.nvml.fields import (
     read_fields,
 )
 from cpugpu_tui.telemetry.nvml.mig import find_slices
-from cpugpu_tui.telemetry.nvml.processes import compute_processes, owned
-from cpugpu_tui.telemetry.nvml.returns import NO_NUMBERS, reason_of
+from cpugpu_tui.telemetry.nvml.processes import compute_processes, owned, running
+from cpugpu_tui.telemetry.nvml.returns import NO_NUMBERS, code_of, reason_of
 from cpugpu_tui.telemetry.nvml.throttle import mask_reading, throttle_bits, throttle_words
 
 _EDGE = tuple(field.number for field in (*THROTTLED, POWER_INSTANT, POWER_AVERAGE))
@@ -59,12 +60,11 @@ class GpuProbe:
                 self._board = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self._handle)
             elif visible is not None and visible.strip().startswith("MIG-"):
                 self._take_slice(visible.partition(",")[0].strip())
-        except (ImportError, OSError, ValueError):
+        except ImportError:
             pass
-        except Exception as error:
-            if not isinstance(error, self._nvml.NVMLError):
-                raise
-            self._why_not = reason_of(error.value)
+        except Exception as error:  # noqa: BLE001 - a library that is broken raises anything
+            code = code_of(error)
+            self._why_not = "no-driver" if code is None else reason_of(code)
         self._before_us = frozenset(process.pid for process in self._listed() or ())
 
     def _take_slice(self, named: str) -> None:
@@ -87,7 +87,7 @@ class GpuProbe:
     def processes(self) -> int:
         """Return how many processes compute on this GPU, ours included; 0 where they cannot be listed."""
         # Without their owners: this is asked before every half-round.
-        found = self._call(lambda nvml, handle: len(nvml.nvmlDeviceGetComputeRunningProcesses(handle)), own=True)
+        found = self._call(lambda nvml, handle: len(running(nvml, handle)), own=True)
         return 0 if isinstance(found, Reading) else int(found)
 
     def edge(self) -> Edge:
@@ -102,13 +102,14 @@ class GpuProbe:
         counters = {
             word: float(raw.value.ullVal)
             for word, raw in zip(THROTTLED_BY, found, strict=False)
-            if not raw.nvmlReturn and raw.value.ullVal not in NO_NUMBERS
+            if not raw.nvmlReturn and raw.value.ullVal not in NO_NUMBERS and raw.value.ullVal <= COUNTED_NS[1]
         }
         instant, average = found[-2], found[-1]
         now_us = time.time_ns() // 1000
-        power = decoded(instant, now_us)
-        is_average = power.value is None
-        power_mw = (decoded(average, now_us) if is_average else power).reading(now_us)
+        power_mw = plausible("power_mw", decoded(instant, now_us).reading(now_us))
+        is_average = power_mw.value is None
+        if is_average:
+            power_mw = plausible("power_mw", decoded(average, now_us).reading(now_us))
         return Edge(at_ns, clock, throttle, counters, power_mw, is_average)
 
     def power_mw(self) -> Reading:
@@ -126,7 +127,7 @@ class GpuProbe:
         throttled = self._fields(_CASE)
         readings = {
             "sm_clock_mhz": self._clock(),
-            "temperature_c": self._ask(FAST["temperature_c"]),
+            "temperature_c": plausible("temperature_c", self._ask(FAST["temperature_c"])),
             "memory_used_bytes": self._memory_used_bytes(),
             "energy_mj": self.energy_mj(),
             **throttled,
@@ -140,7 +141,7 @@ class GpuProbe:
     # ---------------------------------------------------------------- inside
 
     def _clock(self) -> Reading:
-        return self._ask(FAST["sm_clock_mhz"])
+        return plausible("sm_clock_mhz", self._ask(FAST["sm_clock_mhz"]))
 
     def _memory_used_bytes(self) -> Reading:
         """Return what is used without the driver's reserve; unknown where an old driver does not tell them apart.
@@ -151,7 +152,8 @@ class GpuProbe:
         if isinstance(found, Reading):
             return found
         is_with_reserve = found["memory_reserved_bytes"].reason == "in-used"
-        return Reading(None, "function-missing") if is_with_reserve else found["memory_used_bytes"]
+        used = plausible("memory_used_bytes", found["memory_used_bytes"])
+        return Reading(None, "function-missing") if is_with_reserve else used
 
     def _call(self, call: Callable[[Any, Any], Any], *, own: bool = False) -> Any:
         """Return what a call returns for the board, or for our `own` slice of it; or a Reading with the reason."""
@@ -159,8 +161,9 @@ class GpuProbe:
             return Reading(None, self._why_not)
         try:
             return call(self._nvml, self._handle if own else self._board)
-        except self._nvml.NVMLError as error:
-            return Reading(None, reason_of(error.value))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it costs this one value
+            code = code_of(error)
+            return Reading(None, "call-failed" if code is None else reason_of(code))
 
     def _ask(self, call: Callable[[Any, Any], Any]) -> Reading:
         return reading(self._call(call))
@@ -171,7 +174,7 @@ class GpuProbe:
         found = self._call(lambda nvml, handle: read_fields(nvml, handle, fields, now_us))
         if isinstance(found, Reading):
             return {field.key: found for field in fields}
-        return {key: stamped.reading(time.time_ns() // 1000) for key, stamped in found.items()}
+        return {key: plausible(key, stamped.reading(time.time_ns() // 1000)) for key, stamped in found.items()}
 
     def _listed(self) -> tuple[GpuProcess, ...] | None:
         found = self._call(lambda nvml, handle: compute_processes(nvml, handle, self._root), own=True)

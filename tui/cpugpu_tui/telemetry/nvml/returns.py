@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from cpugpu_tui.telemetry.nvml.library import unloadable
+from cpugpu_tui.telemetry.text import printable
+
 INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND = 2, 3, 4, 6
-FUNCTION_MISSING, LOST, RESET_REQUIRED = 13, 15, 16
+LIBRARY_MISSING, FUNCTION_MISSING, LOST, RESET_REQUIRED = 12, 13, 15, 16
+BROKEN = -1
+"""Our own code, for a library that cannot be loaded, that raises what is no error of NVML's, or that crashes."""
 
 GONE = (LOST, RESET_REQUIRED)
 """Codes that are about the whole GPU, whatever was asked."""
@@ -40,16 +45,17 @@ _GPU_PROBLEMS = {
         "This GPU needs a reset. Stop what runs on it and let an administrator run `nvidia-smi -r -i {index}`.",
     ),
 }
-_GPU_PROBLEM = ("unknown", "This GPU cannot be read (NVML: {error}). Run nvidia-smi to see what the driver says of it.")
+_GPU_PROBLEM = ("unknown", "This GPU cannot be read ({error}). Run nvidia-smi to see what the driver says of it.")
 
 _DRIVER_PROBLEMS = {
     NO_PERMISSION: "No permission to use the NVIDIA driver. Ask for access to /dev/nvidiactl and /dev/nvidia*.",
     9: "The NVIDIA driver is installed but not loaded. Load it with `modprobe nvidia` as root, or reboot.",
-    12: "No NVIDIA driver found (libnvidia-ml.so.1 is missing). CPU results only; install the driver, or ignore this"
-    " on a machine without a GPU.",
+    LIBRARY_MISSING: "No NVIDIA driver found (libnvidia-ml.so.1 is missing). CPU results only; install the driver, or"
+    " ignore this on a machine without a GPU.",
     18: "The NVIDIA driver was updated, but its old version is still loaded. Reboot, or reload its kernel modules.",
 }
-_DRIVER_PROBLEM = "The NVIDIA driver does not work (NVML: {error}). Run nvidia-smi and look for NVRM lines in dmesg."
+_DRIVER_PROBLEM = "The NVIDIA driver does not work ({error}). Run nvidia-smi and look for NVRM lines in dmesg."
+_INSTALL = "Install the NVIDIA driver again; in a container, restart it with access to the GPU."
 NO_GPU = "The NVIDIA driver runs but sees no GPU. Check that the container or job was given one (nvidia-smi -L)."
 NO_PYNVML = (
     "GPUs cannot be watched without the Python package nvidia-ml-py. Install it with `pip install nvidia-ml-py`."
@@ -66,16 +72,53 @@ def reason_of_field(code: int) -> str:
     return "function-missing" if code == INVALID_ARGUMENT else reason_of(code)
 
 
-def gpu_problem(code: int, index: int, error: object, minor: int | None = None) -> tuple[str, str]:
+def code_of(error: Exception) -> int | None:
+    """Return NVML's return code, None for an exception that is not NVML's."""
+    code = getattr(error, "value", None)
+    return code if isinstance(code, int) else None
+
+
+def opening_code(error: Exception) -> int:
+    """Return the code of a failure to open a session, `BROKEN` for what has none."""
+    code = code_of(error)
+    return BROKEN if code is None or (code == LIBRARY_MISSING and unloadable()) else code
+
+
+def _words(error: Exception) -> str:
+    """Return what the driver calls its error, or which exception it was, without a dot at its end."""
+    code = code_of(error)
+    try:
+        text = str(error)  # asks the driver's library for its words
+    except Exception:  # noqa: BLE001 - which may lack the function, or give no UTF-8
+        text = f"code {code}"
+    return printable(f"{type(error).__name__ if code is None else 'NVML'}: {text}".rstrip(". "))
+
+
+def gpu_problem(error: Exception, index: int, minor: int | None = None) -> tuple[str, str]:
     """Return why all values of a GPU are missing, and a sentence of cause and one of remedy for a person.
 
     `index` is NVML's; device files count by `minor`, which a GPU that was never opened does not tell.
     """
-    reason, sentence = _GPU_PROBLEMS.get(code, _GPU_PROBLEM)
+    code = code_of(error)
+    reason, sentence = _GPU_PROBLEM if code is None else _GPU_PROBLEMS.get(code, _GPU_PROBLEM)
     device = "one of /dev/nvidia*" if minor is None else f"/dev/nvidia{minor}"
-    return reason, sentence.format(index=index, error=error, device=device)
+    return reason, sentence.format(index=index, error=_words(error), device=device)
 
 
-def driver_problem(code: int, error: object) -> str:
+def driver_problem(error: Exception) -> str:
     """Return a sentence of cause and one of remedy for a driver that gives no session."""
-    return _DRIVER_PROBLEMS.get(code, _DRIVER_PROBLEM).format(error=error)
+    code = code_of(error)
+    if code == LIBRARY_MISSING and (found := unloadable()):
+        return f"The NVIDIA driver's library {found[0]} cannot be loaded ({printable(found[1])}). {_INSTALL}"
+    sentence = _DRIVER_PROBLEM if code is None else _DRIVER_PROBLEMS.get(code, _DRIVER_PROBLEM)
+    return sentence.format(error=_words(error))
+
+
+def crash_problem(signal_name: str) -> str:
+    """Return a sentence of cause and one of remedy for a driver whose library ends the process that asks it."""
+    return f"The NVIDIA driver's library crashed when it was asked ({signal_name}). {_INSTALL}"
+
+
+def count_problem(count: int) -> str:
+    """Return a sentence of cause and one of remedy for a driver that counts more GPUs than there can be."""
+    return f"The NVIDIA driver counts {count:,} GPUs, and no machine has so many. {_INSTALL}"

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.model import GpuTelemetry
+from cpugpu_tui.telemetry.limits import MOST_GPUS
 from cpugpu_tui.telemetry.nvml.gpu import SLOW_S, Gpu
-from cpugpu_tui.telemetry.nvml.returns import NO_GPU, NO_PYNVML, driver_problem
+from cpugpu_tui.telemetry.nvml.returns import NO_GPU, NO_PYNVML, count_problem, driver_problem
 
 PCIE_WINDOW_S = 0.02
 """Between the two readings that a PCIe rate is the difference of, where the counters have 32 bits. They go round in
@@ -124,7 +125,7 @@ class Nvml:
             for gpu in self._gpus:
                 gpu.detach(self._nvml)
                 gpu.answered = False
-            with suppress(self._nvml.NVMLError):
+            with suppress(Exception):
                 self._nvml.nvmlShutdown()
         self._nvml = None
 
@@ -141,8 +142,12 @@ class Nvml:
             noted.nvmlInit()
             self._nvml = noted
             count = noted.nvmlDeviceGetCount()
-        except pynvml.NVMLError as error:
+        except Exception as error:  # noqa: BLE001 - a library that is broken raises anything
             self.close()
-            self._problem = driver_problem(error.value, error)
+            self._problem = driver_problem(error)
+            return
+        if count > MOST_GPUS:
+            self.close()
+            self._problem = count_problem(count)
             return
         self._gpus += [Gpu(index, self._root, self._gpm, self._wall_us) for index in range(len(self._gpus), count)]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from cpugpu_tui.model import Reading
+from cpugpu_tui.telemetry.limits import plausible, plausible_all
 from cpugpu_tui.telemetry.nvml import calls, fields
 from cpugpu_tui.telemetry.nvml.counters import NOT_YET, Stamped, rate_per_s, share_pct
 from cpugpu_tui.telemetry.nvml.gpm import Gpm, every
@@ -58,17 +59,17 @@ class FastTier:
         asked = (fields.POWER_INSTANT, fields.POWER_AVERAGE, *fields.THROTTLED, *fields.PCIE)
         found = fields.read_fields(nvml, handle, asked, now_us)
         found |= self._links.read(nvml, handle, links, now_us)
-        readings = {
+        readings = plausible_all({
             **calls.utilisation_readings(nvml, handle),
             **calls.memory_readings(nvml, handle),
             **{key: calls.reading(calls.ask(nvml, handle, call)) for key, call in calls.FAST.items()},
             "throttle_bits": mask_reading(calls.ask(nvml, handle, throttle_bits)),
             **{key: value.reading(now_us) for key, value in self._derived(found, pcie_most_per_s).items()},
             **(self._gpm.read(nvml, handle, now_s) if self._gpm else every("not-asked")),
-        }
+        })  # fmt: skip
         if readings["power_mw"].value is None:
             usage = calls.reading(calls.ask(nvml, handle, calls.power_usage_mw))
-            readings["power_mw"] = usage
+            readings["power_mw"] = plausible("power_mw", usage)
         self._counts, self._glanced = found, {}
         return readings
 
@@ -115,7 +116,7 @@ class SlowTier:
         readings = {key: value.reading(now_us) for key, value in found.items()}
         asked = {**calls.SLOW, **({} if quiet else {**calls.COSTLY, **self._still_unknown()})}
         readings |= {key: calls.reading(calls.ask(nvml, handle, call)) for key, call in asked.items()}
-        self._kept |= {key: (reading, now_s) for key, reading in readings.items()}
+        self._kept |= {key: (reading, now_s) for key, reading in plausible_all(readings).items()}
 
     def readings(self, now_s: float) -> dict[str, Reading]:
         """Return all readings of SLOW_KEYS with their ages."""

@@ -60,6 +60,8 @@ def _failures(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
     if row is not None and row.failure is not None and row.failure.kind != "skipped" and not situation.live:
         name = f"{row.case.workload} {size_text(row.case.size)}"
         found.append((f"{glyphs.no} {name}: {row.failure.message} {row.failure.remedy}".strip(), "bad"))
+    if picture.unsaved and picture.past is None:
+        found.append((picture.unsaved.text, "warn"))
     notice = picture.notice or ""
     if len(notice) > LONG_NOTICE and not situation.ran and picture.past is None:
         found.append((notice, "warn"))

@@ -203,7 +203,8 @@ def _notices(picture: Picture, glyphs: Glyphs, width: int) -> Spans:
     past = picture.past
     shown = picture.notice if past is None or picture.notice != past.notice else None
     said: list[tuple[str, str]] = []
-    for text in (shown, spelled(picture.theme_notice, glyphs)):
+    unsaved = picture.unsaved.text if picture.unsaved else None
+    for text in (unsaved or shown, spelled(picture.theme_notice, glyphs)):
         room = max(width - width_of(tuple(said)) - len(said) // 2 - 2, 8)
         if text:
             brief = text.partition(": ")[0] if len(text) > room else text

@@ -24,6 +24,8 @@ from textual.strip import Strip
 from textual.widgets import DataTable
 from textual.widgets.data_table import ColumnKey, RowKey
 
+from cpugpu_tui.ui.textual_internals import PrivateTable
+
 Cells = Mapping[str, str | Text]
 """Column key → what it says."""
 
@@ -45,7 +47,7 @@ class Column:
     justify: Literal["left", "center", "right"] = "left"
 
 
-class TimingTable(DataTable[Text]):
+class TimingTable(PrivateTable):
     """Rows by key, a cursor that follows the run until the person moves it.
 
     `DataTable.RowHighlighted` says where the cursor is, `RowChosen` that the person wants to see more of that row.
@@ -127,7 +129,7 @@ class TimingTable(DataTable[Text]):
             self.upsert(row_key, self.cells_of(row_key))
         else:
             self._forget([row_key])
-            self._update_count += 1  # or DataTable would show what it rendered before
+            self.forget_lines()  # or DataTable would show what it rendered before
 
     def upsert(self, row_key: str, cells: Cells) -> None:
         """Add a row at the end, or change the cells given, by column key; cells equal to what is shown cost nothing.
@@ -172,10 +174,7 @@ class TimingTable(DataTable[Text]):
         if list(row_keys) == self.row_keys:
             return
         with self._cursor_stays():
-            # DataTable sorts its data by what is in the cells, and leaves equal rows in the order of its data.
-            by_key = {str(row_key.value): (row_key, cells) for row_key, cells in self._data.items()}
-            self._data = dict(by_key[row_key] for row_key in row_keys)
-            self.sort(key=lambda _cells: 0)
+            self.put_in_order(row_keys)
 
     def clear(self, columns: bool = False) -> Self:
         """Remove all rows, and the columns if asked to; the cursor follows the run again."""
@@ -207,7 +206,7 @@ class TimingTable(DataTable[Text]):
             cells = {
                 key: _shown(texts.get(str(key.value), _EMPTY), self._columns[str(key.value)]) for key in self.columns
             }
-        self._data[RowKey(row_key)] = cells
+        self.set_cells(row_key, cells)
 
     def _forget(self, row_keys: Iterable[str]) -> None:
         """Let the cells of rows go."""
@@ -226,23 +225,15 @@ class TimingTable(DataTable[Text]):
             self._forget([key for key in self._cells if not self._is_in_sight(key)])
         self._cells[row_key] = {k: Text(c) if isinstance(c, str) else c for k, c in self.cells_of(row_key).items()}
         self._lay_in(row_key)
-        self._row_renderable_cache.discard((self._update_count, self.get_row_index(row_key)))
+        self.forget_row(row_key)
 
     # -------------------------------------------------------------- painting
 
-    def _render_line_in_row(
-        self, row_key: RowKey, line_no: int, base_style: Style, cursor_location: Coordinate, hover_location: Coordinate
-    ) -> tuple[list[list[Segment]], list[list[Segment]]]:
-        """Return a line, of cells that are made now if nobody has seen them."""
+    def make_cells(self, row_key: RowKey) -> None:
+        """Make the cells of a row that nobody has seen."""
         key = str(row_key.value)
         if key not in self._cells and row_key in self.rows:
             self._make(key)
-        return super()._render_line_in_row(row_key, line_no, base_style, cursor_location, hover_location)
-
-    def _update_dimensions(self, new_rows: Iterable[RowKey]) -> None:
-        """Note how many rows there are. Columns have their width: measuring costs 423 ms at 2000 rows."""
-        del new_rows
-        super()._update_dimensions(())
 
     def _repaint(self, row_key: str, column_keys: Sequence[str]) -> None:
         dirty: list[Region] = []
@@ -288,7 +279,7 @@ class TimingTable(DataTable[Text]):
     @property
     def highlighted(self) -> str | None:
         """Key of the row under the cursor, None in an empty table."""
-        return self._key_at(self.cursor_row)
+        return self._row_key(self.cursor_row)
 
     def follow(self, row_key: str) -> None:
         """Say which row the run is at: the cursor goes there, unless the person moved it elsewhere.
@@ -303,14 +294,14 @@ class TimingTable(DataTable[Text]):
         """Notice that the person moved the cursor."""
         super().watch_cursor_coordinate(old_coordinate, new_coordinate)
         if old_coordinate != new_coordinate and not self._steered:
-            self._following = self._key_at(new_coordinate.row) == self._followed
+            self._following = self._row_key(new_coordinate.row) == self._followed
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Translate Textual's message into ours."""
         event.stop()
         self.post_message(self.RowChosen(str(event.row_key.value)))
 
-    def _key_at(self, row_index: int) -> str | None:
+    def _row_key(self, row_index: int) -> str | None:
         return str(self.ordered_rows[row_index].key.value) if self.is_valid_row_index(row_index) else None
 
     @contextmanager

@@ -19,6 +19,7 @@ from cpugpu_tui.runs.columns import is_beside, thread_columns
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.line_field import LineField
 from cpugpu_tui.ui.order import AS_RAN, Order, in_order, order_text
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
@@ -307,8 +308,7 @@ class TimingsPane(Vertical):
             sign = Lines(id="filter-sign")
             sign.show([(("/", "key"),)])
             hint = "a name, a size, a verdict; enter keeps, esc shows all"
-            field = Input(placeholder=hint, compact=True, id="filter", select_on_focus=False)
-            field.cursor_blink = False  # a blink is a paint of its own, and would come beside a timed block
+            field = LineField(placeholder=hint, id="filter", select_on_focus=False)
             await self.mount(Horizontal(sign, field, Lines(id="filter-count"), id="filter-line"))
         self.query_one("#filter").focus()
 

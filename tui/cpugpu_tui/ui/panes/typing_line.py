@@ -6,6 +6,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Input
 
+from cpugpu_tui.ui.line_field import LineField
 from cpugpu_tui.ui.panes.lines import Lines
 
 
@@ -24,8 +25,7 @@ class TypingLine(Horizontal):
     def compose(self) -> ComposeResult:
         """Yield sign and field, which are there before they are seen: what is typed at once is not lost."""
         yield Lines(id="line-sign")
-        field = Input(compact=True, id="line-field", select_on_focus=False)
-        field.cursor_blink = False  # a blink is a paint of its own
+        field = LineField(id="line-field", select_on_focus=False)
         yield field
 
     @property

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.quantities import US, half_width, significant
 from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.runs.insight import MARK_WORDS
+from cpugpu_tui.runs.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
@@ -66,8 +67,8 @@ def detail_lines(
     changes: Changes | None = None,
 ) -> list[Spans]:  # fmt: skip
     """Return the detail of a row, the answer first: who wins, where the time goes, what if; then each device."""
-    parts = [_failed(row, width), _compared(row, width, glyphs), _beside(changes, run, row, width),
-             gpus_lines(run, row, width, glyphs), peers_lines(run, row, width),
+    parts = [_failed(row, width), _unsaved(row, width), _starved(row, width), _compared(row, width, glyphs),
+             _beside(changes, run, row, width), gpus_lines(run, row, width, glyphs), peers_lines(run, row, width),
              breakdown_lines(run, row, width, glyphs), world_lines(run, row, width, glyphs),
              *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
     lines: list[Spans] = []
@@ -81,6 +82,15 @@ def _failed(row: Row, width: int) -> list[Spans]:
         return []
     role = "muted" if row.failure.kind == "skipped" else "bad"
     return [*wrapped(row.failure.message, width, role), *wrapped(row.failure.remedy, width)]
+
+
+def _starved(row: Row, width: int) -> list[Spans]:
+    """Return that there is no winner for a lack of cores; the device's part says more."""
+    return wrapped("No winner: threads waited for a core.", width, "warn") if row.is_starved else []
+
+
+def _unsaved(row: Row, width: int) -> list[Spans]:
+    return [] if row.saved else wrapped(f"{rows.NOT_SAVED} {UNSAVED}: {MARK_WORDS[UNSAVED]}", width, "warn")
 
 
 def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:

@@ -22,6 +22,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.runs.answers import beside
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.insight import MARK_WORDS
+from cpugpu_tui.runs.no_core import reason_lines
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
@@ -169,6 +170,8 @@ def _odd(times: DeviceTimes, row: Row, width: int) -> list[Spans]:
     lines: list[Spans] = []
     if times.calibrated is not None and not times.calibrated.stable:
         lines += paragraph("~ warm-up did not settle to 1 % before its limit", width, "warn")
+    for sentence in reason_lines(times):
+        lines += paragraph(f"{sentence[0].upper()}{sentence[1:]}", width, "warn" if times.is_starved else "text")
     for mark in times.marks:
         lines += paragraph(f"~ {mark}: {MARK_WORDS.get(mark, 'odd')}", width, "warn")
     if not times.marks or times.latency_ns is None or row.status == "mismatch":

@@ -14,6 +14,7 @@ from textual.widgets import Input
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.runs.export import formats, target
+from cpugpu_tui.ui.line_field import LineField
 from cpugpu_tui.ui.panes.lines import Lines, wrapped
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
 from cpugpu_tui.ui.screens.box import Box
@@ -40,14 +41,13 @@ class ExportForm(Box[Path | None]):
     def __init__(self, name: str) -> None:
         """Propose a file of this name, in the folder where the app was started."""
         super().__init__()
-        self._name = name
+        self._proposed = name
         self._asked: Path | None = None
 
     def compose(self) -> ComposeResult:
         """Yield the field, what is wrong with it, and the keys."""
         with Vertical(id="box"):
-            field = Input(self._name, id="file", compact=True)
-            field.cursor_blink = False
+            field = LineField(self._proposed, id="file")
             yield field
             yield Lines(id="hint")
             yield Lines(id="outcome")

@@ -91,10 +91,14 @@ class HistoryScreen(RunList):
             return
 
         def set_baseline(saved: SavedRuns) -> Message:
+            from cpugpu_tui.runs.comparison import series_of_id
+            from cpugpu_tui.runs.comparison_words import left_out
+
             saved.store.set_baseline(BASELINE, run.series_id)
+            without = left_out(series_of_id(saved.store, run.series_id))
             return self.Read(
                 with_baseline(shown, BASELINE, run.series_id),
-                done=f"The series of run {run.number} is baseline {BASELINE}.",
+                done=f"The series of run {run.number} is baseline {BASELINE}. {without}".rstrip(),
             )
 
         self._do(set_baseline)

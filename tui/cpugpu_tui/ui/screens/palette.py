@@ -12,6 +12,7 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.line_field import LineField
 from cpugpu_tui.ui.palette import Entry, ranked
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
@@ -55,8 +56,7 @@ class PaletteScreen(Box[Entry | None]):
     def compose(self) -> ComposeResult:
         """Yield the field and what is found."""
         with Vertical(id="box"):
-            field = Input(placeholder="some letters of a command, a preset, a theme", compact=True)
-            field.cursor_blink = False  # a blink is a paint of its own
+            field = LineField(placeholder="some letters of a command, a preset, a theme")
             yield field
             yield Lines(id="found")
             yield Lines(id="about")

@@ -16,6 +16,7 @@ from cpugpu_tui.runs.planning import FieldError, PlanRequest
 from cpugpu_tui.ui.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
 from cpugpu_tui.ui.form_fields import DEVICES, FIELDS, hints, placeholders, request_from, texts_of
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.line_field import LineField
 from cpugpu_tui.ui.panes.device_choice import DeviceChoice
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.panes.workload import Entry
@@ -160,6 +161,4 @@ class WorkloadForm(PictureModal, Box[PlanRequest | None]):
 
 def typed_field(text: str, placeholder: str, name: str) -> Input:
     """Return a field to type into, of one line and without a blink, which would be a paint beside a timed block."""
-    field = Input(text, placeholder=placeholder, id=name, compact=True, select_on_focus=False)
-    field.cursor_blink = False
-    return field
+    return LineField(text, placeholder=placeholder, id=name, select_on_focus=False)

@@ -1,0 +1,305 @@
+"""Kills at random moments: of the app, of a command, of an agent; nothing shown is lost, and nothing is left.
+
+BENCH_SEED names the moments; another one is taken each time otherwise. BENCH_KILLS is their number (180). What was not
+as it should be is printed with the number of its kill, which has the same moment under the same seed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import cycle, islice, product
+from pathlib import Path
+
+from cpugpu_tui.model import CaseFailed, CaseFinished
+from tests.bench.ratios import table
+from tests.command_line import COMMAND, CommandLine, agents_of, events_of
+from tests.ui.pty_app import PtyApp
+
+MACHINE = "pace=1,cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0,gpus={}"
+APP_MACHINE = "pace=0.5,gpus={}"
+TARGETS = ("app", "command", "agent")
+KILLINGS = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGSTOP, SIGKILL")
+AT_ONCE = 2
+GONE_WITHIN_S = 2.0
+"""On an idle machine; as much longer as more processes than cores want to run."""
+PATIENCE_S = 60.0
+LATEST_S = {"app": 6.5, "command": 5.0, "agent": 2.0}
+"""When the last kill comes, after the run has begun; those of a command and its agent take longer than that."""
+
+
+@dataclass(frozen=True)
+class Kill:
+    """What is killed, and how."""
+
+    number: int
+    target: str
+    killing: str
+    gpus: int
+    is_suspended: bool
+    """Stopped before, as by ctrl+z, and continued after the signal."""
+    moment_s: float
+
+
+@dataclass
+class Outcome:
+    """What became of one."""
+
+    kill: Kill
+    gone_s: float = 0.0
+    shown: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def expect(self, is_so: bool, what: str) -> None:
+        """Take note of what is not as it should be."""
+        if not is_so:
+            self.wrong.append(what)
+
+
+def main() -> None:
+    """Print a row for each kind; exit 1 if anything was not as it should be."""
+    first = int(os.environ.get("BENCH_SEED", random.SystemRandom().randrange(10**6)))
+    wanted = int(os.environ.get("BENCH_KILLS", 180))
+    started_s = time.monotonic()
+    outcomes = []
+    with ProcessPoolExecutor(AT_ONCE) as hands:
+        for each in hands.map(killed, kills(first, wanted)):
+            outcomes.append(each)
+            if each.wrong:
+                print(f"\n{each.kill}: {' '.join(each.wrong)}", flush=True)
+    header = ("killed", "by", "kills", "rows shown before", "gone after: median", "longest", "wrong")
+    seconds = time.monotonic() - started_s
+    table(f"{wanted} kills, seed {first}, in {seconds:.0f} s", header, rows(outcomes))
+    for name, chosen in (("suspended", lambda kill: kill.is_suspended), ("two GPUs", lambda kill: kill.gpus == 2)):
+        print(f"{name}: {sum(chosen(each.kill) for each in outcomes)} of {wanted}")
+    if any(each.wrong for each in outcomes):
+        sys.exit(1)
+
+
+def kills(seed: int, wanted: int) -> Iterator[Kill]:
+    """Yield kills of all kinds in turn, each at a moment of its own."""
+    moments = random.Random(seed)
+    kinds = list(product(TARGETS, KILLINGS, (1, 2), (False, True)))
+    moments.shuffle(kinds)
+    for number, (target, killing, gpus, is_suspended) in enumerate(islice(cycle(kinds), wanted)):
+        yield Kill(number, target, killing, gpus, is_suspended, moments.uniform(0, LATEST_S[target]))
+
+
+def rows(outcomes: Iterable[Outcome]) -> Iterator[tuple[str, ...]]:
+    """Yield a line for each target and way to kill it."""
+    groups: defaultdict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    for each in outcomes:
+        groups[each.kill.target, each.kill.killing].append(each)
+    for (target, killing), some in sorted(groups.items()):
+        times_s = sorted(each.gone_s for each in some)
+        yield (
+            target, killing, str(len(some)), str(sum(each.shown for each in some)),
+            f"{times_s[len(times_s) // 2]:.2f} s", f"{times_s[-1]:.2f} s", str(sum(bool(each.wrong) for each in some)),
+        )  # fmt: skip
+
+
+def killed(kill: Kill) -> Outcome:
+    """Kill one and look at what is left."""
+    outcome = Outcome(kill)
+    with tempfile.TemporaryDirectory(prefix="kills-") as folder:
+        command = CommandLine(Path(folder) / "history.db")
+        with suppress_and_note(outcome):
+            (kill_app if kill.target == "app" else kill_command)(outcome, command)
+            look_at_history(outcome, command)
+        for pid in related(folder):
+            os.kill(pid, signal.SIGKILL)
+    return outcome
+
+
+class suppress_and_note(suppress):
+    """Whatever goes wrong in one kill is its own failure."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(Exception)
+        self._outcome = outcome
+
+    def __exit__(self, kind: object, error: object, trace: object) -> bool:
+        if isinstance(error, Exception):
+            self._outcome.wrong.append(f"{type(error).__name__}: {str(error)[:2000]}.")
+            return True
+        return False
+
+
+# ------------------------------------------------------------------ the targets
+
+
+def kill_app(outcome: Outcome, command: CommandLine) -> None:
+    """Start a run in the app, kill the app, and compare what the screen showed with the history."""
+    kill = outcome.kill
+    env = {"CPUGPU_DB": str(command.database), "CPUGPU_SIMULATE": APP_MACHINE.format(kill.gpus)}
+    with PtyApp(COMMAND, rows=40, env={**env, "CPUGPU_DEVICE": " ".join(devices(kill.gpus))}) as app:
+        app.until_text("Press r", PATIENCE_S)
+        app.send("r")
+        app.until(lambda app: re.search(r"quick.* \d+/\d+", app.text) is not None, PATIENCE_S)
+        app.bytes_during(kill.moment_s)
+        shown = settled_on(app)
+        if kill.is_suspended:
+            app.send("\x1a")
+            app.until_stopped(PATIENCE_S)
+        end(
+            outcome,
+            app.pid,
+            command,
+            stop=partial(os.kill, app.pid, signal.SIGSTOP),
+            watch=lambda: app.bytes_during(0.01),
+        )
+        code = app.exit_code(PATIENCE_S)
+    outcome.expect(code == expected_code(kill), f"It ended with {code}.")
+    saved = saved_cases(command)
+    outcome.shown = shown
+    outcome.expect(len(saved) >= shown, f"{shown} cases were shown, {sorted(saved)} are saved.")
+
+
+def settled_on(app: PtyApp) -> int:
+    """Return how many cases are over, as the status line has it."""
+    found = re.search(r"quick.* (\d+)/\d+", app.text)
+    return int(found[1]) if found else 0
+
+
+def kill_command(outcome: Outcome, command: CommandLine) -> None:
+    """Start a run, kill it or its agent, and compare what it printed with the history."""
+    kill = outcome.kill
+    is_agent = kill.target == "agent"
+    words = ("run", "--json", "matmul", "--size", "64:76" if is_agent else "64:264", "--rounds", 1)
+    words += tuple(word for name in devices(kill.gpus) for word in ("--device", name))
+    log = command.database.with_name("stdout")
+    with log.open("wb") as out:
+        process = command.start(
+            *words, "--simulate", MACHINE.format(kill.gpus), stdout=out.fileno(), stderr=subprocess.DEVNULL
+        )
+    with process:
+        until(lambda: b"DevicesFound" in log.read_bytes(), "the run did not begin")
+        time.sleep(kill.moment_s)
+        if is_agent:
+            until(lambda: bool(agents_of(process)) or process.poll() is not None, "there was no agent")
+        target = agents_of(process)[0] if is_agent else process.pid
+        if kill.is_suspended:
+            os.kill(target, signal.SIGSTOP)
+        end(outcome, target, command, partial(os.kill, target, signal.SIGSTOP))
+        code = process.wait(PATIENCE_S)
+    data = log.read_bytes()
+    events = events_of(data[: data.rfind(b"\n") + 1])
+    shown = {event.case for event in events if isinstance(event, CaseFinished)}
+    outcome.shown = len(shown)
+    lost = shown - saved_cases(command)
+    outcome.expect(not lost, f"Shown and not saved: {sorted(lost)}.")
+    if is_agent:
+        failed = [event for event in events if isinstance(event, CaseFailed)]
+        outcome.expect(len(failed) <= 1 and code == (3 if failed else 0), f"Exit code {code}, failed: {failed}.")
+        outcome.expect(len(shown) + len(failed) == 12, f"{len(shown)} of 12 cases finished.")
+    else:
+        outcome.expect(code == expected_code(kill), f"It ended with {code}.")
+
+
+def devices(gpus: int) -> list[str]:
+    """Return the names of the CPU and so many GPUs."""
+    return ["cpu", *(f"cuda:{index}" for index in range(gpus))]
+
+
+def expected_code(kill: Kill) -> int:
+    """Return the exit code of something that was killed, as `subprocess` has it."""
+    return {"SIGTERM": 143, "SIGHUP": 129}.get(kill.killing, -signal.SIGKILL)
+
+
+def end(
+    outcome: Outcome, pid: int, command: CommandLine, stop: Callable[[], object],
+    watch: Callable[[], object] = lambda: time.sleep(0.01),
+) -> None:  # fmt: skip
+    """Send the signals, and wait until nothing of the target is left."""
+    kill, folder = outcome.kill, str(command.database.parent)
+    mine = {pid, *below(pid)} if kill.target == "agent" else None
+    for name in kill.killing.split(", "):
+        number = signal.Signals[name]
+        if number == signal.SIGSTOP:
+            stop()
+        else:
+            os.kill(pid, number)
+    sent_s = time.monotonic()
+    if kill.is_suspended:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    left: set[int] = set()
+    while time.monotonic() - sent_s < PATIENCE_S:
+        left = related(folder) if mine is None else related(folder) & mine
+        if not left:
+            break
+        watch()
+    outcome.gone_s = time.monotonic() - sent_s
+    limit_s = GONE_WITHIN_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    outcome.expect(
+        not left and outcome.gone_s <= limit_s, f"After {outcome.gone_s:.2f} s {left or 'nothing'} was left."
+    )
+
+
+# ------------------------------------------------------------------ what is looked at
+
+
+def related(folder: str) -> set[int]:
+    """Return the processes that live and have our folder in their environment: whatever the target has started."""
+    mark, found = os.fsencode(f"CPUGPU_DB={folder}/"), set()
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if mark in Path(entry.path, "environ").read_bytes():
+                    found.add(int(entry.name))
+    return found
+
+
+def below(pid: int) -> set[int]:
+    """Return the processes that a process has started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {int(child) for child in children}.union(*(below(int(child)) for child in children))
+
+
+def saved_cases(command: CommandLine) -> set[str]:
+    """Return the cases that the history has as finished; none where no run was saved."""
+    if not command.database.exists():
+        return set()
+    with command.store() as store:
+        found = store.runs()
+        return {e.case for run in found for e in store.load(run.run_id) if isinstance(e, CaseFinished)}
+
+
+def look_at_history(outcome: Outcome, command: CommandLine) -> None:
+    """Check the file's health, and that every run of it can be shown."""
+    if not command.database.exists():
+        return
+    with closing(sqlite3.connect(command.database)) as connection:
+        answer = connection.execute("PRAGMA integrity_check").fetchall()
+    outcome.expect(answer == [("ok",)], f"The integrity check said {answer}.")
+    for run in command.here("history", "--json").objects:
+        shown = command.here("show", run["number"])
+        outcome.expect(
+            shown.code == 0 and bool(shown.out), f"show {run['number']} ended with {shown.code}: {shown.err}"
+        )
+
+
+def until(happened: Callable[[], bool], otherwise: str) -> None:
+    """Wait for something."""
+    ends_s = time.monotonic() + PATIENCE_S
+    while not happened():
+        if time.monotonic() > ends_s:
+            raise TimeoutError(otherwise)
+        time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    main()

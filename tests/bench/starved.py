@@ -1,0 +1,166 @@
+"""How long the timing threads wait for a core on this machine as it is, and beside a neighbour that is planted.
+
+What the limit of a half-round rests on: on an idle machine hardly any lies above it, beside a busy core every run has
+some. Each run is `quick` in a process of its own; runs without and with the neighbour take turns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from cpugpu_tui.analysis.stats import median, percentile
+from cpugpu_tui.bench.host_watch import STARVED_SHARE
+from cpugpu_tui.bench.timers import Stopwatch
+from tests.bench.ratios import cap_seconds, table
+
+RUNS = int(os.environ.get("BENCH_TRIALS", "50"))
+SMALL = 50
+"""The size whose time is shown: it takes some 10 us, and read 16 ms beside a busy core."""
+
+LIMITS = (0.005, 0.01, STARVED_SHARE, 0.05, 0.1)
+SPIN = "import os, sys\nos.sched_setaffinity(0, [int(sys.argv[1])])\nprint('on', flush=True)\nwhile True: pass"
+
+
+@dataclass
+class Seen:
+    """What runs of one kind showed."""
+
+    shares: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Device → share that the threads of each half-round waited, those that were repeated included."""
+    runs: int = 0
+    with_mark: int = 0
+    with_repeat: int = 0
+    small_us: list[float] = field(default_factory=list)
+    small_one_thread_us: list[float] = field(default_factory=list)
+
+
+def main() -> None:
+    """Print the distribution of the shares, the marks of the runs, and the time of a small size."""
+    seen = {"as it is": Seen(), "one core busy": Seen()}
+    watch, cap_s = Stopwatch(), cap_seconds(900.0)
+    for run in range(RUNS):
+        if run >= 1 and watch.elapsed_s() > cap_s * run / (run + 1):
+            print(f"\nStopped after {run} of {RUNS} runs of each kind: {cap_s:g} s are over.")
+            break
+        add(seen["as it is"], one_run())
+        with busy_core():
+            add(seen["one core busy"], one_run())
+    table(
+        "share of the time that threads waited for a core, by half-round",
+        ("machine", "device", "p50", "p90", "p99", "p99.9", "largest", *(f"> {limit:.1%}" for limit in LIMITS), "n"),
+        (row(kind, device, shares) for kind, each in seen.items() for device, shares in each.shares.items()),
+    )
+    table(
+        f"runs of `quick`, limit {STARVED_SHARE:.0%}",
+        ("machine", "runs", "with mark no-core", "with repeats", f"n = {SMALL}, us", "range", "one thread, us"),
+        (marks_row(kind, each) for kind, each in seen.items()),
+    )
+
+
+def row(kind: str, device: str, shares: list[float]) -> tuple[str, ...]:
+    """Return a line of the first table."""
+    points = [percentile(shares, p) for p in (50, 90, 99, 99.9)]
+    above = [sum(share > limit for share in shares) for limit in LIMITS]
+    return (
+        kind, device, *(f"{share:.2%}" for share in (*points, max(shares))), *map(str, above), str(len(shares))
+    )  # fmt: skip
+
+
+def marks_row(kind: str, each: Seen) -> tuple[str, ...]:
+    """Return a line of the second table."""
+    small = (f"{median(each.small_us):.2f}", f"{min(each.small_us):.2f} to {max(each.small_us):.2f}")
+    single = f"{median(each.small_one_thread_us):.2f}" if each.small_one_thread_us else "-"
+    of = f"of {each.runs}"
+    return kind, str(each.runs), f"{each.with_mark} {of}", f"{each.with_repeat} {of}", *small, single
+
+
+def add(seen: Seen, told: dict[str, object]) -> None:
+    """Take note of what one run told."""
+    seen.runs += 1
+    seen.with_mark += bool(told["marked"])
+    seen.with_repeat += bool(told["repeated"])
+    for device, share in told["shares"]:  # type: ignore[attr-defined]
+        seen.shares[device].append(share)
+    seen.small_us += told["small_us"]  # type: ignore[operator]
+    seen.small_one_thread_us += told["one_thread_us"]  # type: ignore[operator]
+
+
+def one_run() -> dict[str, object]:
+    """Run `quick` in a fresh process; return what it told."""
+    command = [sys.executable, "-m", "tests.bench.starved"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@contextmanager
+def busy_core() -> Iterator[None]:
+    """Let a process of usual priority spin on the last core that we may use."""
+    core = max(os.sched_getaffinity(0))
+    spinner = subprocess.Popen([sys.executable, "-c", SPIN, str(core)], stdout=subprocess.PIPE)
+    assert spinner.stdout is not None
+    spinner.stdout.readline()
+    try:
+        yield
+    finally:
+        spinner.kill()
+        spinner.wait()
+        spinner.stdout.close()
+
+
+# ------------------------------------------------------------------ the process of a run
+
+
+def run_once() -> None:
+    """Run `quick` on this thread and print what the kernel said of every half-round."""
+    from cpugpu_tui.bench.control import Control
+    from cpugpu_tui.bench.emitter import CallEmitter
+    from cpugpu_tui.bench.environment import facts
+    from cpugpu_tui.bench.lane import Lane
+    from cpugpu_tui.bench.worker import work
+    from cpugpu_tui.model import LATENCY, NO_CORE, Event, HalfRoundTimed, MachineRead
+    from cpugpu_tui.runs.planning import PlanRequest, build_plan
+
+    shares: list[tuple[str, float]] = []
+    honest = Lane.take
+
+    def take(lane: Lane, *arguments: object) -> object:
+        taken = honest(lane, *arguments)  # type: ignore[arg-type]
+        if lane.waited is not None and not lane.is_timed_once:
+            shares.append((lane.name, lane.waited.share))
+        return taken
+
+    Lane.take = take  # type: ignore[assignment,method-assign]
+    events: list[Event] = []
+    plan = build_plan(PlanRequest(("quick",)))
+    if not work(
+        plan, {**facts(simulated=False), "controller_pid": os.getppid()}, CallEmitter(events.append), Control()
+    ):
+        sys.exit("The run broke off.")
+    small = f"matmul/default/{SMALL}/"
+    timed = [e for e in events if isinstance(e, HalfRoundTimed) and e.device == "cpu" and e.case.startswith(small)]
+    told = [e for e in events if isinstance(e, MachineRead) and e.cores is not None]
+    latencies = [ns for event in timed if event.round_index for ns in event.samples.get(LATENCY, ())]
+    single = [e.cores.one_thread_ns for e in told if e.cores and e.case.startswith(small) and e.cores.one_thread_ns]
+    print(
+        json.dumps(
+            {
+                "shares": shares,
+                "marked": sum(NO_CORE in e.marks for e in events if isinstance(e, HalfRoundTimed)),
+                "repeated": sum(len(e.cores.discarded) for e in told if e.cores),
+                "small_us": [median(latencies) / 1e3] if latencies else [],
+                "one_thread_us": [median(each) / 1e3 for each in single],
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    run_once()
