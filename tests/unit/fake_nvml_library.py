@@ -63,6 +63,7 @@ class FakeLibrary:
         self.open_sessions = 0
         self.most_calls_at_once = 0
         self._calls_now = 0
+        self._counting = threading.Lock()
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         body = None if name in self.missing else getattr(type(self), f"_{name}", None)
@@ -105,11 +106,13 @@ class FakeLibrary:
     def _nvmlInitWithFlags(self, flags: int) -> int:
         if self.init_code == OK:
             self.driver_gone = False
-            self.open_sessions += 1
+            with self._counting:
+                self.open_sessions += 1
         return self.init_code
 
     def _nvmlShutdown(self) -> int:
-        self.open_sessions -= 1
+        with self._counting:
+            self.open_sessions -= 1
         return OK
 
     def _nvmlDeviceGetCount_v2(self, out: Any) -> None:
@@ -190,14 +193,22 @@ class FakeLibrary:
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLibrary]:
     """Two healthy GPUs behind pynvml."""
+    _end_of_askers()
     fake = FakeLibrary([FakeGpu(), FakeGpu(uuid=b"GPU-99999999-1111-2222-3333-444444444444", active_pct=0)])
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
     monkeypatch.setattr(pynvml, "nvmlLib", fake)
     yield fake
     fake.release.set()
-    # A thread that hung would go on in the next test's library, and shut its session.
+    _end_of_askers()
+
+
+def _end_of_askers() -> None:
+    """Wait for threads that ask a driver: one of an earlier test would go on in the next one's, and shut its session.
+
+    In CI a test met a library whose session was shut already.
+    """
     for thread in threading.enumerate():
-        if thread.name == "telemetry-nvml":
+        if thread.name.startswith(("telemetry", "checkup-")):
             thread.join(PATIENCE_S)
 
 
@@ -244,5 +255,5 @@ def reasons(row: GpuTelemetry, keys: Iterable[str] = HEALTHY) -> dict[str, str]:
 
 def rows_of(nvml: Nvml) -> tuple[GpuTelemetry, ...]:
     rows, problem = nvml.read()
-    assert problem is None
+    assert problem is None, problem
     return rows
