@@ -9,7 +9,7 @@ from typing import Any
 from cpugpu_tui.analysis.search import is_clear
 from cpugpu_tui.analysis.verdict import Comparison, compare, is_converged
 from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.core_lack import core_waits
+from cpugpu_tui.bench.core_lack import READING_S, core_waits
 from cpugpu_tui.bench.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
 from cpugpu_tui.bench.emitter import Emit
 from cpugpu_tui.bench.host_watch import is_starved
@@ -193,17 +193,16 @@ class Point:
         return {name: values for name, values in singles.items() if not name.startswith(tuple(unwanted))}
 
     def _announce(self, phase: str, device: str, estimate_ns: float | None = None) -> None:
-        """Say what comes next before it can kill the process; written out at once."""
+        """Say what comes next before it can kill the process; written out at once, and read before it begins."""
         self._emit(
             Progressed(
-                case=self.case.key,
-                device=device,
-                phase=phase,
-                round_index=self.round_index,
+                case=self.case.key, device=device, phase=phase, round_index=self.round_index,
                 estimate_s=None if estimate_ns is None else estimate_ns / 1e9,
             )
-        )
+        )  # fmt: skip
         self._emit.flush()
+        if any(each.is_cpu for each in self._devices if each.name == device):
+            self._machine.watch.rest(READING_S)
 
     def _warm_up(self, lane: Lane, *, first_case: bool) -> None:
         budget_ns, watch = self._plan.budget_s * 1e9, self._machine.watch
