@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
 
 from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.core_lack import REPEATS
+from cpugpu_tui.bench.core_lack import READING_S, REPEATS
 from cpugpu_tui.bench.host_watch import Disturbance
 from cpugpu_tui.bench.sweep import Sweep
 from cpugpu_tui.model import (
@@ -155,6 +156,36 @@ def test_a_launching_thread_without_a_core_spoils_the_gpus_times() -> None:
     assert key[1] == "cuda:0"
     assert (told.threads, told.one_thread_ns) == (1, ())
     assert {event.device for event in recorder.rounds if NO_CORE in event.marks} == {"cuda:0"}
+
+
+def test_whoever_reads_an_announcement_has_a_core_before_the_cpu_is_timed() -> None:
+    """The controller woke up as all our threads began: a twelfth of the half-rounds of an idle machine was repeated."""
+    plan, recorder = plan_of(64), Recorder()
+    machine = SpiedMachine(plan, recorder)
+    honest, order = machine.watch, [""]
+
+    class Ordered:
+        cores = 2
+
+        def rest(self, seconds: float) -> None:
+            order.append(f"rest {seconds}")
+
+        def begin(self, device: Any) -> None:
+            order.append("begin cpu" if device.is_cpu else "begin gpu")
+            honest.begin(device)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(honest, name)
+
+    def flush() -> None:
+        order.append("flush")
+
+    machine.watch, recorder.flush = Ordered(), flush  # type: ignore[method-assign]
+    Sweep(plan, machine, recorder, Control()).run()
+    told = [before for before, now in pairwise(order) if now == "begin cpu" and before != "begin cpu"]
+    assert len(told) > 8, "first call, warm-up, half-rounds"
+    assert set(told) == {f"rest {READING_S}"}
+    assert not any(before.startswith("rest") for before, now in pairwise(order) if now == "begin gpu")
 
 
 def test_blocks_that_were_sized_without_a_core_are_sized_again() -> None:
