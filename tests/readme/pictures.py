@@ -20,6 +20,7 @@ from cpugpu_tui.model import Plan
 from cpugpu_tui.runs.demo.playing import Clock, Playing
 from cpugpu_tui.runs.demo.recording import Recording, shipped
 from cpugpu_tui.runs.demo.timeline import FIRST_S, GAP_S
+from cpugpu_tui.ui import chart
 from cpugpu_tui.ui.backend import RunningSession
 from cpugpu_tui.ui.demo import DemoApp, DemoBackend
 from cpugpu_tui.ui.options import AppOptions
@@ -89,6 +90,7 @@ class SteppedBackend(DemoBackend):
 @asynccontextmanager
 async def demo(recording: Recording, clock: SteppedClock) -> AsyncIterator[Pilot[Any]]:
     """Open the app at the first moment of the recording."""
+    chart.load()  # otherwise "Loading the chart." is in the picture, or is not
     options = AppOptions(demo=recording)
     app = DemoApp(options, backend=SteppedBackend(options, clock))
     app.gate.hold = lambda: None  # type: ignore[method-assign] # nothing is timed here: paint always
@@ -118,9 +120,21 @@ async def played(pilot: Pilot[Any], clock: SteppedClock) -> None:
     await pilot.pause()
 
 
-def shot(pilot: Pilot[Any]) -> str:
-    """Return the screen as an SVG that needs nothing else and names its styles alike each time."""
-    svg = pilot.app.export_screenshot(title="cpugpu-tui demo")
+async def look(pilot: Pilot[Any], *keys: str) -> None:
+    """Press keys, each of which opens or closes a page; tab only moves the focus."""
+    for key in keys:
+        before = pilot.app.screen
+        await pilot.press(key)
+        if key != "tab":
+            await until(pilot, lambda before=before: pilot.app.screen is not before)  # type: ignore[misc]
+
+
+async def shot(pilot: Pilot[Any]) -> str:
+    """Return the screen, once it has come to rest, as an SVG that needs nothing else and names its styles alike."""
+    svg, before = "", None
+    while svg != before:
+        await pilot.pause(0.02)
+        svg, before = pilot.app.export_screenshot(title="cpugpu-tui demo"), svg
     return without_remote_fonts(re.sub(r"terminal-\d+-", "terminal-demo-", svg))
 
 
@@ -132,12 +146,11 @@ async def film(recording: Recording, moments: Iterable[float] = MOMENTS_S) -> li
         for moment_s in moments:
             clock.go_to(moment_s)
             await until(pilot, clock.has_arrived)
-            frames.append(Frame(shot(pilot), MOMENT_SHOWN_S))
+            frames.append(Frame(await shot(pilot), MOMENT_SHOWN_S))
         await played(pilot, clock)
         for keys, shown_s in LOOKS:
-            await pilot.press(*keys)
-            await pilot.pause()
-            frames.append(Frame(shot(pilot), shown_s))
+            await look(pilot, *keys)
+            frames.append(Frame(await shot(pilot), shown_s))
     return frames
 
 
@@ -146,9 +159,8 @@ async def still(recording: Recording, *keys: str) -> str:
     clock = SteppedClock()
     async with demo(recording, clock) as pilot:
         await played(pilot, clock)
-        await pilot.press(*keys)
-        await pilot.pause()
-        return shot(pilot)
+        await look(pilot, *keys)
+        return await shot(pilot)
 
 
 async def make_pictures(folder: Path) -> None:
