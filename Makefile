@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constr
 ONLY ?=
 comma := ,
 
-.PHONY: run test thorough lint bench snapshots wheel clean
+.PHONY: run test thorough lint bench snapshots readme wheel clean
 .DEFAULT_GOAL := run
 
 run: $(VENV)/.for-run
@@ -29,6 +29,9 @@ bench: $(VENV)/.for-test
 
 snapshots: $(VENV)/.for-test
 	@$(BIN)/python -m pytest tests/snapshots --snapshot-update
+
+readme: $(VENV)/.for-test
+	@$(BIN)/python -m tests.readme
 
 wheel: $(VENV)/.for-run
 	@rm -rf dist

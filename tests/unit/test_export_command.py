@@ -236,5 +236,6 @@ def test_a_folder_for_tensorboard_is_made_with_those_above_it(saved: CommandLine
     assert list((tmp_path / "runs" / "x").iterdir())
 
 
-def test_a_format_may_be_named_as_files_end(saved: CommandLine) -> None:
-    assert saved.here("export", "--format", "md").out == saved.here("export", "--format", "markdown").out
+@pytest.mark.parametrize("name", ["md", "MD", "Markdown"])
+def test_a_format_may_be_named_as_files_end(saved: CommandLine, name: str) -> None:
+    assert saved.here("export", "--format", name).out == saved.here("export", "--format", "markdown").out

@@ -249,6 +249,12 @@ def test_a_wrong_field_is_named_in_a_sentence(field: str, changes: dict[str, obj
     assert_said_well(caught.value)
 
 
+@pytest.mark.parametrize(("typed", "dtype"), [("bf16", "bfloat16"), ("half", "float16"), ("FP32", "float32")])
+def test_a_dtype_has_its_full_name_in_the_plan(typed: str, dtype: str) -> None:
+    plan = build_plan(PlanRequest(("matmul",), sizes="8", dtype=typed))
+    assert {case.dtype for case in plan.cases} == {dtype}
+
+
 def test_whoever_mistypes_is_told_what_there_is() -> None:
     with pytest.raises(FieldError, match="'matmull'") as caught:
         build_plan(PlanRequest(("matmull",)))

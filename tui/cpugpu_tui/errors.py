@@ -1,6 +1,6 @@
 """Every failure a person can meet: one sentence of cause, one of remedy, one exit code.
 
-Exit codes are a promise to scripts (README, "Exit codes"): they are named here and nowhere else.
+Exit codes are a promise to scripts (docs/command-line.md, "Exit codes"): they are named here and nowhere else.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ MOST_HOSTS = 10_000
 LAUNCHERS = ("local", "ssh", "srun")
 """How a host is reached, without the person's own templates."""
 
-WRITE = "Mend the file; the README tells what stands in one."
+WRITE = "Correct the file; docs/fleet.md describes its format."
 
 _RANGE = re.compile(r"\[([^\[\]]*)\]")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -86,12 +86,20 @@ def parse_threads(text: str) -> tuple[int, ...]:
     return tuple(counts)
 
 
+SHORT_DTYPES = {
+    "fp64": "float64", "double": "float64", "fp32": "float32", "float": "float32",
+    "bf16": "bfloat16", "fp16": "float16", "half": "float16",
+}  # fmt: skip
+"""Other names of dtypes that people type."""
+
+
 def check_dtype(workload: WorkloadInfo, dtype: str) -> str:
-    """Return the dtype if the workload supports it.
+    """Return the dtype by its full name if the workload supports it; `bf16` and `half` are known too.
 
     Raises:
         FieldError: unknown, or not supported by this workload.
     """
+    dtype = SHORT_DTYPES.get(dtype.lower(), dtype)
     if dtype not in DTYPES:
         raise FieldError("dtype", f"There is no dtype {dtype!r}.", f"There are: {', '.join(DTYPES)}.")
     if dtype not in workload.dtypes:

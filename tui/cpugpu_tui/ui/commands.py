@@ -1,4 +1,4 @@
-"""Everything a key can do, in one table: bindings, footer, help screen and the README's table come from here."""
+"""Everything a key can do, in one table: bindings, footer, help screen and docs/keys.md come from here."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Command:
     label: str
     """One or two words for the footer."""
     help: str
-    """One sentence for the help screen and the README."""
+    """One sentence for the help screen and docs/keys.md."""
     action: str | None
     """Action of the app; None where the widget with the focus answers the key."""
     possible: Callable[[Situation], bool] = _always
@@ -248,6 +248,6 @@ def keys_text(keys: Iterable[str]) -> str:
 
 
 def markdown() -> str:
-    """Return the README's table of keys."""
+    """Return the table of keys in docs/keys.md."""
     rows = [f"| `{keys_text(command.keys)}` | {command.help} |" for command in COMMANDS]
     return "\n".join(["| key | does |", "|---|---|", *rows])

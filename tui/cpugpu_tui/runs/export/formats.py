@@ -30,10 +30,11 @@ def checked(name: str) -> str:
     Raises:
         UsageError: there is none of that name.
     """
-    name = _BY_SUFFIX.get(f".{name}", name)  # `md`, as files are called
-    if name not in FORMATS:
+    known = name.lower()
+    known = _BY_SUFFIX.get(f".{known}", known)  # `md`, as files are called
+    if known not in FORMATS:
         raise UsageError(f"There is no format {name!r}.", f"Write one of {', '.join(FORMATS)}.")
-    return name
+    return known
 
 
 def format_of(path: Path) -> str | None:

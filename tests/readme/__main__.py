@@ -1,0 +1,15 @@
+"""Renews what README and docs quote of the program, and their pictures: `make readme`.
+
+Figures come from `docs/figures.md`: type what `make bench` printed there, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from .blocks import PAGES, ROOT, renewed
+from .pictures import make_pictures
+
+for page in PAGES:
+    page.write_text(renewed(page.read_text()))
+asyncio.run(make_pictures(ROOT / "docs"))
