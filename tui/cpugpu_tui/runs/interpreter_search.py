@@ -78,8 +78,7 @@ class Interpreter:
     @property
     def able(self) -> str:
         """What it can do, as the end of a sentence about it."""
-        can = "can use the GPU" if self.has_cuda else "cannot use a GPU"
-        return f"has torch {self.torch}, which {can}"
+        return f"has torch {self.torch}, {'which can use the GPU' if self.has_cuda else 'for the CPU only'}"
 
 
 @dataclass(frozen=True)
