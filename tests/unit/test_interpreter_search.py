@@ -95,12 +95,17 @@ def test_each_says_which_torch_it_has_and_whether_that_can_use_a_gpu(tmp_path: P
     cpu = with_torch(tmp_path / "cpu", "2.9.1+cpu", None)
     rocm = with_torch(tmp_path / "rocm", "2.9.1+rocm6.4", None, available=True)
     none = interpreter(tmp_path / "none", f'exec {sys.executable} -S -E "$@"')
-    found = {each.path: each for each in ask((cuda, cpu, rocm, none))}
-    assert found == {
-        cuda: Interpreter(cuda, "2.8.0+cu126", True),
-        cpu: Interpreter(cpu, "2.9.1+cpu", False),
-        rocm: Interpreter(rocm, "2.9.1+rocm6.4", False),
-    }
+    assert ask((cuda, cpu, none, rocm)) == (
+        Interpreter(cuda, "2.8.0+cu126", True),
+        Interpreter(cpu, "2.9.1+cpu", False),
+        Interpreter(rocm, "2.9.1+rocm6.4", False),
+    )
+
+
+def test_answers_keep_the_order_of_the_questions_however_long_they_take(tmp_path: Path) -> None:
+    quick = with_torch(tmp_path / "quick", "2.8.0")
+    slow = interpreter(tmp_path / "slow", f'sleep 0.3; exec {quick} "$@"')
+    assert [each.path for each in ask((slow, quick))] == [slow, quick]
 
 
 def test_a_module_of_the_current_folder_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

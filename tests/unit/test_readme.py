@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import tomllib
 
 from cpugpu_tui.ui.commands import markdown
 from cpugpu_tui.workloads import PRESETS
@@ -39,3 +41,12 @@ def test_commands_that_are_named_exist() -> None:
     used = set(re.findall(r"^cpugpu-tui ([a-z][a-z-]*)", README, flags=re.MULTILINE))
     assert used <= known
     assert set(PRESETS) >= {"quick", "matmul-sweep", "vector-dot"}
+
+
+def test_the_installation_without_torch_names_all_other_dependencies() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    install = (ROOT / "docs" / "install.md").read_text()
+    (packages,) = re.findall(r"^\S+/pip install (\".*)$", install, flags=re.MULTILINE)
+    assert sorted(shlex.split(packages)) == sorted(
+        each for each in project["dependencies"] if not each.startswith("torch")
+    )

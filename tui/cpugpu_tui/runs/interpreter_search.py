@@ -136,7 +136,7 @@ def better_than(own: Interpreter | None, found: Sequence[Interpreter]) -> Interp
 
 
 def ask(pythons: Sequence[str], should_stop: Callable[[], bool] = never) -> tuple[Interpreter, ...]:
-    """Return those of the interpreters that have torch, in no order; none of them runs afterwards."""
+    """Return those of the interpreters that have torch, in the same order; none of them runs afterwards."""
     ends_s = time.monotonic() + LIMIT_S
     waiting, found = deque(pythons), list[Interpreter]()
     with selectors.DefaultSelector() as selector:
@@ -160,7 +160,7 @@ def ask(pythons: Sequence[str], should_stop: Callable[[], bool] = never) -> tupl
                 each.signal(signal.SIGKILL)
             for each in asked.values():
                 each.close()
-    return tuple(found)
+    return tuple(sorted(found, key=lambda each: pythons.index(each.path)))
 
 
 class _Asked:
