@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from fake_interpreters import with_torch
 from fake_run import ENVIRONMENT, FakeBackend, finish, new_app, opened, readings, settled, start_run
+from nvml_library import FakeNvml, fake_nvml, nvml_library
 from states import joined
 from test_layouts import screen_lines
 from test_states import SMALL, ShownApp, reads
@@ -22,6 +25,8 @@ from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.preparing import lacks_torch
+
+__all__ = ["fake_nvml", "nvml_library"]
 
 GPU_PYTHON = Interpreter("/opt/ml/bin/python", "2.8.0+cu126", True)
 OFFER = "Press p to use /opt/ml/bin/python: it has torch 2.8.0+cu126, which can use the GPU."
@@ -102,16 +107,26 @@ def test_which_torch_is_lacking(lacking: bool, gpus: int, facts: dict[str, Any])
     assert not lacks_torch(Picture(**shown, worker="thread"))
 
 
-def only(monkeypatch: pytest.MonkeyPatch, python: Path) -> None:
-    """Let this machine hold one interpreter beside those in use, and give it time: the cores may be taken."""
-    monkeypatch.setattr(interpreter_search, "interpreters", lambda *_: (str(python),))
+def only(monkeypatch: pytest.MonkeyPatch, python: Path | str) -> list[Path | None]:
+    """Let this machine hold one interpreter beside those in use, and give it time: the cores may be taken.
+
+    Returns the folders in which interpreters are looked for.
+    """
+    folders: list[Path | None] = []
+
+    def interpreters(environ: object, home: Path, used: str, folder: Path | None) -> tuple[str, ...]:
+        folders.append(folder)
+        return (str(python),)
+
+    monkeypatch.setattr(interpreter_search, "interpreters", interpreters)
     monkeypatch.setattr(interpreter_search, "LIMIT_S", 60.0)
+    return folders
 
 
 async def test_where_torch_is_missing_p_starts_an_agent_that_has_it(
     bare_python: Path, torch_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only(monkeypatch, torch_python)
+    folders = only(monkeypatch, torch_python)
     app = CpuGpuApp(AppOptions(python=str(bare_python), database=tmp_path / "results.db"))
     async with ShownApp(app) as pilot:
         await reads(pilot, "Press p to use", "cannot import torch", "cannot run")
@@ -119,14 +134,36 @@ async def test_where_torch_is_missing_p_starts_an_agent_that_has_it(
         await settled(pilot, lambda: app.picture.environment.get("interpreter") == str(torch_python))
         await reads(pilot, "ready", "Press r")
         assert "cannot" not in joined(screen_lines(pilot))
+    assert folders == [None], "nobody asked to run what lies in the current folder"
+
+
+@pytest.mark.skipif(torch.version.cuda is not None, reason="this torch may be able to use a GPU")
+async def test_beside_a_driver_with_gpus_the_cpu_build_of_this_environment_is_found_lacking(
+    fake_nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is made up but the driver and the other interpreter, whose kernels run with this one's torch."""
+    better = with_torch(tmp_path / "an env" / "python", "2.8.0+cu126")
+    only(monkeypatch, better)
+    fake_nvml.use()
+    app = CpuGpuApp(AppOptions(PlanRequest(("matmul",), sizes="8", rounds=2), database=tmp_path / "results.db"))
+    async with ShownApp(app) as pilot:
+        await settled(pilot, lambda: app.picture.better_python is not None)
+        await reads(pilot, f"This torch ({torch.__version__}) cannot use the GPU. Press p to use")
+        await pilot.press("p")
+        await settled(pilot, lambda: app.picture.agent_ready)
+        await pilot.press("r")
+        await settled(pilot, lambda: app.picture.run.finished is not None and not app.picture.situation.live)
+        assert app.picture.run.run is not None
+        assert app.picture.run.run.environment["python_option"] == better
 
 
 async def test_auto_takes_it_without_a_key(
     bare_python: Path, torch_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only(monkeypatch, torch_python)
+    folders = only(monkeypatch, torch_python)
     monkeypatch.setattr("sys.executable", str(bare_python))
     app = CpuGpuApp(AppOptions(python="auto", database=tmp_path / "results.db"))
     async with ShownApp(app) as pilot:
         await settled(pilot, lambda: app.picture.environment.get("interpreter") == str(torch_python))
         await reads(pilot, "ready", "it has torch")
+    assert folders == [Path.cwd()]

@@ -90,6 +90,7 @@ def test_an_interpreter_that_can_use_the_gpu_is_the_remedy_where_torch_cannot(
     monkeypatch.setattr(interpreter_search, "interpreters", lambda *_: (better,))
     monkeypatch.setattr(interpreter_search, "LIMIT_S", 60.0)
     fake_nvml.use()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # also on a machine with a real GPU
     remedy = f"Use --python '{better}', or --python auto: it has torch 2.8.0+cu126, which can use the GPU."
     without_gpu = {each["check"]: each["remedy"] for each in cpugpu.here("doctor", "--json").objects}
     assert remedy in (without_gpu["torch.build"], without_gpu["cuda.devices"])
