@@ -76,6 +76,7 @@ def gate(
         tuple(names or ()), baseline_name, max_slowdown, repeat, new, junit, summary, any_machine, case_timeout,
         simulation(simulate),
     )  # fmt: skip
-    found = found_python(python, check_worker(worker), request.simulation)
+    check_worker(worker)
+    found = None if new is not None else found_python(python, worker, request.simulation)
     options = RunOptions(worker, found, database, not no_save, tuple(map(str, workloads or ())))
     raise typer.Exit(run_gate(request, options, as_json=json))
