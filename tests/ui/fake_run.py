@@ -38,6 +38,7 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
+from cpugpu_tui.runs.interpreter_search import Interpreter
 from cpugpu_tui.runs.planning import PlanRequest
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.backend import Backend
@@ -118,6 +119,10 @@ class FakeBackend(Backend):
         """How runs end that do not even begin, as when the agent cannot start."""
         self.devices: DevicesFound | None = DevicesFound(devices=DEVICES)
         """What an agent tells that is asked for its devices."""
+        self.better: Interpreter | None = None
+        """What a search for a better interpreter finds."""
+        self.python = ""
+        """Interpreter that a key chose."""
         self._hello = hello or Hello(protocol=1, environment=ENVIRONMENT)
         self._first_telemetry = telemetry or readings()
 
@@ -138,6 +143,12 @@ class FakeBackend(Backend):
 
     def survey(self) -> DevicesFound | None:
         return self.devices
+
+    def better_python(self, should_stop: Callable[[], bool]) -> Interpreter | None:
+        return self.better
+
+    def use_python(self, python: str) -> None:
+        self.python = python
 
     def prepare(self) -> None:
         self.prepared += 1

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine
+from fake_interpreters import with_torch
 from fake_nvml_library import FakeLibrary, library
 from nvml_library import FakeNvml, fake_nvml, nvml_library
 
 from cpugpu_tui.cli.doctor import INDENT, show
 from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.runs import interpreter_search
 from cpugpu_tui.runs.checkup import collect
 from cpugpu_tui.runs.checkup.finding import Finding
 from cpugpu_tui.runs.checkup.registry import CHECKS
@@ -78,6 +80,24 @@ def test_an_interpreter_without_torch_fails_and_one_that_is_not_there_is_a_usage
     done = cpugpu.here("doctor", "--python", "/nowhere/python")
     assert (done.code, done.out) == (EXIT_USAGE, "")
     assert "/nowhere/python" in done.err
+
+
+def test_an_interpreter_that_can_use_the_gpu_is_the_remedy_where_torch_cannot(
+    cpugpu: CommandLine, bare_python: Path, tmp_path: Path, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a driver with two GPUs: for the CPU build of this environment, and for an interpreter without torch."""
+    better = with_torch(tmp_path / "an env" / "python", "2.8.0+cu126")
+    monkeypatch.setattr(interpreter_search, "interpreters", lambda *_: (better,))
+    monkeypatch.setattr(interpreter_search, "LIMIT_S", 60.0)
+    fake_nvml.use()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # also on a machine with a real GPU
+    remedy = f"Use --python '{better}', or --python auto: it has torch 2.8.0+cu126, which can use the GPU."
+    without_gpu = {each["check"]: each["remedy"] for each in cpugpu.here("doctor", "--json").objects}
+    assert remedy in (without_gpu["torch.build"], without_gpu["cuda.devices"])
+    without_torch = {
+        each["check"]: each["remedy"] for each in cpugpu.here("doctor", "--json", "--python", bare_python).objects
+    }
+    assert without_torch["torch"] == remedy
 
 
 def test_a_program_that_is_no_python_is_a_failed_check(cpugpu: CommandLine) -> None:

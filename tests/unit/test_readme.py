@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from signal import SIGHUP, SIGTERM
 
 import pytest
+import tomllib
 from readme.blocks import PAGES, ROOT, renewed
 from typer.main import get_group
 
@@ -63,3 +65,12 @@ def test_exit_codes_are_those_of_the_program() -> None:
     rows = re.findall(r"^\| ([\d, ]+) \|", COMMAND_LINE.read_text(), flags=re.MULTILINE)
     ours = {value for name, value in vars(errors).items() if name.startswith("EXIT_")}
     assert {int(code) for row in rows for code in row.split(",")} == ours | {128 + SIGHUP, 128 + SIGTERM}
+
+
+def test_the_installation_without_torch_names_all_other_dependencies() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    install = (ROOT / "docs" / "install.md").read_text()
+    (packages,) = re.findall(r"^\S+/pip install (\".*)$", install, flags=re.MULTILINE)
+    assert sorted(shlex.split(packages)) == sorted(
+        each for each in project["dependencies"] if not each.startswith("torch")
+    )

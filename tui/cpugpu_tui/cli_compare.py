@@ -70,11 +70,13 @@ def gate(
 ) -> None:
     """Run a series and exit 1 if a case is slower than the baseline; 4 if that cannot be said, 0 if none is."""
     from cpugpu_tui.cli.gate import GateRequest, run_gate
-    from cpugpu_tui.cli.options import RunOptions, check_worker, simulation
+    from cpugpu_tui.cli.options import RunOptions, check_worker, found_python, simulation
 
     request = GateRequest(
         tuple(names or ()), baseline_name, max_slowdown, repeat, new, junit, summary, any_machine, case_timeout,
         simulation(simulate),
     )  # fmt: skip
-    options = RunOptions(check_worker(worker), python, database, not no_save, tuple(map(str, workloads or ())))
+    check_worker(worker)
+    found = None if new is not None else found_python(python, worker, request.simulation)
+    options = RunOptions(worker, found, database, not no_save, tuple(map(str, workloads or ())))
     raise typer.Exit(run_gate(request, options, as_json=json))

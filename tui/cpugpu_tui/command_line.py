@@ -121,7 +121,7 @@ def run(
 
         raise typer.Exit(resuming.from_command_line(context))
     from cpugpu_tui.cli.export import Outputs
-    from cpugpu_tui.cli.options import RunOptions, check_worker, simulation
+    from cpugpu_tui.cli.options import RunOptions, check_worker, found_python, simulation
     from cpugpu_tui.cli.run import run_headless
     from cpugpu_tui.runs.paths import absolute
     from cpugpu_tui.runs.planning import PlanRequest
@@ -133,7 +133,7 @@ def run(
         max_seconds, case_timeout, runs, cache, scale, absolute(str(mnist)) if mnist else None,
         simulation(simulate), find_crossover, max_size, full, parallel=parallel, energy=energy,
     )  # fmt: skip
-    first = python[0] if python else None
+    first = found_python(python[0], worker, request.simulation) if python and len(python) == 1 else None
     options = RunOptions(check_worker(worker), first, database, not no_save, tuple(map(str, workloads or ())))
     outputs = Outputs(tuple(export or ()), tensorboard)
     if python and len(python) > 1:
@@ -155,9 +155,10 @@ def list_workloads(json: Json = False, workloads: Workloads = None, python: Pyth
 def devices(json: Json = False, python: Python = None, simulate: Simulate = None) -> None:
     """List the CPU and the GPUs that torch can use, with their NVML identity."""
     from cpugpu_tui.cli.listing import print_devices
-    from cpugpu_tui.cli.options import simulation
+    from cpugpu_tui.cli.options import found_python, simulation
 
-    print_devices(python, simulation(simulate), as_json=json)
+    made_up = simulation(simulate)
+    print_devices(found_python(python, simulation=made_up), made_up, as_json=json)
 
 
 @app.command()
@@ -172,11 +173,13 @@ def machine(
 ) -> None:
     """Print the machine card: what CPU, GPU and the cable between them reach here, and what asking costs."""
     from cpugpu_tui.cli.machine import print_machine
-    from cpugpu_tui.cli.options import RunOptions, simulation
+    from cpugpu_tui.cli.options import RunOptions, found_python, simulation
 
-    options = RunOptions("process", python, database, not no_save)
+    made_up = simulation(simulate)
+    found = found_python(python, simulation=made_up) if measure else None
+    options = RunOptions("process", found, database, not no_save)
     devices = tuple(device or ["auto"])
-    raise typer.Exit(print_machine(options, devices, simulation(simulate), measure=measure, as_json=json))
+    raise typer.Exit(print_machine(options, devices, made_up, measure=measure, as_json=json))
 
 
 @app.command()
@@ -239,10 +242,11 @@ def doctor(
 ) -> None:
     """Check driver, torch, GPUs, host, history and terminal, and say what to do about what is wrong."""
     from cpugpu_tui.cli.doctor import print_checkup
-    from cpugpu_tui.cli.options import simulation
+    from cpugpu_tui.cli.options import found_python, simulation
 
-    cost_s = max_seconds if telemetry_cost else None
-    raise typer.Exit(print_checkup(python, database, simulation(simulate), cost_s=cost_s, as_json=json))
+    cost_s, made_up = max_seconds if telemetry_cost else None, simulation(simulate)
+    found = found_python(python, simulation=made_up)
+    raise typer.Exit(print_checkup(found, database, made_up, cost_s=cost_s, as_json=json))
 
 
 def run_command() -> int:

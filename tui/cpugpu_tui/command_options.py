@@ -62,13 +62,18 @@ Worker = Annotated[
 ]
 Python = Annotated[
     str | None,
-    typer.Option(envvar="CPUGPU_PYTHON", help="Interpreter with torch that runs the kernels (default: this one)."),
+    typer.Option(
+        envvar="CPUGPU_PYTHON",
+        help="Interpreter with torch that runs the kernels (default: this one); auto: find one whose torch can use the "
+        "GPU.",
+    ),
 ]
 Pythons = Annotated[
     list[str] | None,
     typer.Option(
         "--python",
-        help="Interpreter with torch that runs the kernels; two, each with --python, run in turn and are compared. "
+        help="Interpreter with torch that runs the kernels; auto: find one whose torch can use the GPU. Two, each with "
+        "--python, run in turn and are compared. "
         "[env var: CPUGPU_PYTHON]",
     ),
 ]

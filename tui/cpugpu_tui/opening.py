@@ -39,8 +39,9 @@ def open_app(
     Raises:
         UsageError: an option, the terminal, the theme or the trace to replay cannot be used.
     """
-    from cpugpu_tui.cli.options import RunOptions, check_worker, simulation
+    from cpugpu_tui.cli.options import RunOptions, check_worker, found_python, simulation
     from cpugpu_tui.runs import config, paths
+    from cpugpu_tui.runs.own import offers_installed
     from cpugpu_tui.runs.planning import PlanRequest
     from cpugpu_tui.ui.keymap import keymap_of
 
@@ -60,7 +61,10 @@ def open_app(
         from cpugpu_tui.cli.run import run_headless
 
         print_notice("cpugpu-tui: no terminal, so this is `cpugpu-tui run quick`.")
-        return run_headless(request, RunOptions(worker, python, database, save, files), as_json=False)
+        found = found_python(python, worker, request.simulation)
+        return run_headless(request, RunOptions(worker, found, database, save, files), as_json=False)
+    if files or offers_installed():  # whoever loads them is needed now; else the app searches after its first frame
+        python = found_python(python, worker, request.simulation)
     request = _with_own(request, files, python)
     from cpugpu_tui.ui.options import AppOptions
     from cpugpu_tui.ui.start import run_app

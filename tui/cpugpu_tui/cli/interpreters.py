@@ -17,6 +17,7 @@ from cpugpu_tui.errors import EXIT_OK, UsageError, print_notice
 from cpugpu_tui.model import Event, Plan, RunFinished
 from cpugpu_tui.runs.comparison import Series, compare_series
 from cpugpu_tui.runs.comparison_data import comparison_data
+from cpugpu_tui.runs.interpreter_places import AUTO
 from cpugpu_tui.runs.launch import Agents
 from cpugpu_tui.runs.measured import MeasuredRun
 from cpugpu_tui.runs.parallel import named
@@ -36,6 +37,8 @@ def run_in_turn(
     """
     if len(set(pythons)) < len(pythons):
         raise UsageError("An interpreter is named twice.", "Name each once; --repeat makes more runs.")
+    if AUTO in pythons:
+        raise UsageError("--python auto finds a single interpreter.", "Name each one to compare them.")
     if options.worker != "process":
         raise UsageError("Several interpreters need a process each.", "Leave --worker thread out.")
     request = with_own(request, options.workloads, pythons[0])

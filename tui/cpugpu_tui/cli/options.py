@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, print_notice
+from cpugpu_tui.runs.interpreter_places import AUTO
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import Simulation
@@ -45,6 +46,20 @@ def one_python(pythons: Sequence[str] | None) -> str | None:
     if pythons and len(pythons) > 1:
         raise UsageError("Several interpreters are named, and one is enough here.", "Name one with --python PATH.")
     return pythons[0] if pythons else None
+
+
+def found_python(python: str | None, worker: str = "process", simulation: Simulation | None = None) -> str | None:
+    """Return the interpreter that `--python` names. For `auto` search for it, and say on stderr which one it is."""
+    if python != AUTO:
+        return python
+    if worker == "thread" or simulation is not None:  # no process of another interpreter will import torch
+        return None
+    from cpugpu_tui.runs.interpreter_search import choose
+
+    choice = choose()
+    if choice.sentence:
+        print_notice(f"cpugpu-tui: {choice.sentence}")
+    return choice.python
 
 
 def simulation(text: str | None) -> Simulation | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cpugpu_tui.bench.control import FILE, INSTALLED
+from cpugpu_tui.cli.options import found_python
 from cpugpu_tui.errors import UsageError, print_notice
 from cpugpu_tui.model import Plan, Refused
 from cpugpu_tui.runs import config
@@ -42,7 +43,9 @@ def all_own(files: Iterable[str], python: str | None = None) -> tuple[Own, tuple
     """
     own = Own(presets=config.load().presets)
     paths, installed = named_files(files), offers_installed()
-    return learn(own, paths, python, installed=installed) if paths or installed else (own, ())
+    if not (paths or installed):
+        return own, ()
+    return learn(own, paths, found_python(python), installed=installed)
 
 
 def _lacks(request: PlanRequest, own: Own) -> bool:

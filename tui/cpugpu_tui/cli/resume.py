@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.cli.export import Outputs
-from cpugpu_tui.cli.options import RunOptions, one_python
+from cpugpu_tui.cli.options import RunOptions, found_python, one_python
 from cpugpu_tui.cli.own import check_unchanged, words_for
 from cpugpu_tui.cli.run import failed, print_event, run_once
 from cpugpu_tui.cli.saving import save_rest, way_into
@@ -65,7 +65,8 @@ def resume_headless(
             raise
         plan = run.started.plan
         worker = str(run.started.environment.get("worker") or "process")
-        agents = Agents(options.python, worker, simulated=plan.simulation is not None, own=own)
+        python = found_python(options.python, worker, plan.simulation)
+        agents = Agents(python, worker, simulated=plan.simulation is not None, own=own)
         try:
             session = ResumedSession(run, agents, outbox, case_timeout_s)
             code = run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)

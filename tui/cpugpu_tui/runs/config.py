@@ -43,7 +43,7 @@ class Key:
 KEYS = (
     Key("theme", "CPUGPU_THEME", "theme of the app", "slate"),
     Key("database", "CPUGPU_DB", "file of the history", "in the data folder", is_path=True),
-    Key("python", "CPUGPU_PYTHON", "interpreter with torch that runs the kernels", "this one"),
+    Key("python", "CPUGPU_PYTHON", "interpreter with torch that runs the kernels, or auto", "this one"),
     Key("worker", "CPUGPU_WORKER", "process or thread", "process"),
     Key("device", "CPUGPU_DEVICE", "devices to time", "auto", is_list=True),
     Key("mnist", "CPUGPU_MNIST", "folder of your own MNIST files", "drawn digits", is_path=True),

@@ -239,7 +239,7 @@ class Session:
         if self._plan.simulation is None and facts.get("torch") is None:
             raise NoTorchError(
                 f"{facts.get('interpreter')} cannot import torch: {str(facts.get('torch_error')).rstrip('.')}.",
-                "Install torch there, or name an interpreter that has it with --python PATH.",
+                "Use --python auto to find an interpreter that has torch, or install torch there.",
             )
 
     def _begin(self, hello: Hello) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import Ceilings, DevicesFound, Event, Hello, Plan, RunFinished, TelemetryRead
+from cpugpu_tui.runs.interpreter_places import AUTO
 from cpugpu_tui.ui.history import NO_HISTORY, SavedRuns
 from cpugpu_tui.ui.options import AppOptions
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import Point
     from cpugpu_tui.runs.devices import DeviceSurvey
     from cpugpu_tui.runs.estimate import Earlier
+    from cpugpu_tui.runs.interpreter_search import Interpreter
     from cpugpu_tui.runs.launch import Agents
     from cpugpu_tui.runs.state import RunState
     from cpugpu_tui.runs.store import Store
@@ -68,6 +71,7 @@ class Backend:
         """The way of runs into the history; None before `open`, and where nothing is saved."""
         self._sampler: Sampler | SimulatedSampler | Player | None = None
         self._survey: DeviceSurvey | None = None
+        self._is_leaving = threading.Event()
 
     def open(
         self,
@@ -84,15 +88,11 @@ class Backend:
         if options.replay is not None:
             self._play(options.replay, on_telemetry, on_notice)
             return
-        from cpugpu_tui.runs.launch import Agents
-
-        request = options.request
-        self._agents = agents = Agents(
-            options.python, options.worker, simulated=request.simulation is not None, own=request.own.words()
-        )
+        self._agents = agents = self._new_agents(None if options.python == AUTO else options.python)
         agents.on_ready = on_agent
-        self._sampler = self._new_sampler(on_telemetry, agents)
+        self._sampler = self._new_sampler(on_telemetry)
         self._sampler.start()
+        notices = []
         if options.save:
             from cpugpu_tui.runs.store.outbox import Outbox
 
@@ -101,13 +101,57 @@ class Backend:
                 store = self._open_store(WAIT_S)
             except StoreError as error:
                 self._no_store = error
-                on_notice(f"Not saved: {error}")
+                notices.append(f"Not saved: {error}")
             self.outbox = Outbox(self._open_store, store)
         else:
-            on_notice("not saved")
+            notices.append("not saved")
+        if options.python == AUTO and options.worker == "process" and options.request.simulation is None:
+            from cpugpu_tui.runs.interpreter_search import choose
+
+            on_notice("Looking for an interpreter whose torch can use the GPU.")
+            choice = choose(self._is_leaving.is_set)
+            agents.python = choice.python
+            notices.append(choice.sentence)
+        if notices:
+            on_notice(" ".join(filter(None, notices)))
         agents.prepare()
 
-    def _new_sampler(self, on_telemetry: Callable[[TelemetryRead], None], agents: Agents) -> Sampler | SimulatedSampler:
+    def _new_agents(self, python: str | None) -> Agents:
+        from cpugpu_tui.runs.launch import Agents
+
+        request = self._options.request
+        return Agents(
+            python, self._options.worker, simulated=request.simulation is not None, own=request.own.words()
+        )  # fmt: skip
+
+    def better_python(self, should_stop: Callable[[], bool]) -> Interpreter | None:
+        """Return an interpreter whose torch can do more than that of the agents, if there is one. Blocks for seconds.
+
+        The current folder is not searched: nobody asked for it, and what lies there would be run.
+        """
+        from cpugpu_tui.runs.interpreter_search import find_better
+
+        assert self._agents is not None
+        return find_better(self._agents.python, lambda: self._is_leaving.is_set() or should_stop())
+
+    def use_python(self, python: str) -> None:
+        """Run everything from now on in this interpreter.
+
+        Raises:
+            CpuGpuError: it cannot be started.
+        """
+        assert self._agents is not None
+        old, new = self._agents, self._new_agents(python)
+        new.on_ready, old.on_ready = old.on_ready, None
+        old.close()
+        self._agents = new
+        new.prepare()
+
+    def leave(self) -> None:
+        """End what need not be waited for: a search for interpreters."""
+        self._is_leaving.set()
+
+    def _new_sampler(self, on_telemetry: Callable[[TelemetryRead], None]) -> Sampler | SimulatedSampler:
         """Return what reads the machine that runs: a made-up one where its times are made up too."""
         simulation = self._options.request.simulation
         if simulation is not None:
@@ -116,7 +160,7 @@ class Backend:
             return SimulatedSampler(TELEMETRY_S, on_telemetry, simulation.gpus)
         from cpugpu_tui.telemetry.sampler import Sampler
 
-        return Sampler(TELEMETRY_S, on_telemetry, agents.pids)
+        return Sampler(TELEMETRY_S, on_telemetry, lambda: self._agents.pids() if self._agents is not None else set())
 
     def _play(
         self, trace: Trace, on_telemetry: Callable[[TelemetryRead], None], on_notice: Callable[[str], None]
@@ -199,7 +243,9 @@ class Backend:
         """
         from cpugpu_tui.runs.devices import DeviceSurvey
 
-        survey = self._survey = DeviceSurvey(self._options.python, self._options.request.simulation)
+        survey = self._survey = DeviceSurvey(
+            self._agents.python if self._agents is not None else None, self._options.request.simulation
+        )
         return survey.ask()
 
     def end_survey(self) -> None:

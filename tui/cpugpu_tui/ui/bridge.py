@@ -31,6 +31,7 @@ from cpugpu_tui.ui.messages import (
     CeilingsKnown,
     DevicesReported,
     EarlierKnown,
+    InterpreterFound,
     NoticeGiven,
     RunAdvanced,
     SavingChanged,
@@ -70,6 +71,7 @@ class Bridge:
         self.repeat_number = 1
         """Which run of its series is going on."""
         self._reading = threading.Lock()
+        self._searching = threading.Lock()
         self._begun = False
         """A series has been asked for and is not over: nothing is read from the history for a comparison."""
 
@@ -104,6 +106,24 @@ class Bridge:
         else:
             told = DevicesReported(found.devices, found.no_gpu or "") if found is not None else DevicesReported(())
             self._post(told)
+
+    def search_python(self) -> None:
+        """Look for an interpreter that can do more than the agents' one. Body of the worker thread `search`."""
+        self._opened.wait()
+        with self._searching:
+            found = self._backend.better_python(lambda: self._begun)
+        self._post(InterpreterFound(found, is_complete=not self._begun))
+
+    def use_python(self, python: str) -> None:
+        """Change to another interpreter, unless a run has begun. Body of the worker thread `search`."""
+        self._opened.wait()
+        with self._searching:
+            if self._begun:
+                return
+            try:
+                self._backend.use_python(python)
+            except CpuGpuError as error:
+                self._post(AgentReported(error))
 
     def calibrate(self, plan: Plan) -> None:
         """Measure the machine; the run on the screen stays. Body of the worker thread `run`."""
@@ -161,9 +181,9 @@ class Bridge:
             self._post(SeriesEnded())
 
     def _wait_for_quiet(self) -> None:
-        """Wait until everything is open, and nobody reads the history: that would be in the numbers."""
+        """Wait until all is open, and nobody reads the history or asks interpreters: that would be in the numbers."""
         self._opened.wait()
-        with self._reading:
+        with self._reading, self._searching:
             pass
 
     @contextmanager
@@ -281,6 +301,10 @@ class Bridge:
     def resume_agents(self) -> None:
         """Let the agents go on."""
         self._backend.resume()
+
+    def leave(self) -> None:
+        """End what need not be waited for."""
+        self._backend.leave()
 
     def close(self) -> None:
         """End everything but the history; waits for it."""

@@ -114,6 +114,11 @@ COMMANDS: tuple[Command, ...] = (
         "Show what publications claim, and whether it holds here.", "claims",
     ),
     Command(
+        "python", ("p",), "Python",
+        "Use the interpreter that was found, whose torch can use the GPU; search for one if none is known.",
+        "use_python", lambda s: s.may_start,
+    ),
+    Command(
         "compare", ("c",), "Compare", "Compare the series on the screen with the previous one, or an older one.",
         "compare", lambda s: s.ran and not s.live,
     ),

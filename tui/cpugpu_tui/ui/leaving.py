@@ -78,6 +78,7 @@ class Leaving(Running):
     def _go(self) -> None:
         code = self._exit_code or 0
         run = self.picture.own.run
+        self.bridge.leave()
         number = run.run.number if run.run is not None else None
         self.set_terminal_title("")
         self.exit(AppResult(run, number, self.picture.notice, code), return_code=code)

@@ -11,6 +11,7 @@ from cpugpu_tui.model import Ceilings, Device, Event, Hello, TelemetryRead
 from cpugpu_tui.runs.estimate import Earlier
 
 if TYPE_CHECKING:
+    from cpugpu_tui.runs.interpreter_search import Interpreter
     from cpugpu_tui.runs.store.outbox import Unsaved
 
 
@@ -76,6 +77,16 @@ class DevicesReported(Message):
         super().__init__()
         self.devices = devices
         self.remark = remark
+
+
+class InterpreterFound(Message):
+    """A search for an interpreter that can do more than the one in use has ended."""
+
+    def __init__(self, found: Interpreter | None, *, is_complete: bool) -> None:
+        """Carry the best one, if there is one, and whether all were asked: a run ends the search."""
+        super().__init__()
+        self.found = found
+        self.is_complete = is_complete
 
 
 class EarlierKnown(Message):

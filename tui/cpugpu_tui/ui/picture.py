@@ -18,6 +18,7 @@ from cpugpu_tui.ui.order import AS_RAN, Order
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.changes import Changes
+    from cpugpu_tui.runs.interpreter_search import Interpreter
     from cpugpu_tui.runs.store import RunSummary
     from cpugpu_tui.runs.store.outbox import Unsaved
 
@@ -86,6 +87,8 @@ class Picture:
     environment: Mapping[str, Any] = field(default_factory=dict)
     """The standby agent's facts; empty until it has said hello."""
     agent_ready: bool = False
+    better_python: Interpreter | None = None
+    """An interpreter whose torch can do more than that of the one in use; None if none is known."""
     problem: CpuGpuError | None = None
     """Why nothing can be run, or why the last wish was refused."""
     notice: str | None = None

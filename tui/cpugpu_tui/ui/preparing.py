@@ -10,9 +10,21 @@ from cpugpu_tui.model import DevicesFound, Event
 from cpugpu_tui.runs.planning import PlanRequest
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.leaving import Leaving
-from cpugpu_tui.ui.messages import DevicesReported, EarlierKnown, RunAdvanced
+from cpugpu_tui.ui.messages import (
+    AgentReported,
+    DevicesReported,
+    EarlierKnown,
+    InterpreterFound,
+    RunAdvanced,
+    SeriesEnded,
+    TelemetryArrived,
+)
 from cpugpu_tui.ui.panes.workload import WorkloadPane
+from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.screens.main import MainScreen
+
+OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
+"""Driver that a major version of CUDA needs at least (NVIDIA's table of minor version compatibility)."""
 
 
 class Preparing(Leaving):
@@ -21,6 +33,8 @@ class Preparing(Leaving):
     _glyphs: Glyphs = UNICODE
     _surveyed = False
     """Whether an agent was asked for all devices; once is enough, they do not change while the app is open."""
+    _searched = _is_awaited = False
+    """Whether other interpreters were asked, and whether a key wants to hear what came of it."""
 
     @on(WorkloadPane.Highlighted)
     def _choose(self, message: WorkloadPane.Highlighted) -> None:
@@ -46,6 +60,53 @@ class Preparing(Leaving):
         self.picture = replace(self.picture, surveying=True)
         self.run_worker(self.bridge.survey, thread=True, exit_on_error=False, group="survey")
 
+    # ---------------------------------------------------------------- interpreters
+
+    @on(AgentReported)
+    @on(TelemetryArrived)
+    @on(DevicesReported)
+    @on(SeriesEnded)
+    def _consider_python(self) -> None:
+        """Look once for an interpreter that can do more, where the one in use lacks torch or cannot use the GPU."""
+        self.call_later(self._search_if_lacking)  # other handlers of the message show what it says first
+
+    def _search_if_lacking(self) -> None:
+        if not self._searched and self.picture.situation.may_start and lacks_torch(self.picture):
+            self._search()
+
+    def _search(self) -> None:
+        self._searched = True
+        self.run_worker(self.bridge.search_python, thread=True, exit_on_error=False, group="search")
+
+    @on(InterpreterFound)
+    def _offer(self, message: InterpreterFound) -> None:
+        self._searched = message.is_complete
+        self.change(better_python=message.found)
+        if message.found is None and self._is_awaited:
+            self.say("No other interpreter was found whose torch can do more.")
+        self._is_awaited = False
+
+    def action_use_python(self) -> None:
+        """Use the interpreter that was found; search for one if none is known."""
+        found = self.picture.better_python
+        if self.picture.simulated or self.picture.worker == "thread":
+            self.say("Python: torch of another interpreter is used neither by a simulation nor by --worker thread.")
+        elif found is None:
+            self._is_awaited = True
+            self.say("Looking for an interpreter whose torch can use the GPU.")
+            self._search()
+        else:
+            self._surveyed = False  # what it tells of the devices may be more
+            self.change(
+                better_python=None, problem=None, environment={}, agent_ready=False, devices=(), devices_remark=""
+            )  # fmt: skip
+            self.say(f"Using {found.path}.")
+            self.run_worker(
+                lambda: self.bridge.use_python(found.path), thread=True, exit_on_error=False, group="search"
+            )  # fmt: skip
+
+    # ---------------------------------------------------------------- devices
+
     @on(DevicesReported)
     def _meet_devices(self, message: DevicesReported) -> None:
         self._surveyed = bool(message.devices or message.remark)  # a survey that a run broke off told nothing
@@ -64,6 +125,25 @@ class Preparing(Leaving):
     @on(EarlierKnown)
     def _learn(self, message: EarlierKnown) -> None:
         self.change(earlier=message.earlier)
+
+
+def lacks_torch(picture: Picture) -> bool:
+    """Whether the interpreter in use has no torch, or one that cannot use the GPU of this machine."""
+    if picture.simulated or picture.worker == "thread":
+        return False
+    facts, telemetry = picture.environment, picture.own.telemetry.latest
+    if not facts.get("torch"):
+        return bool(facts) or picture.problem is not None
+    cuda, driver = first_number(facts.get("torch_cuda")), first_number(facts.get("driver"))
+    too_new = cuda is not None and driver is not None and driver < OLDEST_DRIVER.get(cuda, 0)
+    has_gpu = telemetry is not None and bool(telemetry.gpus)
+    return has_gpu and (cuda is None or too_new or bool(picture.devices_remark))
+
+
+def first_number(version: object) -> int | None:
+    """Return 580 for `580.95.05`; None where there is no version."""
+    number = str(version or "").partition(".")[0]
+    return int(number) if number.isdecimal() else None
 
 
 def _told(events: tuple[Event, ...]) -> DevicesFound | None:

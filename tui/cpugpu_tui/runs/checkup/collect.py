@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import time
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from cpugpu_tui.runs.capabilities import this_terminal
 from cpugpu_tui.runs.checkup.driver_child import START_S, Asked, ask_driver
 from cpugpu_tui.runs.checkup.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
 from cpugpu_tui.runs.checkup.section import Section
+from cpugpu_tui.runs.interpreter_search import find_better
 from cpugpu_tui.runs.launch import Agents, Gone, Message, no_agent
 from cpugpu_tui.telemetry.host_setup import host_setup, own_runs
 
@@ -67,7 +69,18 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
                 found[section.name] = value
     finally:
         agents.close()
-    return Facts(**found, environ=dict(os.environ), simulated=simulation is not None, faults=faults)
+    facts = Facts(**found, environ=dict(os.environ), simulated=simulation is not None, faults=faults)
+    if not _lacks_torch(facts):
+        return facts
+    return replace(facts, better_python=find_better(python, folder=Path.cwd()))
+
+
+def _lacks_torch(facts: Facts) -> bool:
+    """Whether another interpreter may do what the wanted one cannot."""
+    if facts.simulated or facts.faults.keys() & {"agent", "driver"} or facts.agent.spared:
+        return False  # not needed, or CUDA would hang in each of them
+    has_torch = bool((facts.agent.environment or {}).get("torch"))
+    return not has_torch or (bool(facts.driver.gpus) and not facts.agent.gpus)
 
 
 def agent_facts(agents: Agents, simulation: Simulation | None, driver: Future[Asked]) -> AgentFacts:

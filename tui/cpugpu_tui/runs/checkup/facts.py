@@ -9,6 +9,7 @@ from typing import Any
 
 from cpugpu_tui.model import Device, GpuTelemetry
 from cpugpu_tui.runs.capabilities import Capabilities
+from cpugpu_tui.runs.interpreter_search import Interpreter
 from cpugpu_tui.telemetry.host_setup import HostSetup, OwnRun
 from cpugpu_tui.telemetry.nvml.returns import BROKEN
 from cpugpu_tui.telemetry.nvml.setup import DriverSetup
@@ -90,5 +91,7 @@ class Facts:
     terminal: Capabilities | None = None
     environ: Mapping[str, str] = field(default_factory=dict)
     simulated: bool = False
+    better_python: Interpreter | None = None
+    """An interpreter whose torch can do more than the wanted one's; looked for only where that is lacking."""
     faults: Mapping[str, str] = field(default_factory=dict)
     """Name of a section → why there is nothing in it, one sentence."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from cpugpu_tui.model import Device
 from cpugpu_tui.runs.checkup.driver import version_text
 from cpugpu_tui.runs.checkup.facts import Facts
@@ -16,13 +18,13 @@ def importable(facts: Facts) -> Finding:
     """Judge whether an agent of the wanted interpreter comes up and can import torch."""
     environment = facts.agent.environment
     if environment is None:
-        return fail("No agent came up.", facts.agent.problem, facts.agent.remedy)
+        return fail("No agent came up.", facts.agent.problem, _better(facts) or facts.agent.remedy)
     if facts.simulated:
         return ok(_MADE_UP)
     interpreter = f"Python {environment.get('python')} at {environment.get('interpreter')}"
     error = environment.get("torch_error")
     if error:
-        return fail(f"{interpreter} cannot import torch.", f"It raised {error}.", _WHERE)
+        return fail(f"{interpreter} cannot import torch.", f"It raised {error}.", _better(facts) or _WHERE)
     return ok(f"torch {environment.get('torch')} in {interpreter}, imported in {environment['torch_import_s']:.1f} s")
 
 
@@ -42,7 +44,7 @@ def build(facts: Facts) -> Finding:
     built, supported = cuda_version(environment.get("torch_cuda")), facts.driver.setup.cuda
     has_gpu = bool(facts.driver.gpus) or facts.driver.has_hardware
     if built is None:
-        return _without_cuda(str(name), has_gpu=has_gpu)
+        return _without_cuda(str(name), facts, has_gpu=has_gpu)
     if supported is None:
         found = f"built for CUDA {version_text(built)}"
         return (
@@ -53,19 +55,25 @@ def build(facts: Facts) -> Finding:
     found = f"torch is built for CUDA {version_text(built)}, the driver supports up to {version_text(supported)}"
     remedy = f"Update the driver, or install a torch that is built for CUDA {version_text(supported)} or older."
     if built[0] > supported[0] and not facts.agent.gpus:
-        return fail(found, "A driver runs no CUDA of a newer major version.", remedy)
+        return fail(found, "A driver runs no CUDA of a newer major version.", _better(facts) or remedy)
     if built > supported:
         return warn(found, "It works as long as no kernel has to be compiled when it is first used.", remedy)
     return ok(found)
 
 
-def _without_cuda(name: str, *, has_gpu: bool) -> Finding:
+def _better(facts: Facts) -> str:
+    """Return the remedy of an interpreter that can do more; empty if none was found."""
+    found = facts.better_python
+    return "" if found is None else f"Use --python {shlex.quote(found.path)}, or --python auto: it {found.able}."
+
+
+def _without_cuda(name: str, facts: Facts, *, has_gpu: bool) -> Finding:
     if not has_gpu:
         return ok(f"torch {name} has no CUDA, and there is no GPU")
     return fail(
         f"torch {name} is not built for CUDA, and there is an NVIDIA GPU.",
         "This build can use the CPU only.",
-        "Install a CUDA build of torch, or name an interpreter that has one with --python PATH.",
+        _better(facts) or "Install a CUDA build of torch, or name an interpreter that has one with --python PATH.",
     )
 
 
@@ -91,7 +99,8 @@ def devices(facts: Facts) -> Finding:
             return unknown("torch finds no GPU that it can use; see the check `driver`")
         if not listed:
             return ok("torch and the driver agree that there is no GPU")
-        return fail("torch can use none of the driver's GPUs.", *sentences(agent.no_gpu or "CUDA finds no usable GPU."))
+        cause, remedy = sentences(agent.no_gpu or "CUDA finds no usable GPU.")
+        return fail("torch can use none of the driver's GPUs.", cause, _better(facts) or remedy)
     index_of = {gpu.uuid: f"NVML {gpu.index}" for gpu in listed}
     index_of |= {slice_.uuid: f"NVML {gpu.index}, slice {slice_.index}" for gpu in listed for slice_ in gpu.instances}
     found = "; ".join(f"{device.name} {device.label} = {_where(device, index_of)}" for device in agent.gpus)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual.geometry import Size
 
@@ -16,6 +17,9 @@ from cpugpu_tui.ui.panes.lines import PicturePane, spelled, wrapped
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.what_if import finished_rows, shown_row, what_if_sentence
+
+if TYPE_CHECKING:
+    from cpugpu_tui.runs.interpreter_search import Interpreter
 
 LONG_NOTICE = 24
 """Characters of a notice that the status line shows whole also at 80 columns."""
@@ -51,6 +55,8 @@ def _failures(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
     """Return what went wrong, cause and remedy, most important first."""
     run, situation = picture.run, picture.situation
     found: list[tuple[str, str]] = []
+    if picture.better_python is not None and situation.may_start and picture.past is None:
+        found.append((_better_python(picture, picture.better_python), "warn"))
     if picture.problem is not None:
         found.append((f"{glyphs.no} {picture.problem}", "bad"))
     if run.finished is not None and run.finished.message and not situation.live:
@@ -68,6 +74,13 @@ def _failures(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
     if picture.theme_notice and not situation.live:
         found.append((picture.theme_notice, "warn"))
     return found
+
+
+def _better_python(picture: Picture, found: Interpreter) -> str:
+    """Return which key takes the interpreter that was found, and why a person would press it."""
+    torch = picture.environment.get("torch")
+    cause = f"This torch ({torch}) cannot use the GPU. " if torch else ""
+    return f"{cause}{picture.keymap.said('Press {python} to use')} {found.path}: it {found.able}."
 
 
 def _sentences(picture: Picture) -> list[tuple[str, str]]:
