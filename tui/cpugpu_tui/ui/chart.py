@@ -16,7 +16,7 @@ from operator import itemgetter
 
 from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.crossover import Crossover
-from cpugpu_tui.analysis.quantities import MS, NS, US, S, Unit, size_text, time_text
+from cpugpu_tui.analysis.quantities import MS, NS, US, S, Unit, size_text, time_text, unit_for
 from cpugpu_tui.analysis.what_if import END_TO_END, ONE_THREAD, PINNED, RESIDENT
 from cpugpu_tui.model import PAGEABLE
 from cpugpu_tui.runs.answers import beside, threads_of, world
@@ -25,7 +25,6 @@ from cpugpu_tui.ui.axis import Axis, axis_over, size_labels, time_labels
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans, width_of
-from cpugpu_tui.ui.rows import unit_of
 from cpugpu_tui.ui.what_if import BY_KEY, finished_rows, marked_row, what_if_sentence
 
 LEAST_CELLS = (30, 6)
@@ -88,8 +87,8 @@ def chart_lines(
         room = height - 1 - len(legend) - len(below) - 1
     if room < LEAST_CELLS[1] or width < LEAST_CELLS[0] + 10:
         return [title, *wrapped("There is too little room for a chart here.", width, "muted"), *below][:height]
-    # The table's unit; on an even axis, which is all about the longest times, that of the longest.
-    unit = unit_for_one(max(_times(found))) if options.linear_times else unit_of(run.rows.values())
+    # That of the first time; on an even axis, which is all about the longest times, that of the longest.
+    unit = unit_for_one(max(_times(found))) if options.linear_times else _unit_of(run)
     try:
         field = _field(found, crossing, marked, unit, width, room, options, glyphs)
     except (ImportError, OSError) as error:  # plotext is compiled, and not for every machine
@@ -178,6 +177,12 @@ def _highlighted(row: Row, glyphs: Glyphs) -> str:
 
 def _times(found: Sequence[Curve]) -> list[float]:
     return [ns for curve in found for _, ns in curve.points]
+
+
+def _unit_of(run: RunState) -> Unit:
+    """Return the unit that the first row with a time asks for, which stays for the run; microseconds before."""
+    every = (times.latency_ns for row in run.rows.values() for times in row.times.values())
+    return next((unit_for(ns) for ns in every if ns is not None), US)
 
 
 def unit_for_one(ns: float) -> Unit:

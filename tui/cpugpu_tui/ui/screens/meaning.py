@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cpugpu_tui.analysis.quantities import duration, half_width, percent, significant, time_text
 from cpugpu_tui.analysis.stats import median
-from cpugpu_tui.model import AS_WRITTEN, DEVICE, MOVING, PAGEABLE, PINNED, SYSTEM, USER
+from cpugpu_tui.model import AS_WRITTEN, MOVING, PAGEABLE, PINNED, SYSTEM, USER
+from cpugpu_tui.runs.cells import rates
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.insight import ceilings_of, clock_words, device_limit, end_to_end, written
 from cpugpu_tui.runs.state import Row, RunState
@@ -46,14 +47,8 @@ def hardware_lines(run: RunState, row: Row, times: DeviceTimes, width: int) -> l
 
 
 def _rate(row: Row, times: DeviceTimes) -> str:
-    elapsed_ns, facts = times.median_ns(DEVICE) or times.latency_ns, row.started
-    if facts is None or not elapsed_ns:
-        return ""
-    parts = []
-    if facts.flops:
-        parts.append(f"{significant(facts.flops / elapsed_ns)} GFLOP/s")
-    if facts.bytes_moved:
-        parts.append(f"{significant(facts.bytes_moved / elapsed_ns)} GB/s")
+    found = zip(rates(row, times), ("GFLOP/s", "GB/s"), strict=True)
+    parts = [f"{significant(rate)} {unit}" for rate, unit in found if rate is not None]
     return f"reaches {' and '.join(parts)}" if parts else ""
 
 

@@ -8,8 +8,8 @@ from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison
 from cpugpu_tui.analysis.what_if import HUNDRED_CALLS, NO_LAUNCH, ONE_THREAD, TEN_CALLS, WHAT_IFS
 from cpugpu_tui.runs.answers import beside
+from cpugpu_tui.runs.cells import VERDICT_WORDS
 from cpugpu_tui.runs.state import Row, RunState
-from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled
 from cpugpu_tui.ui.roles import Spans
@@ -47,7 +47,7 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
     labels, numbers = max(len(label) for label, _ in shown) + 2, max(map(len, speedups)) + 1
     sentences = [VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict) for _, comparison in shown]
     is_wide = width >= 2 + labels + numbers + 2 + max(map(len, sentences))
-    lines: list[Spans] = [(("What if: speed-up of the GPU", "title"),)]
+    lines: list[Spans] = [(("What if: speedup of the GPU", "title"),)]
     lines += [
         (
             (f"  {label:<{labels}}", "text"),
@@ -64,7 +64,7 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
 
 def _verdict(comparison: Comparison, glyphs: Glyphs, *, is_wide: bool) -> tuple[str, str]:
     """Return who would win as a sentence, or in a word where the line is too short for one."""
-    words = VERDICT_SENTENCES if is_wide else rows.VERDICT_WORDS
+    words = VERDICT_SENTENCES if is_wide else VERDICT_WORDS
     word = words.get(comparison.verdict, comparison.verdict)
     if comparison.verdict == GPU_WINS:
         return f"{glyphs.up} {word}", "gpu"
