@@ -168,3 +168,20 @@ def word(low: float, high: float) -> str:
     if low >= -margin and high <= margin:
         return TIE
     return UNDECIDED
+
+
+USABLE_TIME = 0.1
+"""A time known to ±10 % can be compared with another machine's; what one device alone was timed for needs no more."""
+
+
+def is_usable(round_ns: Sequence[Mapping[int, float]], *, is_compared: bool) -> bool:
+    """Whether the rounds tell what they are for; one mapping of round index → ns for each device.
+
+    Compared with the first device, the CPU, it is who wins, a tie included. Without one it is each device's own time.
+    """
+    if not is_compared:
+        widths = [plus_minus(own) for own in round_ns]
+        return all(width is not None and width <= USABLE_TIME for width in widths)
+    first, *others = round_ns
+    found = [compare(first, other) for other in others]
+    return all(each is not None and (each.faster is not None or each.verdict == TIE) for each in found)

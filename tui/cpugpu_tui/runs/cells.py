@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 
+from cpugpu_tui.analysis import verdict
 from cpugpu_tui.analysis.quantities import factor, percent, plus_minus, significant, time_text
-from cpugpu_tui.analysis.stats import series_interval
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED
+from cpugpu_tui.analysis.verdict import TIE, TOO_FEW, UNDECIDED, Comparison
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, PAGEABLE, Case
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.insight import end_to_end, row_limit, written
@@ -27,8 +27,8 @@ NONE = "–"
 WIDEST = 10.0
 """Half-widths from this on, ±1000 %, are shown as `> 999 %`: more says nothing."""
 
-VERDICT_WORDS = {GPU_WINS: "GPU", CPU_WINS: "CPU", TIE: "tie", UNDECIDED: "unclear", TOO_FEW: "too few"}
-"""Verdicts in at most seven cells."""
+NO_WINNER_WORDS = {TIE: "tie", UNDECIDED: "unclear", TOO_FEW: "too few"}
+"""Verdicts that name no device, in at most seven cells."""
 
 
 def kernels_heading(run: RunState) -> str:
@@ -84,8 +84,7 @@ def alone_plus_minus(row: Row) -> float | None:
     if len(row.times) != 1 or row.status == "mismatch":
         return None
     (times,) = row.times.values()
-    interval = series_interval([math.log(ns) for ns in times.round_ns.values() if ns > 0])
-    return None if interval is None else math.expm1(min(interval.half_width, 700.0))
+    return verdict.plus_minus(times.round_ns)
 
 
 def rate_cells(row: Row) -> tuple[str, str]:
@@ -109,11 +108,16 @@ def with_copies_cell(row: Row) -> str:
     return NONE if found is None else factor(found.speedup)
 
 
+def winner(comparison: Comparison) -> str:
+    """Return which device is faster, or why none is, in a word."""
+    return comparison.faster or NO_WINNER_WORDS.get(comparison.verdict, comparison.verdict)
+
+
 def faster_cell(row: Row) -> str:
     """Return which device is faster in a word."""
     if row.comparison is None:
         return NO_CORE_WORD if row.is_starved else NONE
-    return VERDICT_WORDS.get(row.comparison.verdict, row.comparison.verdict)
+    return winner(row.comparison)
 
 
 def limited_by_cell(run: RunState, row: Row) -> str:

@@ -28,7 +28,7 @@ MARK_WORDS = {
     "unsettled start": "the first calls had not settled to 1 % when their time was over",
     "damaged": "the database held numbers that no clock gives; they are left out",
     UNSAVED: "the history has not taken this row; it is kept in memory and saving is tried again",
-    "not-converged": "the interval was still wide when the budget or the rounds ended",
+    "not-converged": "time ran out before it was clear who wins (with one device: before its time was known to ±10 %)",
 }
 """Marks in words; an unknown mark stands for itself."""
 

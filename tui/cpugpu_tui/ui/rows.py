@@ -10,7 +10,6 @@ from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW
 from cpugpu_tui.runs import cells as texts
-from cpugpu_tui.runs.cells import VERDICT_WORDS
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.gpus import row_standings
@@ -199,10 +198,10 @@ def verdict(row: Row, look: Look) -> Spans:
         if comparison is None:
             return ((f"{glyphs.yes} timed", "text"),)
     assert comparison is not None
-    word = VERDICT_WORDS.get(comparison.verdict, comparison.verdict)
-    if comparison.verdict == GPU_WINS:
+    word = texts.winner(comparison)
+    if comparison.faster == GPU_WINS:
         return ((f"{glyphs.up} {word}", "gpu"),)
-    if comparison.verdict == CPU_WINS:
+    if comparison.faster == CPU_WINS:
         return ((f"{glyphs.down} {word}", "cpu"),)
     return ((f"{'=' if comparison.verdict == TIE else OPEN} {word}", "muted"),)
 
@@ -258,7 +257,7 @@ def _written(run: RunState, row: Row, glyphs: Glyphs) -> Spans:
 
 
 def _decided(row: Row) -> bool:
-    return row.comparison is not None and row.comparison.verdict in (GPU_WINS, CPU_WINS, TIE)
+    return row.comparison is not None and row.comparison.is_judged
 
 
 def matches(row: Row, wanted: str, varying: frozenset[str]) -> bool:
@@ -267,7 +266,7 @@ def matches(row: Row, wanted: str, varying: frozenset[str]) -> bool:
     if row.is_starved:
         words.append(NO_CORE_WORD)
     if row.comparison is not None:
-        words.append(row.comparison.verdict)
+        words += [row.comparison.verdict, texts.winner(row.comparison)]
     haystack = " ".join(words).lower()
     return all(word in haystack for word in wanted.lower().split())
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cpugpu_tui.analysis.answer import speedup_text
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison
+from cpugpu_tui.analysis.verdict import (
+    CPU_OBSERVED,
+    CPU_WINS,
+    GPU_OBSERVED,
+    GPU_WINS,
+    TIE,
+    TOO_FEW,
+    UNDECIDED,
+    Comparison,
+)
 from cpugpu_tui.analysis.what_if import HUNDRED_CALLS, NO_LAUNCH, ONE_THREAD, TEN_CALLS, WHAT_IFS
 from cpugpu_tui.runs.answers import beside
-from cpugpu_tui.runs.cells import VERDICT_WORDS
+from cpugpu_tui.runs.cells import winner
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled
@@ -19,7 +28,9 @@ VERDICT_SENTENCES = {
     GPU_WINS: "the GPU is faster",
     CPU_WINS: "the CPU is faster",
     TIE: "a tie, within 2 %",
-    UNDECIDED: "undecided",
+    GPU_OBSERVED: "the GPU was faster in each of them, too few for an interval",
+    CPU_OBSERVED: "the CPU was faster in each of them, too few for an interval",
+    UNDECIDED: "too close to call",
     TOO_FEW: "too few for an interval",
 }
 
@@ -64,10 +75,9 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
 
 def _verdict(comparison: Comparison, glyphs: Glyphs, *, is_wide: bool) -> tuple[str, str]:
     """Return who would win as a sentence, or in a word where the line is too short for one."""
-    words = VERDICT_SENTENCES if is_wide else VERDICT_WORDS
-    word = words.get(comparison.verdict, comparison.verdict)
-    if comparison.verdict == GPU_WINS:
+    word = VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict) if is_wide else winner(comparison)
+    if comparison.faster == GPU_WINS:
         return f"{glyphs.up} {word}", "gpu"
-    if comparison.verdict == CPU_WINS:
+    if comparison.faster == CPU_WINS:
         return f"{glyphs.down} {word}", "cpu"
     return f"{'=' if comparison.verdict == TIE else '?'} {word}", "muted"
