@@ -19,12 +19,14 @@ from cpugpu_tui.model import ENERGY
 from cpugpu_tui.runs.again import commands
 from cpugpu_tui.runs.answers import answer_lines
 from cpugpu_tui.runs.cells import (
+    COLD,
     FASTER,
     LIMITED_BY,
     NONE,
     PAPERS_ERROR,
     PLUS_MINUS,
     SPEEDUP,
+    WARM,
     WITH_COPIES,
     faster_cell,
     has_paper,
@@ -53,7 +55,7 @@ ENERGY_ON = ("CPU", "GPU")
 """Devices that can have a column of energies."""
 
 
-OPTIONAL = (PAPERS_ERROR, "cold kernels", "warm kernels", LIMITED_BY, WITH_COPIES)
+OPTIONAL = (PAPERS_ERROR, COLD, WARM, LIMITED_BY, WITH_COPIES)
 """Columns that a narrow terminal goes without, in this order; the detail and `--json` have them always."""
 
 WITHOUT_CPU = ("CPU", SPEEDUP, WITH_COPIES, FASTER)

@@ -31,10 +31,13 @@ NO_WINNER_WORDS = {TIE: "tie", UNDECIDED: "unclear", TOO_FEW: "too few"}
 """Verdicts that name no device, in at most seven cells."""
 
 
+COLD, WARM = "cold kernels", "warm kernels"
+"""Headings of the GPU's own time, which say whether its caches were cold."""
+
+
 def kernels_heading(run: RunState) -> str:
-    """Return the heading of the GPU's own time, which says whether its caches were cold."""
-    cache = run.run.plan.cache if run.run is not None else "cold"
-    return f"{cache} kernels"
+    """Return the heading of the GPU's own time in a run."""
+    return WARM if run.run is not None and run.run.plan.cache == "warm" else COLD
 
 
 def variant_text(case: Case) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cpugpu_tui.runs.cells import (
+    COLD,
     FASTER,
     LIMITED_BY,
     PAPERS_ERROR,
@@ -56,7 +57,8 @@ WORDS_WIDTH = 23
 CHANGE_TIERS: tuple[dict[str, int], ...] = (
     {**NUMBERS, **JUDGED, rows.CHANGE_CPU: WORDS_WIDTH, rows.CHANGE_GPU: WORDS_WIDTH, rows.SPREAD: SPREAD_WIDTH,
      **LIMITED},
-    {**NUMBERS, rows.VERDICT: 10, rows.CHANGE_CPU: 15, rows.CHANGE_GPU: 15, rows.SPREAD: SPREAD_WIDTH},
+    {**NUMBERS, **JUDGED, rows.CHANGE_CPU: 15, rows.CHANGE_GPU: 15, rows.SPREAD: SPREAD_WIDTH},
+    {**NUMBERS, **JUDGED, rows.CHANGE: 15},
     {**NUMBERS, rows.VERDICT: 10, rows.CHANGE: 15},
 )  # fmt: skip
 """The same where rows tell of other runs, which is more than the limit or another clock."""
@@ -78,12 +80,8 @@ def tiers_beside(told: frozenset[str]) -> tuple[dict[str, int], ...]:
     """Return the sets of columns, richest first, where rows tell of other runs: their changes, their spread or both."""
     if rows.CHANGE not in told:
         return (*({**tier, rows.SPREAD: SPREAD_WIDTH} for tier in TIERS if rows.SPREAD in told), *TIERS)
-    found = [dict(tier) for tier in CHANGE_TIERS]
-    if rows.SPREAD not in told:
-        found[1] |= LIMITED
-        for tier in found:
-            tier.pop(rows.SPREAD, None)
-    return (*found, *TIERS)
+    hidden = frozenset({rows.SPREAD}) - told
+    return (*({key: cells for key, cells in tier.items() if key not in hidden} for tier in CHANGE_TIERS), *TIERS)
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ class Shape:
     """Cells of the longest name, and of the longest short one."""
     is_of_sizes: bool = False
     """Whether short names are sizes and nothing else."""
-    kernels: str = "cold kernels"
+    kernels: str = COLD
     """Heading of the GPU's own time."""
 
 
