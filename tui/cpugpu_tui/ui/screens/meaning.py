@@ -30,6 +30,10 @@ START_WORDS = {
 """What starting the work costs more than."""
 
 
+UNMEASURED = "limited by: unknown, the peak throughput of this device was not measured yet (press {machine})"
+"""Where a limit cannot be told."""
+
+
 def moved_lines(row: Row, width: int) -> list[Spans]:
     """Return the speedup when data starts and ends on the host."""
     parts = []
@@ -54,11 +58,7 @@ def _rate(row: Row, times: DeviceTimes) -> str:
 
 def _limited(run: RunState, row: Row, times: DeviceTimes) -> str:
     if ceilings_of(run, times.device) is None:
-        return (
-            "limited by: unknown, the peak throughput of this device was not measured yet (press {machine})"
-            if times.latency_ns
-            else ""
-        )
+        return UNMEASURED if times.latency_ns else ""
     found = device_limit(run, row, times)
     if found is None:
         return ""
