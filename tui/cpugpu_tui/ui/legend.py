@@ -20,7 +20,7 @@ SLOW, NO_CORE, IMPOSSIBLE, CLOSE, FEW = "slow", "no core", "impossible", "close"
 """What a sign can stand for."""
 
 MEANINGS = {
-    ODD: (ODD, "disturbed, {open} says how"),
+    ODD: (ODD, "less certain, {open} says why"),
     CLOSE: (OPEN, "too close to call"),
     FEW: (OPEN, "too few rounds"),
     NO_CORE: (BAD, "threads waited for a core"),
@@ -59,7 +59,7 @@ def signs_of(run: RunState, row: Row) -> frozenset[str]:
 
 
 def legend(signs: Collection[str], width: int, keymap: Keymap) -> Spans:
-    """Return `~ disturbed, enter says how  ? too close to call`: those of `signs` that fit."""
+    """Return `~ less certain, enter says why  ? too close to call`: those of `signs` that fit."""
     spans: list[tuple[str, str]] = []
     said: list[str] = []
     for sign, (drawn, words) in MEANINGS.items():

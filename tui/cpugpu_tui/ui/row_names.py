@@ -11,6 +11,7 @@ from cpugpu_tui.runs.cells import variant_text
 from cpugpu_tui.runs.columns import is_column
 from cpugpu_tui.runs.state import RunState, Sweep
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import spelled
 
 NOT_SAVED = "*"
 """Mark before the name of a case that is over and not in the history."""
@@ -38,7 +39,8 @@ def varying_of(run: RunState) -> frozenset[str]:
     """Return the fields that differ between the cases of a run."""
     if "varying" not in run.derived:
         cases = run.run.plan.cases if run.run is not None else ()
-        names = {name for name in ("workload", "variant", "dtype") if len({getattr(case, name) for case in cases}) > 1}
+        fields = ("workload", "size", "variant", "dtype")
+        names = {name for name in fields if len({getattr(case, name) for case in cases}) > 1}
         # Sweeps that differ in threads alone are columns of one row, which need not be told.
         if len({sweep[-1] for sweep in run.sweeps if not is_column(run, sweep)}) > 1:
             names.add("threads")
@@ -83,11 +85,12 @@ def case_text(case: Case, varying: frozenset[str]) -> str:
 
 
 def short_text(case: Case, varying: frozenset[str], shared: str, glyphs: Glyphs) -> str:
-    """Return the same without what all rows share: `512`, `1000 add-out`, `…-wide 32 cuda-graph`."""
-    if "workload" not in varying:
-        return " ".join(_beside_name(case, varying))
-    name = glyphs.ellipsis + case.workload.removeprefix(shared) if shared else case.workload
-    return " ".join([name, *_beside_name(case, varying)])
+    """Return the same without what all rows share: `512`, `1000 add-out`, `…-wide cuda-graph`."""
+    size, *others = _beside_name(case, varying)
+    name = case.workload.removeprefix(shared) if "workload" in varying else ""
+    start = [spelled("…", glyphs) + name] if shared and name else [name] if name else []
+    is_needed = "size" in varying or not others
+    return " ".join([*start, *([size] if is_needed else []), *others])
 
 
 def _beside_name(case: Case, varying: frozenset[str]) -> list[str]:
@@ -112,6 +115,7 @@ def fitted_case(case: Case, names: Names, varying: frozenset[str], width: int, g
     text, sign = short_text(case, varying, names.shared, glyphs), glyphs.ellipsis
     if len(text) <= width:
         return text
-    size, _, rest = text.partition(" ") if "workload" not in varying else ("", "", text)
+    is_size_first = "size" in varying and "workload" not in varying
+    size, _, rest = text.partition(" ") if is_size_first else ("", "", text)
     head = f"{size} " if size else ""
     return head + sign + rest[len(rest) - max(width - len(head) - len(sign), 0) :]

@@ -28,7 +28,7 @@ TIME_WIDTH = 8
 """Cells of a time with its unit and the mark before it: `~12.8 µs`."""
 GPU_WIDTH = TIME_WIDTH + 1
 """Cells of each of several GPUs, of which one may be slow: `!~12.8 µs`."""
-FEWEST_ROUNDS, LEAST_ROUNDS, MOST_ROUNDS = 5, 9, 41
+FEWEST_ROUNDS, LEAST_ROUNDS, MOST_ROUNDS = 6, 9, 41
 """Cells of the sparkline, which is never dropped: where names need the room, else, and at most."""
 
 NUMBERS = {rows.CPU: TIME_WIDTH, rows.GPU: TIME_WIDTH, rows.SPEEDUP: 7}
@@ -46,8 +46,9 @@ TIERS: tuple[dict[str, int], ...] = (
     {**NUMBERS, **JUDGED, **LIMITED},
     {**NUMBERS, **JUDGED},
     {**NUMBERS, rows.VERDICT: 10},
+    {rows.SPEEDUP: 7, rows.VERDICT: 10},
 )
-"""Columns beside case and sparkline and their widths, richest set first."""
+"""Columns beside case and sparkline and their widths, richest set first; the last where names take the times' room."""
 
 SPREAD_WIDTH = 9
 """Cells of two spreads: `0.8, 12.1`."""
@@ -69,7 +70,7 @@ LEAST_CASE = 4
 OF_BOTH = {rows.SPEEDUP, rows.MOVED}
 """Columns of a comparison of CPU and GPU."""
 WITHOUT_CPU = {*OF_BOTH, rows.CPU}
-WITHOUT_GPU = {*OF_BOTH, rows.GPU, rows.KERNEL, rows.CHANGE_GPU}
+WITHOUT_GPU = {*OF_BOTH, rows.GPU, rows.KERNEL, rows.WRITTEN, rows.CHANGE_GPU}
 """Columns that say nothing where one device is not there."""
 
 LEFT = {rows.CASE, rows.VERDICT, rows.LIMIT, rows.ROUNDS, rows.CHANGE_CPU, rows.CHANGE_GPU, rows.GPUS}
@@ -108,7 +109,7 @@ def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
         without |= WITHOUT_CPU
     elif rows.cpu_only(run):
         without |= WITHOUT_GPU
-    is_of_sizes = not varying_of(run) and not any(is_column(run, sweep) for sweep in run.sweeps)
+    is_of_sizes = varying_of(run) <= {"size"} and not any(is_column(run, sweep) for sweep in run.sweeps)
     return Shape(
         gpus if len(gpus) > 1 else (), without, name_widths(run, glyphs), is_of_sizes, kernels_heading(run)
     )  # fmt: skip
@@ -132,9 +133,9 @@ def columns(
 
     full, short = (max(cells, LEAST_CASE) for cells in shape.names)
     extra = {rows.beside_key(count): TIME_WIDTH for count in threads}
-    if room({**TIERS[-1], **extra}) < LEAST_CASE + LEAST_ROUNDS:
+    if room({**TIERS[-2], **extra}) < LEAST_CASE + LEAST_ROUNDS:
         extra = {}
-    tiers = [{rows.CPU: tier[rows.CPU], **extra, **tier} for tier in tiers_beside(told)]
+    tiers = [{rows.CPU: TIME_WIDTH, **extra, **tier} if rows.CPU in tier else tier for tier in tiers_beside(told)]
     tiers = with_gpus(tiers, shape, width)
     more = {rows.PLUS_MINUS: len(glyphs.plus_minus) - 1}  # `+-` takes two cells
     tiers = [{key: n + more.get(key, 0) for key, n in tier.items() if key not in shape.without} for tier in tiers]
@@ -167,12 +168,12 @@ def with_gpus(tiers: list[dict[str, int]], shape: Shape, width: int) -> list[dic
     if not shape.gpus:
         return tiers
     each = {rows.gpu_key(gpu): GPU_WIDTH for gpu in shape.gpus[1:]}
-    poorest = [cells for key, cells in tiers[-1].items() if key not in shape.without]
+    poorest = [cells for key, cells in tiers[-2].items() if key not in shape.without]
     needed = sum((*poorest, *each.values())) + PADDING * (len(poorest) + len(each) + 2)
     extra = each if needed + LEAST_CASE + LEAST_ROUNDS <= width else {rows.GPUS: max(len(shape.gpus), len("GPUs"))}
     found = []
     for tier in tiers:
         keys = list(tier)
-        after = keys.index(rows.GPU) + 1
+        after = keys.index(rows.GPU) + 1 if rows.GPU in tier else 0
         found.append({**{key: tier[key] for key in keys[:after]}, **extra, **{key: tier[key] for key in keys[after:]}})
     return found
