@@ -57,7 +57,7 @@ def duration(seconds: float) -> str:
 
 def time_text(ns: float) -> str:
     """Return a time in the unit that suits it alone: `35.2 us`, `1.20 s`."""
-    unit = NS if ns < 1e3 else US if ns < 1e6 else MS if ns < 1e9 else S
+    unit = NS if ns < 999.5 else US if ns < 999.5e3 else MS if ns < 999.5e6 else S
     return f"{significant(ns / unit.ns)} {unit.name}"
 
 

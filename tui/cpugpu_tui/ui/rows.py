@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.stats import median
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW
+from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE
 from cpugpu_tui.runs import cells as texts
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.runs.device_times import DeviceTimes
@@ -190,7 +190,7 @@ def verdict(row: Row, look: Look) -> Spans:
     if row.is_starved:
         return ((f"{BAD} {NO_CORE_WORD}", "warn"),)
     comparison = row.comparison
-    if comparison is None or comparison.verdict == TOO_FEW:
+    if comparison is None or comparison.low is None:
         if row.status == "active":
             return _progress(row)
         if row.status == "pending":

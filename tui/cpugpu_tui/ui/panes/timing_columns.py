@@ -106,7 +106,7 @@ def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
     gpus = tuple(gpu.name for gpu in run.gpus)
     without = frozenset() if has_paper(run) or run.run is None else frozenset({rows.WRITTEN})
     if rows.gpu_only(run):
-        without |= WITHOUT_CPU
+        without |= WITHOUT_CPU | ({rows.PLUS_MINUS} if len(gpus) > 1 else set())  # each would have its own
     elif rows.cpu_only(run):
         without |= WITHOUT_GPU
     is_of_sizes = varying_of(run) <= {"size"} and not any(is_column(run, sweep) for sweep in run.sweeps)
@@ -128,7 +128,7 @@ def columns(
     """
 
     def room(tier: dict[str, int]) -> int:
-        """Return the cells of case and sparkline; the last cell of padding stands under nothing, so it is theirs."""
+        """Return the cells of case and sparkline; the last cell of padding is theirs where little is left."""
         return width + 1 - sum(tier.values()) - PADDING * (len(tier) + 2)
 
     full, short = (max(cells, LEAST_CASE) for cells in shape.names)
@@ -143,7 +143,8 @@ def columns(
     chosen = chosen or next((tier for tier in tiers if room(tier) >= short + FEWEST_ROUNDS), tiers[-1])
     case = min(full, room(chosen) - LEAST_ROUNDS)
     case = case if case >= full else max(min(short, room(chosen) - FEWEST_ROUNDS), LEAST_CASE)
-    sparkline = min(max(room(chosen) - case, FEWEST_ROUNDS), MOST_ROUNDS)
+    left = room(chosen) - case
+    sparkline = min(max(left - 1, min(left, LEAST_ROUNDS), FEWEST_ROUNDS), MOST_ROUNDS)
     widths = {rows.CASE: case, **chosen, rows.ROUNDS: sparkline}
     is_alone = rows.SPEEDUP in shape.without
     labels = {
@@ -155,7 +156,7 @@ def columns(
         rows.SPREAD: "min-max %", rows.GPUS: "GPUs",
         rows.ROUNDS: "rounds CPU, GPU" if sparkline >= 15 and not shape.gpus and not is_alone else ROUNDS,
     }  # fmt: skip
-    labels |= {rows.beside_key(count): f"CPU t{count}" if count else "CPU all" for count in threads}
+    labels |= {rows.beside_key(count): f"{count or 'all'} thr." for count in threads}
     if shape.gpus:
         labels |= {rows.gpu_key(gpu): f"{gpu}" for gpu in shape.gpus[1:]} | {rows.GPU: shape.gpus[0]}
     if is_alone:
@@ -172,8 +173,8 @@ def with_gpus(tiers: list[dict[str, int]], shape: Shape, width: int) -> list[dic
     needed = sum((*poorest, *each.values())) + PADDING * (len(poorest) + len(each) + 2)
     extra = each if needed + LEAST_CASE + LEAST_ROUNDS <= width else {rows.GPUS: max(len(shape.gpus), len("GPUs"))}
     found = []
-    for tier in tiers:
+    for tier in tiers[:-1]:
         keys = list(tier)
-        after = keys.index(rows.GPU) + 1 if rows.GPU in tier else 0
+        after = keys.index(rows.GPU) + 1
         found.append({**{key: tier[key] for key in keys[:after]}, **extra, **{key: tier[key] for key in keys[after:]}})
     return found

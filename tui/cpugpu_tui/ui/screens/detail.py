@@ -68,7 +68,7 @@ def detail_lines(
     changes: Changes | None = None,
 ) -> list[Spans]:  # fmt: skip
     """Return the detail of a row, the answer first: who wins, where the time goes, what if; then each device."""
-    parts = [_failed(row, width), _unsaved(row, width), _starved(row, width), _compared(row, width),
+    parts = [_failed(row, width), _unsaved(row, width), _starved(row, width), _compared(row, width, glyphs),
              _beside(changes, run, row, width), gpus_lines(run, row, width, glyphs), peers_lines(run, row, width),
              breakdown_lines(run, row, width, glyphs), world_lines(run, row, width, glyphs),
              *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
@@ -94,7 +94,7 @@ def _unsaved(row: Row, width: int) -> list[Spans]:
     return [] if row.saved else wrapped(f"{NOT_SAVED} {UNSAVED}: {MARK_WORDS[UNSAVED]}", width, "warn")
 
 
-def _compared(row: Row, width: int) -> list[Spans]:
+def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     comparison = row.comparison
     if comparison is None:
         return []
@@ -106,7 +106,7 @@ def _compared(row: Row, width: int) -> list[Spans]:
     rounds = f"{comparison.rounds} round{'' if comparison.rounds == 1 else 's'}"
     text += f", from {rounds}: {VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict)}"
     once = wrapped(TIMED_ONCE, width, "warn") if any(is_timed_once(times) for times in row.times.values()) else []
-    return [*wrapped(text, width, "strong"), *once, *moved_lines(row, width)]
+    return [*wrapped(spelled(text, glyphs), width, "strong"), *once, *moved_lines(row, width, glyphs)]
 
 
 def is_timed_once(times: DeviceTimes) -> bool:

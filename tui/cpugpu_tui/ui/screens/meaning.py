@@ -11,7 +11,7 @@ from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.insight import ceilings_of, clock_words, device_limit, end_to_end, written
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import wrapped
+from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.paragraph import paragraph
 
@@ -34,14 +34,14 @@ UNMEASURED = "limited by: unknown, the peak throughput of this device was not me
 """Where a limit cannot be told."""
 
 
-def moved_lines(row: Row, width: int) -> list[Spans]:
+def moved_lines(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return the speedup when data starts and ends on the host."""
     parts = []
     for metric, memory in ((PAGEABLE, "ordinary"), (PINNED, "pinned")):
         found = end_to_end(row, metric)
         if found is not None:
             parts.append(f"{speedup_text(found)} from and to {memory} memory")
-    return wrapped(f"with copies {', '.join(parts)}", width, "text") if parts else []
+    return wrapped(spelled(f"with copies {', '.join(parts)}", glyphs), width) if parts else []
 
 
 def hardware_lines(run: RunState, row: Row, times: DeviceTimes, width: int) -> list[Spans]:

@@ -6,7 +6,6 @@ from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.quantities import percent, time_text
 from cpugpu_tui.model import DEVICE
-from cpugpu_tui.runs.cells import kernels_heading
 from cpugpu_tui.runs.gpus import row_standings, several
 from cpugpu_tui.runs.peers import WORKLOAD, Matrix, matrices, peer_sentences
 from cpugpu_tui.runs.state import Row, RunState
@@ -14,7 +13,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import wrapped
 from cpugpu_tui.ui.roles import Spans
 
-NAME, TIME, KERNELS, SPEEDUP, STANDING = 8, 9, 14, 17, 16
+NAME, TIME, SPEEDUP, STANDING = 8, 9, 17, 15
 """Cells of the columns before the model's name, which is cut at the width."""
 
 CELL = 8
@@ -26,7 +25,7 @@ def gpus_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Span
     if not several(run) or not row.gpus or row.status == "mismatch":
         return []
     stand = row_standings(run, row)
-    head = f"  {'GPU':<{NAME}}{'call':>{TIME}}{kernels_heading(run):>{KERNELS}}{'speedup':>{SPEEDUP}}  "
+    head = f"  {'GPU':<{NAME}}{'call':>{TIME}}{'kernels':>{TIME}}{'speedup':>{SPEEDUP}}  "
     head += f"{'beside its like':<{STANDING}}model"
     lines: list[Spans] = [((head[:width], "muted"),)]
     for gpu in run.gpus:
@@ -39,11 +38,11 @@ def gpus_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Span
         found = row.comparisons.get(gpu.name)
         lead = glyphs.none if found is None else speedup_text(found)
         text, role = _standing(stand.get(gpu.name))
-        room = max(width - 4 - NAME - TIME - KERNELS - SPEEDUP - STANDING, 0)
+        room = max(width - 4 - NAME - 2 * TIME - SPEEDUP - STANDING, 0)
         lines.append(
             (
                 (f"  {gpu.name:<{NAME}}", "gpu"),
-                (f"{known[0]:>{TIME}}{known[1]:>{KERNELS}}{lead:>{SPEEDUP}}  ", "text"),
+                (f"{known[0]:>{TIME}}{known[1]:>{TIME}}{lead:>{SPEEDUP}}  ", "text"),
                 (f"{text:<{STANDING}}", role),
                 (gpu.label[:room], "muted"),
             )
