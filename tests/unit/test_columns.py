@@ -139,9 +139,8 @@ def test_at_80_columns_there_are_interval_winner_and_sparkline() -> None:
 def test_the_papers_error_has_a_column_where_a_paper_timed_this() -> None:
     def labels(*cases: Case) -> list[str]:
         plan = plan_of(simulation=QUICK, cases=cases)
-        return [
-            column.label for column in columns(300, UNICODE, shape=shape_of(state_of(plan, swept(plan)[1]), UNICODE))
-        ]
+        shape = shape_of(state_of(plan, swept(plan)[1]), UNICODE)
+        return [column.label for column in columns(300, UNICODE, shape=shape)]
 
     assert "paper's error" in labels(Case("matmul", 64))
     assert "paper's error" not in labels(Case("elementwise", 64, variant="add"))

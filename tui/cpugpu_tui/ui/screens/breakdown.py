@@ -49,7 +49,7 @@ def breakdown_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list
     if resident is not None:
         lines += _taken_apart("resident (the inputs are on the GPU)", resident, kernels_ns, width, glyphs)
     if moved is not None:
-        return [*lines, *_taken_apart("with copies (data from and to the host)", moved, kernels_ns, width, glyphs)]
+        return [*lines, *_taken_apart("with copies (from and to the host)", moved, kernels_ns, width, glyphs)]
     what = "the copies were not timed by themselves" if times.samples.get(PAGEABLE) else "not timed"
     when = "yet" if row.status == "active" else "in this run"
     return [*lines, *paragraph(f"with copies: {what} {when}", width, "muted")]
