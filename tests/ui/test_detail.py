@@ -10,6 +10,7 @@ from fake_run import opened, settled, start_run
 from test_machine_screen import CPU, GPU, text_of
 
 from cpugpu_tui.model import (
+    AS_WRITTEN,
     D2H_PAGEABLE,
     DEVICE,
     DEVICE_WARM,
@@ -19,6 +20,7 @@ from cpugpu_tui.model import (
     PAGEABLE,
     PINNED,
     SINGLE,
+    SYNCED,
     SYNCHRONISE,
     Calibrated,
     Case,
@@ -264,6 +266,20 @@ def test_tails_need_two_hundred_single_calls_and_their_lack_says_so() -> None:
     none = section(read(run_of(*timed(singles=0))), "CPU")
     assert "  – no p90 and p99: they take 200 single calls, here were none" in none
     assert any("how 40 blocks of calls spread" in line for line in none)
+
+
+def test_cold_kernels_longer_than_the_latency_say_why() -> None:
+    colder = [half(ALL, "cuda:0", index, {DEVICE: calls(2 * GPU_NS)}) for index in range(1, 9)]
+    said = " ".join(squeezed(section(read(run_of(*timed(), *colder)), "cuda:0")))
+    assert "cold kernels" in said
+    assert "Cold kernels take longer than the latency here: caches are emptied before each of them" in said
+    assert "longer than the latency" not in "".join(section(read(run_of(*timed(gpu=PARTS))), "cuda:0"))
+
+
+def test_the_papers_clock_says_that_it_times_a_first_call() -> None:
+    first = half(ALL, "cpu", 0, {AS_WRITTEN: (4.97e6,), SYNCED: (4.97e6,)})
+    said = section(read(run_of(*timed(), first), 76), "CPU  ")
+    assert any(line.startswith("  paper's, 1st call") and "4.97 ms" in line for line in said)
 
 
 def test_blocks_of_one_call_are_single_calls() -> None:

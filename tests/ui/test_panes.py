@@ -32,6 +32,7 @@ from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.keys import keys_line
 from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
+from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
 from cpugpu_tui.ui.panes.workload import Entry, parameter_lines
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans, plain, width_of
@@ -165,6 +166,18 @@ def test_on_a_machine_without_gpu_the_sparkline_has_the_whole_width() -> None:
     cells = cells_of(state)
     assert len(cells[rows.ROUNDS].strip()) == 8
     assert cells[rows.GPU] == "–"
+
+
+def test_one_device_alone_has_an_interval_of_its_time() -> None:
+    only_cpu = run_of().apply(DevicesFound(devices=DEVICES[:1], no_gpu="none"))
+    events = [e for e in rounds(CASES[0], 1_000, 20_000, 8) if getattr(e, "device", "") != "cuda:0"]
+    for event in events:
+        only_cpu = only_cpu.apply(event)
+    cells = cells_of(only_cpu)
+    assert cells[rows.PLUS_MINUS].startswith("± ")
+    labels = [column.label for column in columns(77, UNICODE, shape=shape_of(only_cpu, UNICODE))]
+    assert labels[:4] == ["case", "CPU", "±", "state"]
+    assert not {"GPU", "speedup", "with copies", "paper's error"} & set(labels)
 
 
 async def test_a_filter_says_how_many_rows_it_lets_through_at_every_size() -> None:

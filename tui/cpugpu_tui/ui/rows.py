@@ -46,7 +46,7 @@ CHANGE, CHANGE_CPU, CHANGE_GPU, SPREAD = "change", "change-cpu", "change-gpu", "
 ROUND_RANGE = 0.1
 """A round's bar spans ±10 % about the median of its device: quiet machines draw a level line."""
 
-FAILURE_WORDS = {"oom": "OOM", "unsupported": "n/a", "mismatch": "mismatch", "error": "error",
+FAILURE_WORDS = {"oom": "OOM", "unsupported": "not here", "mismatch": "mismatch", "error": "error",
                  "timeout": "timeout", "crashed": "crashed", "skipped": "skipped"}  # fmt: skip
 """Failures in at most eight cells."""
 
