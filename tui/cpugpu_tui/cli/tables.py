@@ -170,19 +170,21 @@ def _cells(state: RunState, told: ToldRow, energies: Sequence[str]) -> dict[str,
 
 
 def common_marks(state: RunState) -> dict[str, int]:
-    """Return the marks that more than half of the finished rows have: they are said once, below the table."""
-    finished = [row for row in state.rows.values() if row.status == "ok"]
-    counts = Counter(mark for row in finished for mark in row_marks(row))
-    return {mark: count for mark, count in counts.items() if len(finished) > 2 and count > len(finished) / 2}
+    """Return the marks that more than half of the finished rows have, which the rows need not repeat."""
+    finished, counts = _counted_marks(state)
+    return {mark: count for mark, count in counts.items() if finished > 2 and count > finished / 2}
 
 
 def mark_lines(state: RunState) -> list[str]:
-    """Return a sentence for each of these marks."""
-    finished = sum(row.status == "ok" for row in state.rows.values())
-    return [
-        f"{mark} in {count} of {finished} rows: {MARK_WORDS.get(mark, 'odd')}."
-        for mark, count in common_marks(state).items()
-    ]
+    """Return a sentence for each mark of a finished row: what it means, and how many rows have it."""
+    finished, counts = _counted_marks(state)
+    return [f"{mark} in {count} of {finished} rows: {MARK_WORDS.get(mark, 'odd')}." for mark, count in counts.items()]
+
+
+def _counted_marks(state: RunState) -> tuple[int, Mapping[str, int]]:
+    """Return how many rows have finished, and how many of them have each mark."""
+    finished = [row for row in state.rows.values() if row.status == "ok"]
+    return len(finished), Counter(mark for row in finished for mark in row_marks(row))
 
 
 def joule_columns(rows: Iterable[Row]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from cpugpu_tui.analysis.verdict import TOO_FEW, UNDECIDED
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.gpus import row_standings
-from cpugpu_tui.runs.insight import written
+from cpugpu_tui.runs.insight import device_marks, written
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui.keymap import Keymap
 from cpugpu_tui.ui.roles import Spans
@@ -31,9 +31,9 @@ MEANINGS = {
 """What is explained, in this order, as far as there is room."""
 
 
-def is_odd(times: DeviceTimes) -> bool:
+def is_odd(row: Row, times: DeviceTimes) -> bool:
     """Whether something about a device's time was odd: the detail says what."""
-    return bool(times.marks) or not (times.calibrated is None or times.calibrated.stable)
+    return bool(device_marks(row, times)) or not (times.calibrated is None or times.calibrated.stable)
 
 
 def is_impossible(run: RunState, row: Row) -> bool:
@@ -47,7 +47,7 @@ def signs_of(run: RunState, row: Row) -> frozenset[str]:
     """Return what the signs in a row stand for: keys of `MEANINGS`."""
     verdict = row.comparison.verdict if row.comparison is not None else ""
     has = {
-        ODD: row.status != "mismatch" and any(is_odd(times) for times in row.times.values()),
+        ODD: row.status != "mismatch" and any(is_odd(row, times) for times in row.times.values()),
         CLOSE: verdict == UNDECIDED,
         FEW: verdict == TOO_FEW and row.status not in ("active", "pending"),
         NO_CORE: row.is_starved,

@@ -247,7 +247,7 @@ def _latency(row: Row, times: DeviceTimes | None, look: Look, role: str) -> Span
     text = spelled(texts.time_cell(row, times), look.glyphs)
     if times is None or text == look.glyphs.none:
         return ((look.glyphs.none, "muted"),)
-    return ((ODD if is_odd(times) else "", "warn"), (text, role))
+    return ((ODD if is_odd(row, times) else "", "warn"), (text, role))
 
 
 def _written(run: RunState, row: Row, glyphs: Glyphs) -> Spans:

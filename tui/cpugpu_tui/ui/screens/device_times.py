@@ -22,7 +22,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.runs.answers import beside
 from cpugpu_tui.runs.cells import COLD, WITH_COPIES, kernels_heading
 from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.insight import MARK_WORDS
+from cpugpu_tui.runs.insight import MARK_WORDS, device_marks
 from cpugpu_tui.runs.no_core import reason_lines
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui import rows
@@ -190,9 +190,10 @@ def _odd(times: DeviceTimes, row: Row, width: int) -> list[Spans]:
         lines += paragraph("~ warm-up did not settle to 1 % before its limit", width, "warn")
     for sentence in reason_lines(times):
         lines += paragraph(f"{sentence[0].upper()}{sentence[1:]}", width, "warn" if times.is_starved else "text")
-    for mark in times.marks:
+    marks = device_marks(row, times)
+    for mark in marks:
         lines += paragraph(f"~ {mark}: {MARK_WORDS.get(mark, 'odd')}", width, "warn")
-    if not times.marks or times.latency_ns is None or row.status == "mismatch":
+    if not marks or times.latency_ns is None or row.status == "mismatch":
         return lines
     if not times.clean_ns:
         return [*lines, *paragraph("every half-round has a mark: there is no latency without", width, "text")]
