@@ -191,9 +191,9 @@ def is_whole(app: PtyApp) -> bool:
         "done",
         "Workload",
         "Timings",
-        "matmul 16 ",
-        "matmul 200 ",
-        "matmul 2048 ",
+        "\n 16  ",
+        "\n 200  ",
+        "34.4 ms",
         "The GPU is faster",
         "Telemetry",
     )
