@@ -78,7 +78,7 @@ async def test_c_compares_with_the_previous_series_what_differs_first(store: Sto
     async with opened(new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await compare(pilot)
-        assert "runs 4-6 against runs 1-3" in text_of(pilot, "#page-title")
+        assert "runs 4-6 vs runs 1-3" in text_of(pilot, "#page-title")
         lines = text_of(pilot, "#page-text").splitlines()
         assert lines[0].startswith("torch: 2.10.0 → 2.11.0")
         slow, same = (next(line for line in lines if line.startswith(f"matmul 64   {on}")) for on in ("GPU", "CPU"))
@@ -96,11 +96,11 @@ async def test_o_chooses_an_older_series_and_n_comes_back(store: Store) -> None:
     async with opened(new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await compare(pilot)
-        assert "1 of 2  runs 7-9 against runs 4-6" in text_of(pilot, "#page-title")
+        assert "1 of 2  runs 7-9 vs runs 4-6" in text_of(pilot, "#page-title")
         await pilot.press("o")
-        await settled(pilot, lambda: "2 of 2  runs 7-9 against runs 1-3" in text_of(pilot, "#page-title"))
+        await settled(pilot, lambda: "2 of 2  runs 7-9 vs runs 1-3" in text_of(pilot, "#page-title"))
         await pilot.press("o", "n")
-        await settled(pilot, lambda: "against runs 4-6" in text_of(pilot, "#page-title"))
+        await settled(pilot, lambda: "vs runs 4-6" in text_of(pilot, "#page-title"))
 
 
 def test_names_stay_whole_at_80_columns_and_what_cannot_be_compared_says_why() -> None:

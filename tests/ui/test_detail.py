@@ -10,6 +10,7 @@ from fake_run import opened, settled, start_run
 from test_machine_screen import CPU, GPU, text_of
 
 from cpugpu_tui.model import (
+    AS_WRITTEN,
     D2H_PAGEABLE,
     DEVICE,
     DEVICE_WARM,
@@ -19,6 +20,7 @@ from cpugpu_tui.model import (
     PAGEABLE,
     PINNED,
     SINGLE,
+    SYNCED,
     SYNCHRONISE,
     Calibrated,
     Case,
@@ -118,21 +120,21 @@ def test_a_call_is_taken_apart_with_names_times_shares_and_what_each_part_is() -
         "resident (the inputs are on the GPU): 24.0 µs a call",
         "launch 10.5 µs 44 % the host queues the call",
         "kernels 5.20 µs 22 % the GPU's own work",
-        "wait 8.00 µs 33 % the host learns it is done",
-        "rest 300 ns 1.2 % what no part accounts for",
+        "wait 8.00 µs 33 % the host notices the end",
+        "rest 300 ns 1.2 % not accounted for",
     ]
     filled = [line.count("█") for line in said[1:5]]
     assert filled == [5, 3, 4, 0], "a bar of 12 cells is as long as its share"
-    assert squeezed(said)[5] == "end to end: not timed in this run"
+    assert squeezed(said)[5] == "with copies: not timed in this run"
 
 
 def test_end_to_end_has_its_copies_and_its_own_whole() -> None:
     said = section(read(run_of(*timed(gpu=PARTS | MOVES))), "Where the GPU's time goes")
-    moved = [line for line in squeezed(said) if "end to end" in line or "cop" in line]
-    assert moved[0] == "end to end (data from and to the host): 58.0 µs a call"
+    moved = [line for line in squeezed(said) if "cop" in line]
+    assert moved[0] == "with copies (from and to the host): 58.0 µs a call"
     assert moved[1].startswith("copy to the GPU")
-    assert moved[1].endswith("16.0 µs 28 % the inputs cross the cable")
-    assert moved[2].endswith("15.0 µs 26 % the result crosses the cable")
+    assert moved[1].endswith("16.0 µs 28 % inputs copied to the GPU")
+    assert moved[2].endswith("15.0 µs 26 % result copied to the host")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ def test_kernels_that_run_while_the_host_queues_the_next_say_that_only_their_res
 def test_end_to_end_is_taken_apart_also_without_a_time_of_the_wait() -> None:
     parts = {name: ns for name, ns in (PARTS | MOVES).items() if name != SYNCHRONISE}
     said = section(read(run_of(*timed(gpu=parts))), "Where the GPU's time goes")
-    assert said[0] == "  end to end (data from and to the host): 58.0 µs a call"
+    assert said[0] == "  with copies (from and to the host): 58.0 µs a call"
     assert not any("wait" in line for line in said)
 
 
@@ -198,10 +200,10 @@ def test_a_mismatch_shows_no_time_of_the_row() -> None:
 
 def test_each_world_has_its_speedup_and_its_winner() -> None:
     said = squeezed(section(read(run_of(*timed(gpu=PARTS | MOVES))), "What if"))
-    assert said[0].startswith("inputs on the device ×0.375 ±")
+    assert said[0].startswith("inputs on the device 0.375× ±")
     assert said[0].endswith("▼ the CPU is faster")
-    assert any(line.startswith("data starts and ends on the host ×0.155") for line in said)
-    assert any(line.startswith("no launch cost ×1.29") and line.endswith("▲ the GPU is faster") for line in said)
+    assert any(line.startswith("data starts and ends on the host 0.155×") for line in said)
+    assert any(line.startswith("no launch cost 1.29×") and line.endswith("▲ the GPU is faster") for line in said)
     assert said[-1] == "computed from measured times: 10 calls, 100 calls, no launch cost"
     assert not any("one CPU thread" in line for line in said), "no row of the run has one thread"
 
@@ -210,9 +212,9 @@ def test_one_thread_comes_from_the_row_beside_it() -> None:
     one = timed(ONE, cpu_ns=27_000.0, threads=1)
     said = read(run_of(*timed(gpu=PARTS), *one))
     (world,) = [line for line in squeezed(said) if line.startswith("one CPU thread")]
-    assert world.startswith("one CPU thread ×1.12")
+    assert world.startswith("one CPU thread 1.13×")
     assert world.endswith("▲ the GPU is faster")
-    assert "  one thread takes 27.0 µs: ×3.00 as long as with 16" in section(said, "CPU")
+    assert "  one thread takes 27.0 µs, 3.00× slower than with 16" in section(said, "CPU")
     assert not any("one thread" in line for line in section(said, "cuda:0"))
     alone = squeezed(read(run_of(*timed(gpu=PARTS))))
     assert not any("one thread" in line for line in alone)
@@ -229,7 +231,7 @@ def test_in_few_columns_the_winner_is_one_word() -> None:
 
 def test_the_histogram_has_a_bar_for_each_bin_between_two_times() -> None:
     said = section(read(run_of(*timed())), "CPU")
-    first = next(index for index, line in enumerate(said) if "how 200 calls one by one spread" in line)
+    first = next(index for index, line in enumerate(said) if "how 200 single calls spread" in line)
     assert said[first].endswith("fastest left (highest bar: 24 of them)")
     bars = said[first + 1 : first + 4]
     assert all(set(line) <= set(" ▁▂▃▄▅▆▇█") for line in bars)
@@ -252,18 +254,32 @@ def test_slow_calls_are_counted_and_named_and_stay_in_the_numbers() -> None:
     text = " ".join(squeezed(said))
     assert "3 outliers (further than 14.8 median deviations from the median), the slowest 400 µs" in text
     assert "part of every number, but not drawn" in text
-    (row,) = [line.split() for line in said if line.startswith("  one by one")]
-    assert row[3:12] == ["200", "24.3", "µs", "24.7", "µs", "90.3", "µs", "24.0", "µs"]
+    (row,) = [line.split() for line in said if line.startswith("  single calls")]
+    assert row[2:11] == ["200", "24.3", "µs", "24.7", "µs", "90.3", "µs", "24.0", "µs"]
 
 
 def test_tails_need_two_hundred_single_calls_and_their_lack_says_so() -> None:
     said = section(read(run_of(*timed(singles=5))), "CPU")
-    (row,) = [line.split() for line in said if line.startswith("  one by one")]
-    assert row[3:10] == ["40", "9.13", "µs", "–", "–", "9.00", "µs"]
-    assert "  – no p90 and p99: they take 200 calls timed one by one, here were 40" in said
+    (row,) = [line.split() for line in said if line.startswith("  single calls")]
+    assert row[2:9] == ["40", "9.13", "µs", "–", "–", "9.00", "µs"]
+    assert "  – no p90 and p99: they take 200 single calls, here were 40" in said
     none = section(read(run_of(*timed(singles=0))), "CPU")
-    assert "  – no p90 and p99: they take 200 calls timed one by one, here were none" in none
+    assert "  – no p90 and p99: they take 200 single calls, here were none" in none
     assert any("how 40 blocks of calls spread" in line for line in none)
+
+
+def test_cold_kernels_longer_than_the_latency_say_why() -> None:
+    colder = [half(ALL, "cuda:0", index, {DEVICE: calls(2 * GPU_NS)}) for index in range(1, 9)]
+    said = " ".join(squeezed(section(read(run_of(*timed(), *colder)), "cuda:0")))
+    assert "cold kernels" in said
+    assert "Cold kernels take longer than the latency here: caches are emptied before each of them" in said
+    assert "longer than the latency" not in "".join(section(read(run_of(*timed(gpu=PARTS))), "cuda:0"))
+
+
+def test_the_papers_clock_says_that_it_times_a_first_call() -> None:
+    first = half(ALL, "cpu", 0, {AS_WRITTEN: (4.97e6,), SYNCED: (4.97e6,)})
+    said = section(read(run_of(*timed(), first), 76), "CPU  ")
+    assert any(line.startswith("  paper's, 1st call") and "4.97 ms" in line for line in said)
 
 
 def test_blocks_of_one_call_are_single_calls() -> None:
@@ -274,7 +290,7 @@ def test_blocks_of_one_call_are_single_calls() -> None:
     said = section(read(run_of(CaseStarted(case=ALL.key), long, *halves)), "CPU")
     (row,) = [line for line in said if line.startswith("  latency")]
     assert "–" not in row
-    assert any("how 200 calls one by one spread" in line for line in said)
+    assert any("how 200 single calls spread" in line for line in said)
 
 
 def test_equal_samples_have_no_picture() -> None:
@@ -342,7 +358,7 @@ def test_nothing_is_cut_at_any_width_and_the_signs_are_the_terminals(width: int,
 
 def test_the_answer_comes_first_then_why_then_each_device() -> None:
     lines = read(everything())
-    headings = ("speed-up", "Where the GPU's time goes", "What if", "CPU  ", "cuda:0  ", "Results", "Environment")
+    headings = ("speedup", "Where the GPU's time goes", "What if", "CPU  ", "cuda:0  ", "Results", "Environment")
     at = [next(index for index, line in enumerate(lines) if line.startswith(heading)) for heading in headings]
     assert at == sorted(at)
     assert at[0] == 0

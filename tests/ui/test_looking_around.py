@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fake_run import FakeBackend, finish, new_app, opened, reach_gap, rounds, settled, start_run, whole_sweep
 from looking import done_run, shown, table_of, text_of
 
@@ -26,7 +28,8 @@ async def test_filter_narrows_while_typing_and_esc_shows_all() -> None:
         assert pilot.app.focused is table_of(pilot)
         assert len(shown(pilot)) == 5
         await pilot.press("escape")
-        assert [line.split()[1] for line in shown(pilot)] == ["16", "50", "100", "200", "500", "1000", "2048"]
+        sizes = [line.removeprefix("▸").removeprefix("matmul ").split()[0] for line in shown(pilot)]
+        assert sizes == ["16", "50", "100", "200", "500", "1000", "2048"]
 
 
 async def test_zoom_gives_the_focused_pane_the_screen_and_takes_it_back() -> None:
@@ -100,7 +103,7 @@ async def test_the_detail_of_a_failed_row_says_why_and_what_to_do() -> None:
             )
         )
         await finish(pilot, session)
-        assert "✗ no memory" in shown(pilot)[0]
+        assert "✗ OOM" in shown(pilot)[0]
         await pilot.press("home", "enter")
         detail = text_of(pilot, "#page-text")
         assert "Needs 18 GB, 12 free." in detail
@@ -182,6 +185,32 @@ async def test_the_line_for_workloads_says_which_of_how_many() -> None:
 async def test_the_size_stays_where_the_name_is_too_long() -> None:
     async with opened(new_app(PlanRequest(("mnist-width",))), (80, 24)) as pilot:
         session = await start_run(pilot)
-        sizes = [str(case.size) for case in session.plan.cases]
-        assert [line.split()[0] if line[0].isdigit() else line.split()[1] for line in shown(pilot)] == sizes
+        names = [" ".join(line.removeprefix("▸").split()[:2]) for line in shown(pilot)]
+        assert names == [f"{case.size} {case.variant}" for case in session.plan.cases]
         await finish(pilot, session)
+
+
+async def test_signs_are_explained_while_they_are_on_the_screen() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        session = await start_run(pilot)
+        legend = pilot.app.screen.query_one("#legend")
+        case = session.plan.cases[0]
+        events = [event for event in whole_sweep(session.plan) if getattr(event, "case", "") == case.key]
+        session.put(*(replace(event, marks=()) if isinstance(event, HalfRoundTimed) else event for event in events))
+        await reach_gap(pilot, session, session.plan.cases[1])
+        await settled(pilot, lambda: "▼ CPU" in shown(pilot)[0])
+        assert not legend.display, "nothing to explain takes no line"
+        marked = next(event for event in events if isinstance(event, HalfRoundTimed) and event.device == "cuda:0")
+        session.put(replace(marked, round_index=9, marks=("throttled",)))
+        await reach_gap(pilot, session, session.plan.cases[1])
+        await settled(pilot, lambda: bool(legend.display))
+        assert "~ less certain, enter says why" in text_of(pilot, "#legend")
+        assert "~" in shown(pilot)[0]
+        await finish(pilot, session)
+
+
+async def test_the_selected_row_has_a_sign_in_a_plain_copy() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await done_run(pilot)
+        await pilot.press("home", "j")
+        assert [line.startswith("▸") for line in shown(pilot)] == [index == 1 for index in range(7)]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from looking import done_run
 from looking import text_of as shown_by
 
-from cpugpu_tui.analysis.quantities import MS, US
 from cpugpu_tui.model import (
     Case,
     CaseFailed,
@@ -33,6 +32,7 @@ from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.keys import keys_line
 from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
+from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
 from cpugpu_tui.ui.panes.workload import Entry, parameter_lines
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans, plain, width_of
@@ -52,8 +52,8 @@ def run_of(*events: Event, cases: tuple[Case, ...] = CASES) -> RunState:
 def cells_of(run: RunState, index: int = 0) -> dict[str, str]:
     """The cells of a row as text."""
     row = list(run.rows.values())[index]
-    look = rows.look_of(run, rows.unit_of(run.rows.values()), UNICODE, 11)
-    return {key: plain(spans) for key, spans in rows.cells(row, look, RunState()).items()}
+    look = rows.look_of(run, UNICODE, 11)
+    return {key: plain(spans) for key, spans in rows.cells(row, look, run).items()}
 
 
 def text_of(lines: list[Spans]) -> str:
@@ -80,9 +80,9 @@ def test_a_row_in_progress_shows_its_rounds_and_no_interval_below_five() -> None
 def test_a_finished_row_says_who_is_faster_in_words_and_by_how_much() -> None:
     cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0])))
     assert cells[rows.VERDICT] == "▼ CPU"
-    assert cells[rows.SPEEDUP] == "×0.0500"
-    assert cells[rows.CPU] == "1.00"
-    assert cells[rows.WRITTEN] == "×3.00"
+    assert cells[rows.SPEEDUP] == "0.0500×"
+    assert cells[rows.CPU] == "1.00 µs"
+    assert cells[rows.WRITTEN] == "3.00×"
 
 
 def test_what_is_odd_has_a_tilde_at_the_number_it_concerns() -> None:
@@ -92,7 +92,7 @@ def test_what_is_odd_has_a_tilde_at_the_number_it_concerns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "word"), [("oom", "✗ no memory"), ("crashed", "✗ crashed"), ("skipped", "· skipped"), ("new", "✗ new")]
+    ("kind", "word"), [("oom", "✗ OOM"), ("crashed", "✗ crashed"), ("skipped", "· skipped"), ("new", "✗ new")]
 )
 def test_a_failed_row_says_what_happened(kind: str, word: str) -> None:
     run = run_of(CaseStarted(case=CASES[0].key), CaseFailed(case=CASES[0].key, kind=kind, message="m"))
@@ -105,11 +105,16 @@ def test_a_mismatch_shows_no_time() -> None:
     assert cells[rows.CPU] == cells[rows.GPU] == cells[rows.SPEEDUP] == "–"
 
 
-def test_the_unit_is_chosen_once_and_stays() -> None:
-    early = run_of(*rounds(CASES[0], 1_000, 20_000))
-    late = run_of(*rounds(CASES[0], 1_000, 20_000), *rounds(CASES[2], 9e9, 1e9))
-    assert rows.unit_of(early.rows.values()) == rows.unit_of(late.rows.values()) == US
-    assert rows.unit_of(run_of(*rounds(CASES[0], 9e8, 1e9)).rows.values()) == MS
+def test_each_time_has_the_unit_that_reads() -> None:
+    cells = cells_of(run_of(*rounds(CASES[0], 1_035_000_000, 999_700)))
+    assert cells[rows.CPU] == "1.04 s"
+    assert cells[rows.GPU].removeprefix("~") == "1.00 ms"
+
+
+def test_fewer_rounds_than_an_interval_needs_are_counted() -> None:
+    cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000, 3), finished(CASES[0])))
+    assert cells[rows.PLUS_MINUS] == "3 rounds"
+    assert cells[rows.VERDICT] == "▼ CPU", "observed"
 
 
 def test_a_row_names_only_what_differs() -> None:
@@ -117,24 +122,41 @@ def test_a_row_names_only_what_differs() -> None:
     assert cells_of(run_of(cases=cases), 1)[rows.CASE] == "vector-dot 1M matmul 4 threads"
 
 
+def names_of(cases: tuple[Case, ...], width: int) -> list[str]:
+    """What the rows of a run are called in a column of so many cells."""
+    run = run_of(cases=cases)
+    look = rows.look_of(run, UNICODE, 9, width)
+    return [plain(rows.cells(row, look, run)[rows.CASE]) for row in run.rows.values()]
+
+
+VARIANTS = ("fresh", "out", "add", "add-out")
+SWEEPS = tuple(Case("elementwise", size, variant=name) for size in (1_000, 10_000, 10**8) for name in VARIANTS)
+NETS = tuple(Case(name, 32, variant=how) for name in ("mnist-mlp", "mnist-mlp-wide") for how in ("eager", "cuda-graph"))
+
+
 @pytest.mark.parametrize(
-    ("case", "varying", "width", "text"),
+    ("cases", "width", "last"),
     [
-        (Case("mnist-mlp-width", 4096, variant="eager"), "", 15, "mnist-mlp… 4096"),
-        (Case("mnist-mlp-width", 4096, variant="cuda-graph"), "variant", 22, "mnist… 4096 cuda-graph"),
-        (Case("mnist-mlp-width", 4096, variant="cuda-graph"), "variant", 15, "4096 cuda-graph"),
-        (Case("mnist-mlp-width", 4096, variant="cuda-graph"), "variant", 11, "4096 cuda-…"),
-        (Case("mnist-mlp-wide", 32, variant="pageable"), "workload variant", 15, "…-wide 32 page…"),
-        (Case("mnist-mlp", 32, variant="pageable"), "workload variant", 15, "…t-mlp 32 page…"),
-        (Case("transfer-model", 1, variant="h2d"), "workload variant", 15, "…er-model 1 h2d"),
-        (Case("matmul", 123_456_789), "", 11, "123,456,789"),
-        (Case("matmul", 512), "", 11, "matmul 512"),
+        (CASES, 10, "matmul 256"),
+        (CASES, 9, "256"),
+        (SWEEPS, 25, "elementwise 100M add-out"),
+        (SWEEPS, 13, "100M add-out"),
+        (SWEEPS, 9, "100M …out"),
+        (NETS, 28, "mnist-mlp-wide 32 cuda-graph"),
+        (NETS, 20, "…-wide cuda-graph"),
+        ((Case("matmul", 123_456_789),), 11, "123,456,789"),
     ],
 )
-def test_a_narrow_column_keeps_the_size_and_cuts_the_name(case: Case, varying: str, width: int, text: str) -> None:
-    shown = rows.fitted_case(case, frozenset(varying.split()), width, UNICODE)
-    assert shown == text
-    assert len(shown) <= width
+def test_names_lose_first_what_all_rows_share(cases: tuple[Case, ...], width: int, last: str) -> None:
+    assert names_of(cases, width)[-1] == last
+
+
+@pytest.mark.parametrize("cases", [CASES, SWEEPS, NETS])
+def test_no_two_rows_look_alike(cases: tuple[Case, ...]) -> None:
+    for width in range(13, 40):
+        found = names_of(cases, width)
+        assert len(set(found)) == len(found), found
+        assert max(map(len, found)) <= max(width, 17)
 
 
 def test_on_a_machine_without_gpu_the_sparkline_has_the_whole_width() -> None:
@@ -144,6 +166,18 @@ def test_on_a_machine_without_gpu_the_sparkline_has_the_whole_width() -> None:
     cells = cells_of(state)
     assert len(cells[rows.ROUNDS].strip()) == 8
     assert cells[rows.GPU] == "–"
+
+
+def test_one_device_alone_has_an_interval_of_its_time() -> None:
+    only_cpu = run_of().apply(DevicesFound(devices=DEVICES[:1], no_gpu="none"))
+    events = [e for e in rounds(CASES[0], 1_000, 20_000, 8) if getattr(e, "device", "") != "cuda:0"]
+    for event in events:
+        only_cpu = only_cpu.apply(event)
+    cells = cells_of(only_cpu)
+    assert cells[rows.PLUS_MINUS].startswith("± ")
+    labels = [column.label for column in columns(77, UNICODE, shape=shape_of(only_cpu, UNICODE))]
+    assert labels[:4] == ["case", "CPU", "±", "state"]
+    assert not {"GPU", "speedup", "with copies", "paper's error"} & set(labels)
 
 
 async def test_a_filter_says_how_many_rows_it_lets_through_at_every_size() -> None:

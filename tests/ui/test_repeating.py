@@ -102,7 +102,7 @@ async def test_the_second_run_tells_each_row_what_changed_as_soon_as_the_row_is_
         assert told(pilot, "GPU change") == "+10.0%"
         assert told(pilot, "CPU change") == "0.0%"
         assert told(pilot, "GPU change", row=1) == "–"
-        assert "run 8 against run 7" in title_of(pilot)
+        assert "run 8 vs run 7" in title_of(pilot)
 
 
 async def test_one_run_is_too_few_for_a_word_and_the_title_says_from_when_there_is_one() -> None:
@@ -110,7 +110,7 @@ async def test_one_run_is_too_few_for_a_word_and_the_title_says_from_when_there_
         await whole_run(pilot)
         await whole_run(pilot, 1.5)
         assert told(pilot, "GPU change") == "+50.0%"
-        assert "verdicts from 3 runs each on" in title_of(pilot)
+        assert "verdicts need 3 runs each" in title_of(pilot)
 
 
 async def test_from_three_runs_each_on_a_word_stands_beside_the_percent() -> None:
@@ -119,12 +119,12 @@ async def test_from_three_runs_each_on_a_word_stands_beside_the_percent() -> Non
         await whole_series(pilot, ["3", "r"], 3, gpu_factor=1.2)
         assert told(pilot, "GPU change") == "+20.0% slower"
         assert told(pilot, "CPU change") == "0.0% same"
-        assert "runs 10-12 against runs 7-9" in title_of(pilot)
+        assert "runs 10-12 vs runs 7-9" in title_of(pilot)
         await whole_series(pilot, ["3", "r"], 3)
         assert told(pilot, "GPU change") == "-16.7% faster"
 
 
-@pytest.mark.parametrize(("factor", "said"), [(1.2, "GPU +20% slower"), (1.0, "same"), (3.0, "GPU ×3.00 slower")])
+@pytest.mark.parametrize(("factor", "said"), [(1.2, "GPU +20% slower"), (1.0, "same"), (3.0, "GPU 3.00× slower")])
 async def test_80_columns_name_the_device_that_is_worst(factor: float, said: str) -> None:
     async with opened(new_app(REQUEST), (80, 24)) as pilot:
         await whole_series(pilot, ["3", "r"], 3)
@@ -147,7 +147,7 @@ async def test_a_run_that_was_stopped_is_no_measure_for_the_next() -> None:
         await finish(pilot, session, "stopped")
         await whole_run(pilot, 1.1)
         assert told(pilot, "GPU change") == "+10.0%"
-        assert "run 9 against run 7" in title_of(pilot)
+        assert "run 9 vs run 7" in title_of(pilot)
 
 
 async def test_another_plan_is_not_compared_with() -> None:
@@ -155,7 +155,7 @@ async def test_another_plan_is_not_compared_with() -> None:
         await whole_run(pilot)
         pilot.app.change(request=replace(REQUEST, sizes="64,128"))
         await whole_run(pilot)
-        assert "against" not in title_of(pilot)
+        assert " vs " not in title_of(pilot)
 
 
 async def test_without_utf8_the_columns_are_ascii() -> None:
@@ -164,7 +164,7 @@ async def test_without_utf8_the_columns_are_ascii() -> None:
     async with opened(app) as pilot:
         await whole_series(pilot, ["2", "r"], 2)
         await whole_series(pilot, ["2", "r"], 2, gpu_factor=3.0)
-        assert told(pilot, "GPU change") == "x3.00"
+        assert told(pilot, "GPU change") == "3.00x"
         rows = ["".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips()]
         assert all(row.isascii() for row in rows)
 
@@ -185,11 +185,11 @@ async def test_the_first_run_of_a_day_is_compared_with_the_last_of_the_history(s
         store.import_run(run_stream(f"old{index}", "old", index, 1.0, "2.10.0", plan))
     async with opened(new_app(REQUEST, HistoryBackend(store))) as pilot:
         session = await start_run(pilot)
-        assert "against" not in title_of(pilot)
+        assert " vs " not in title_of(pilot)
         for case in session.plan.cases:
             session.put(*rounds(case, 1e5, 2e4 * 1.3), finished(case))
         await finish(pilot, session)
-        await settled(pilot, lambda: "against runs 1-2" in title_of(pilot))
+        await settled(pilot, lambda: "vs runs 1-2" in title_of(pilot))
         assert told(pilot, "GPU change").startswith("+3")
         assert "torch differs" in title_of(pilot)
 
@@ -325,8 +325,8 @@ async def test_shift_r_runs_the_highlighted_row_as_a_run_of_its_own_and_esc_brin
         assert (again.plan.seed, again.plan.devices, again.plan.name) == (first.plan.seed, ("auto",), "matmul")
         assert len(table_of(pilot).row_keys) == 1
         assert told(pilot, "GPU change") == "+25.0%"
-        assert "one row again, esc shows all" in title_of(pilot)
-        assert "run 8 against run 7" in title_of(pilot)
+        assert "one row re-run, esc back to all" in title_of(pilot)
+        assert "run 8 vs run 7" in title_of(pilot)
         await pilot.press("escape")
         assert pilot.app.picture.run is whole
         assert len(table_of(pilot).row_keys) == 2
@@ -339,10 +339,10 @@ async def test_a_row_that_is_run_again_and_again_is_compared_with_the_whole_run_
         await whole_series(pilot, ["R"], 1, gpu_factor=2.0)
         await whole_series(pilot, ["3", "R"], 3, gpu_factor=1.2)
         assert told(pilot, "GPU change") == "+20.0% slower"
-        assert "runs 11-13 against runs 7-9" in title_of(pilot)
+        assert "runs 11-13 vs runs 7-9" in title_of(pilot)
         await whole_run(pilot, 1.5)  # r: the whole again
         assert len(table_of(pilot).row_keys) == 2
-        assert "run 14 against runs 7-9" in title_of(pilot)
+        assert "run 14 vs runs 7-9" in title_of(pilot)
 
 
 # ------------------------------------------------------------------ the end of a long run

@@ -246,7 +246,7 @@ async def run_to_its_end(pilot: Pilot[Any]) -> None:
 @pytest.mark.parametrize(
     ("simulation", "request_", "word", "sentences"),
     [
-        state("out-of-memory", Simulation(oom_size=128), {}, "no memory",
+        state("out-of-memory", Simulation(oom_size=128), {}, "OOM",
               ("Needs 18.4 GB on cuda:0, 12.1 GB free.", "Choose smaller sizes.")),
         slow_state("mismatch", Simulation(mismatch_size=128), {}, "mismatch", ("The results differ", "Do not trust")),
         slow_state("error", Simulation(error_size=128), {}, "error",

@@ -204,7 +204,7 @@ def test_a_chart_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch) 
 def test_every_sign_is_explained_in_words() -> None:
     lines = chart(whole(), what_if=NO_LAUNCH, glyphs=ASCII)
     legend = "   ".join(lines[1:4])
-    for words in ("C CPU", "G GPU", "E GPU end to end", "W GPU, no launch cost", "X GPU faster from about 4",
+    for words in ("C CPU", "G GPU", "E GPU with copies", "W GPU, no launch cost", "X GPU faster from about 4",
                   ".. between 32 and 64", ": 2048: CPU"):  # fmt: skip
         assert words in legend, words
     assert lines[0] == "matmul float32 against 16 CPU threads, both axes logarithmic"

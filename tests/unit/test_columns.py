@@ -9,17 +9,16 @@ from planted_crossover import search_plan, searched
 from recorder import QUICK, plan_of, state_of, swept
 from rich.console import Console
 
-from cpugpu_tui.analysis.quantities import US
 from cpugpu_tui.cli.tables import run_table
-from cpugpu_tui.model import LATENCY, Case, CaseFailed, Simulation
+from cpugpu_tui.model import Case, CaseFailed, Simulation
 from cpugpu_tui.runs.answers import answers
 from cpugpu_tui.runs.columns import is_beside, main_threads, table_rows, thread_columns, with_threads
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.ui import rows
-from cpugpu_tui.ui.glyphs import UNICODE
-from cpugpu_tui.ui.panes.timings import columns
-from cpugpu_tui.ui.rows import CHANGE, SPREAD, fitted_case, time_width
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.panes.lines import spelled
+from cpugpu_tui.ui.panes.timing_columns import FEWEST_ROUNDS, Shape, columns, shape_of
+from cpugpu_tui.ui.rows import CHANGE, SPREAD
 
 CASES = tuple(Case("matmul", size, threads=threads) for size in (64, 256) for threads in (1, 0))
 
@@ -55,8 +54,8 @@ def test_all_threads_stand_for_the_row_and_the_answer_names_them() -> None:
 def test_a_failure_with_other_threads_is_said_in_its_cell() -> None:
     run = both().apply(CaseFailed(case=CASES[0].key, kind="oom", message="Full."))
     assert "oom" in printed(run)[2]
-    cell = rows.cells(run.rows[CASES[1].key], rows.look_of(run, US, UNICODE, 9), run)[rows.beside_key(1)]
-    assert "no memory" in "".join(text for text, _ in cell)
+    cell = rows.cells(run.rows[CASES[1].key], rows.look_of(run, UNICODE, 9), run)[rows.beside_key(1)]
+    assert "OOM" in "".join(text for text, _ in cell)
 
 
 def test_a_size_that_only_one_count_has_is_a_row_of_its_own() -> None:
@@ -69,7 +68,7 @@ def test_a_size_that_only_one_count_has_is_a_row_of_its_own() -> None:
     assert "512 t1" in printed(run)[-1]
     assert printed(run)[-1].split()[2:3] == ["–"], "its time is not that of all threads"
     assert printed(run)[-1].split()[3] != "–"
-    look = rows.look_of(run, US, UNICODE, 9)
+    look = rows.look_of(run, UNICODE, 9)
     names = [
         "".join(text for text, _ in rows.cells(run.rows[case.key], look, run)[rows.CASE]) for case in (alone, CASES[1])
     ]
@@ -103,41 +102,48 @@ def test_a_search_with_two_counts_finds_two_crossovers() -> None:
 
 
 def test_the_column_stands_in_the_app_too_where_there_is_room() -> None:
-    wide = [column.label for column in columns(118, US, UNICODE, (1,))]
-    assert wide[1:4] == ["CPU µs", "CPU t1", "GPU µs"]
-    assert "CPU t1" in [column.label for column in columns(79, US, UNICODE, (1,))]
+    wide = [column.label for column in columns(118, UNICODE, (1,))]
+    assert wide[1:4] == ["CPU", "1 thr.", "GPU"]
+    assert "1 thr." in [column.label for column in columns(79, UNICODE, (1,))]
     for width in (60, 79, 100, 118, 150, 200):
-        laid_out = columns(width, US, UNICODE, (1, 4))
+        laid_out = columns(width, UNICODE, (1, 4))
         assert sum(column.width + 2 for column in laid_out) <= width
 
 
-@pytest.mark.parametrize("width", [60, 79, 100, 118, 150, 200])
+@pytest.mark.parametrize("width", [57, 77, 92, 115, 150, 200, 300])
 @pytest.mark.parametrize(
     "told", [frozenset[str](), frozenset({CHANGE}), frozenset({SPREAD}), frozenset({CHANGE, SPREAD})]
 )
-@pytest.mark.parametrize("time_width", [0, 8, 10])
-def test_no_time_is_cut_and_nothing_stands_out_of_the_table(width: int, told: frozenset[str], time_width: int) -> None:
-    laid_out = {column.key: column.width for column in columns(width, US, UNICODE, (), told, time_width=time_width)}
-    assert min(laid_out["cpu"], laid_out["gpu"]) >= time_width
-    assert sum(cells + 2 for cells in laid_out.values()) - 1 <= width, "the last column's padding may stand out"
+@pytest.mark.parametrize("names", [(0, 0), (11, 4), (24, 13), (28, 22)])
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_nothing_is_cut_and_nothing_stands_out_of_the_table(
+    width: int, told: frozenset[str], names: tuple[int, int], glyphs: Glyphs
+) -> None:
+    found = columns(width, glyphs, (), told, Shape(names=names))
+    cells = {column.key: column.width for column in found}
+    assert all(len(column.label) <= column.width for column in found), found
+    assert cells["case"] >= names[1], "what tells names apart"
+    assert cells["case"] <= max(names[0], 4), "no blanks between names and times"
+    assert cells["rounds"] >= FEWEST_ROUNDS
+    assert cells["verdict"] >= len("✗ mismatch")
+    assert cells.get("cpu", 8) >= len("~12.8 µs")
+    assert cells.get("plus_minus", 9) >= len(spelled("± <0.1 %", glyphs))
+    assert sum(each + 2 for each in cells.values()) - 1 <= width, "the last column's padding may stand out"
 
 
-def test_what_became_of_a_row_is_whole_before_the_sparkline_grows() -> None:
-    laid_out = {column.key: column.width for column in columns(79, US, UNICODE, (), frozenset({SPREAD}))}
-    assert laid_out["verdict"] >= len("? undecided")
+def test_at_80_columns_there_are_interval_winner_and_sparkline() -> None:
+    labels = [column.label for column in columns(77, UNICODE, shape=Shape(names=(11, 4)))]
+    assert labels == ["case", "CPU", "GPU", "speedup", "±", "faster", "rounds"]
 
 
-def test_a_size_is_whole_where_the_variant_is_cut() -> None:
-    case, varying = Case("matmul", 1024, "default"), frozenset({"workload", "variant"})
-    assert fitted_case(case, varying, 11, UNICODE) == "…tmul 1024…"
+def test_the_papers_error_has_a_column_where_a_paper_timed_this() -> None:
+    def labels(*cases: Case) -> list[str]:
+        plan = plan_of(simulation=QUICK, cases=cases)
+        shape = shape_of(state_of(plan, swept(plan)[1]), UNICODE)
+        return [column.label for column in columns(300, UNICODE, shape=shape)]
 
-
-def test_a_time_of_a_million_has_its_cells() -> None:
-    assert time_width(RunState(), US) == 2
-    for ns, text in ((34_380_000.0, "~34,380"), (1_035_000_000.0, "~1,035,000"), (1.2e12, "~9,999,000")):
-        times = DeviceTimes("cpu", samples={LATENCY: (ns,)})
-        run = RunState(rows={"matmul": Row(CASES[0], times={"cpu": times})})
-        assert time_width(run, US) == len(text)
+    assert "paper's error" in labels(Case("matmul", 64))
+    assert "paper's error" not in labels(Case("elementwise", 64, variant="add"))
 
 
 @pytest.mark.parametrize("width", [76, 80, 100, 120, 160])
@@ -149,5 +155,5 @@ def test_no_number_is_broken_over_two_lines_on_a_narrow_terminal(width: int) -> 
     lines = [line for line in console.export_text().splitlines() if line.strip()]
     assert len(lines) == 2 + 3
     assert max(map(len, lines)) <= width
-    assert ("clock off" in lines[0]) == (width >= 100), "the least important column goes first"
-    assert "speed-up" in lines[0]
+    assert ("paper's error" in lines[0]) == (width >= 100), "the least important column goes first"
+    assert "speedup" in lines[0]

@@ -291,7 +291,7 @@ def test_holm_is_between_nothing_and_bonferroni() -> None:
 
 def test_changes_in_words() -> None:
     assert [percent_text(ratio) for ratio in (1.102, 0.969, 1.00001, 0.99999, 2.34, 0.25)] == [
-        "+10.2 %", "-3.1 %", "0.0 %", "0.0 %", "×2.34", "×0.250",
+        "+10.2 %", "-3.1 %", "0.0 %", "0.0 %", "2.34×", "0.250×",
     ]  # fmt: skip
     (judged,) = judge([pair(BASE, BASE[:1])])
     assert interval_text(judged.change) == "–"  # type: ignore[arg-type]

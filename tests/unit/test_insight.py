@@ -73,9 +73,9 @@ def text(run: RunState) -> str:
     return "\n".join("".join(part for part, _ in line) for line in lines)
 
 
-def table(run: RunState) -> list[str]:
+def table(run: RunState) -> dict[str, str]:
     columns = run_table(run).columns
-    return [str(next(iter(column.cells))) for column in columns]
+    return {str(column.header): str(next(iter(column.cells))) for column in columns}
 
 
 def test_the_row_of_a_large_product_says_everything_by_itself() -> None:
@@ -94,29 +94,29 @@ def test_the_row_of_a_large_product_says_everything_by_itself() -> None:
     assert judged is not None
     assert round(judged.clock_factor) == 53
     cells = table(run)
-    assert "×30.7" in cells[4]
-    assert cells[5] == "×2.45"
-    assert cells[7].startswith("compute 9") or cells[7] == "compute 100%"
-    assert cells[8] == "×53.2 impossible"
+    assert cells["speedup"] == "30.7×"
+    assert cells["with copies"] == "2.45×"
+    assert cells["limited by"].startswith("compute 9") or cells["limited by"] == "compute 100 %"
+    assert cells["paper's error"] == "impossible 53.2×"
 
 
 def test_the_detail_says_it_in_words() -> None:
     said = text(h200())
-    assert "end to end: ×2.45" in said
+    assert "with copies 2.45×" in said
     assert "limited by compute:" in said
     assert "one call runs 2 kernels, 38.6 ms, busy for 99" in said
     assert "SM clock 1,980 MHz" in said
-    assert "it does not wait for the device; waited for, it is ×53.2" in said
-    assert "✗ impossible: that would be 2,700 TFLOP/s, ×52.9 what this device can do" in said
+    assert "it does not wait for the device; with a wait for the device it is 53.2× as long" in said
+    assert "✗ impossible: that would be 2,700 TFLOP/s, 52.9× what this device can do" in said
 
 
 def test_without_a_card_nothing_is_guessed_and_the_way_to_one_is_said() -> None:
     run = h200(ceilings=())
     assert row_limit(run, run.rows[LARGE.key]) is None
-    assert table(run)[7] == "–"
-    assert table(run)[8] == "×53.2"
+    assert "limited by" not in table(run), "a column of dashes says nothing"
+    assert table(run)["paper's error"] == "53.2×"
     said = text(run)
-    assert "limit unknown: this device has no machine card yet (press m)" in said
+    assert "limited by: unknown, the peak throughput of this device was not measured yet (press m)" in said
     assert "impossible" not in said
 
 

@@ -11,7 +11,6 @@ import pytest
 from command_line import CommandLine
 from recorder import plan_of, state_of, swept
 
-from cpugpu_tui.analysis.quantities import US
 from cpugpu_tui.cli.fleet_table import case_cells
 from cpugpu_tui.cli.tables import run_cells
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
@@ -104,13 +103,13 @@ def test_a_run_without_a_core_anywhere_has_this_as_its_answer() -> None:
 
 def test_the_table_has_a_word_in_place_of_the_winner(run: RunState) -> None:
     cells = {cell["size"]: cell for cell in run_cells(run)}
-    assert (cells["64"]["speed-up"], cells["64"]["faster"]) == ("–", "no core")
+    assert (cells["64"]["speedup"], cells["64"]["faster"]) == ("–", "no core")
     assert NO_CORE in cells["64"]["remarks"]
     assert cells["256"]["faster"] in ("CPU", "GPU")
 
 
 def test_the_live_table_has_the_word_and_its_filter_finds_it(run: RunState) -> None:
-    look = rows.look_of(run, US, UNICODE, 9)
+    look = rows.look_of(run, UNICODE, 9)
     words = {row.case.size: "".join(text for text, _ in rows.verdict(row, look)) for row in run.rows.values()}
     assert "no core" in words[64]
     assert "no core" not in words[256]

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpugpu_tui.analysis.gating import gated
-from cpugpu_tui.analysis.quantities import US
 from cpugpu_tui.analysis.what_if import END_TO_END, RESIDENT
 from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.emitter import CallEmitter
@@ -62,7 +61,7 @@ from cpugpu_tui.ui.chart import ChartOptions, chart_lines
 from cpugpu_tui.ui.commands import Situation
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.answer import pane_lines
-from cpugpu_tui.ui.panes.timings import columns, devices_of
+from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.screens.compare import comparison_lines
 from cpugpu_tui.ui.screens.detail import detail_lines
@@ -200,9 +199,9 @@ def test_claims_are_judged_by_any_run(run: Broken) -> None:
 @given(RUNS)
 def test_the_app_shows_any_run(run: Broken) -> None:
     state = make(run).state
-    look = rows.look_of(state, US, UNICODE, 12)
+    look = rows.look_of(state, UNICODE, 12)
     for width in (60, 160):
-        heads = {column.key for column in columns(width, US, UNICODE, devices=devices_of(state))}
+        heads = {column.key for column in columns(width, UNICODE, shape=shape_of(state, UNICODE))}
         for row in state.rows.values():
             assert heads <= set(rows.cells(row, look, state)) | {rows.CHANGE, rows.SPREAD}
             assert detail_lines(row, state, width, ASCII)

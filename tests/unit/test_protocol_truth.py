@@ -13,7 +13,7 @@ import pytest
 from recorder import Recorder, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.stats import median
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, UNDECIDED, compare
+from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, UNDECIDED, compare, is_usable
 from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.sweep import Sweep
 from cpugpu_tui.bench.timers.simulated import SimulatedMachine
@@ -125,7 +125,7 @@ def test_a_quiet_machine_stops_at_eight_rounds() -> None:
 
 
 def test_noise_takes_more_rounds() -> None:
-    rounds, unconverged = rounds_of(replace(EQUAL, noise=0.02))
+    rounds, unconverged = rounds_of(replace(EQUAL, noise=0.02, seed=1))
     assert 8 < rounds < 40
     assert not unconverged
 
@@ -141,6 +141,27 @@ def test_too_much_noise_ends_with_the_budget_and_says_so() -> None:
     rounds, unconverged = rounds_of(replace(EQUAL, noise=0.2), budget_s=5.0)
     assert 15 <= rounds <= 21
     assert len(unconverged) == 1
+
+
+def test_a_clear_winner_is_converged_however_wide_the_interval() -> None:
+    rounds, unconverged = rounds_of(replace(EQUAL, noise=0.2, cpu_overhead_ns=75e6))
+    assert rounds == 40, "the factor is not known to a tenth of its logarithm"
+    assert not unconverged
+
+
+@pytest.mark.parametrize(("spread", "expected"), [(0.0, True), (0.05, True), (0.2, False)])
+def test_one_device_alone_is_for_its_time_to_ten_percent(spread: float, expected: bool) -> None:
+    own = {index: 1e6 * (1 + spread * (-1) ** index) for index in range(1, 9)}
+    assert is_usable([own], is_compared=False) is expected
+    assert is_usable([own, own], is_compared=False) is expected, "several GPUs without a CPU"
+
+
+def test_without_a_winner_the_interval_misses_what_the_row_is_for() -> None:
+    cpu = {index: 1e6 * (1 + 0.2 * (-1) ** index) for index in range(1, 9)}
+    gpu = dict.fromkeys(cpu, 1e6)
+    assert not is_usable([cpu, gpu], is_compared=True)
+    assert is_usable([gpu, gpu], is_compared=True), "a tie is an answer"
+    assert not is_usable([cpu, {}], is_compared=True)
 
 
 def test_a_large_factor_needs_no_percent() -> None:

@@ -13,7 +13,7 @@ from cpugpu_tui.analysis.compare import (
     Judged,
     Pair,
 )
-from cpugpu_tui.analysis.quantities import significant
+from cpugpu_tui.analysis.quantities import factor
 
 VERDICT_WORDS = {FASTER: "faster", SLOWER: "slower", SAME: "same", UNDECIDED: "no clear change",
                  TOO_FEW: "too few runs", NOT_COMPARABLE: "not comparable"}  # fmt: skip
@@ -21,9 +21,9 @@ VERDICT_WORDS = {FASTER: "faster", SLOWER: "slower", SAME: "same", UNDECIDED: "n
 
 
 def percent_text(ratio: float) -> str:
-    """Return a ratio of times as a change: `+10.2 %`, `0.0 %`; from twice and half on as a factor, `×2.34`."""
+    """Return a ratio of times as a change: `+10.2 %`, `0.0 %`; from twice and half on as a factor, `2.34×`."""
     if not 0.5 < ratio < 2:
-        return f"×{significant(ratio)}"
+        return factor(ratio)
     percent = round(100 * (ratio - 1), 1)
     return f"{percent:+.1f} %" if percent else "0.0 %"
 
@@ -36,8 +36,8 @@ def interval_text(change: Change) -> str:
 
 
 def runs_text(change: Change) -> str:
-    """Return the number of runs on both sides, `5 v 5`."""
-    return f"{change.base_runs} v {change.new_runs}"
+    """Return the number of runs on both sides, `5 vs 5`."""
+    return f"{change.base_runs} vs {change.new_runs}"
 
 
 def case_text(pair: Pair) -> str:

@@ -57,7 +57,7 @@ def duration(seconds: float) -> str:
 
 def time_text(ns: float) -> str:
     """Return a time in the unit that suits it alone: `35.2 us`, `1.20 s`."""
-    unit = NS if ns < 1e3 else US if ns < 1e6 else MS if ns < 1e9 else S
+    unit = NS if ns < 999.5 else US if ns < 999.5e3 else MS if ns < 999.5e6 else S
     return f"{significant(ns / unit.ns)} {unit.name}"
 
 
@@ -90,6 +90,21 @@ def percent(share: float) -> str:
     """Return a share as percent without the sign: two significant digits below ten."""
     value = share * 100
     return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def factor(ratio: float) -> str:
+    """Return a speedup or another ratio: `35.8×`, `0.0520×`."""
+    return f"{significant(ratio)}×"
+
+
+def faster(ratio: float) -> str:
+    """Return a speedup in words: `35.8× faster`, `19.2× slower`."""
+    return f"{factor(ratio)} faster" if ratio >= 1 else f"{factor(1 / ratio)} slower"
+
+
+def plus_minus(share: float) -> str:
+    """Return the half-width of an interval: `± 4.2 %`."""
+    return f"± {half_width(share)} %"
 
 
 def counted(labels: Iterable[str]) -> list[str]:

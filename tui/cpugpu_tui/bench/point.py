@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from cpugpu_tui.analysis.search import is_clear
-from cpugpu_tui.analysis.verdict import Comparison, compare, is_converged
+from cpugpu_tui.analysis.verdict import Comparison, compare, is_converged, is_usable
 from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.core_lack import READING_S, core_waits
 from cpugpu_tui.bench.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
@@ -277,7 +277,8 @@ class Point:
             event = replace(event, marks=(*event.marks, NO_CORE))
         if is_last:
             self.converged = self._is_converged()
-            if self.done and not self.converged and not self.is_starved and self._may_converge:
+            usable = self.converged or is_usable([each.round_ns for each in self.lanes], is_compared=self.is_compared)
+            if self.done and self._may_converge and not self.is_starved and not usable:
                 event = replace(event, marks=(*event.marks, "not-converged"))
         self._emit(event)
         return True

@@ -10,6 +10,7 @@ from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.quantities import time_text
 from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain
 from cpugpu_tui.cli.tables import mark_lines
+from cpugpu_tui.runs.cells import name_text, winner
 from cpugpu_tui.runs.comparison import numbers_text
 from cpugpu_tui.runs.fleet.rows import FleetRow, cases_text, fleet_rows, machine_text, numbers_of, says
 from cpugpu_tui.runs.fleet.standing import FleetStanding, standing_of
@@ -52,7 +53,7 @@ def cases_table(rows: Sequence[FleetRow], standing: FleetStanding) -> Table:
     table = new_table()
     add_columns(table, "case" if several else "size", justify="left" if several else "right")
     add_columns(table, "host", "GPU")
-    add_columns(table, "CPU", "GPU time", "device", "speed-up", justify="right")
+    add_columns(table, "CPU", "GPU time", "kernels", "speedup", justify="right")
     add_columns(table, "faster")
     remarks = [row.why or standing.mark(row) for row in rows]
     if any(remarks):
@@ -66,8 +67,7 @@ def cases_table(rows: Sequence[FleetRow], standing: FleetStanding) -> Table:
 def case_cells(row: FleetRow, *, several: bool) -> list[str]:
     """Return the cells of one line but its remarks."""
     case, found = row.row.case, row.comparison
-    name = f"{case.workload} {case.variant} " if several and case.variant != "default" else ""
-    name = name or (f"{case.workload} " if several else "")
+    name = f"{name_text(case)} " if several else ""
     return [
         f"{name}{case.size:,}", row.host, "–" if row.gpu is None else row.gpu.name.removeprefix("cuda:"),
         _time(row.cpu_ns), _time(row.gpu_ns), _time(row.device_ns),
@@ -77,7 +77,7 @@ def case_cells(row: FleetRow, *, several: bool) -> list[str]:
 
 def _faster(row: FleetRow) -> str:
     if row.comparison is not None:
-        return row.comparison.verdict
+        return winner(row.comparison)
     return NO_CORE_WORD if row.is_starved else "–"
 
 

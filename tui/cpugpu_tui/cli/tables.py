@@ -8,25 +8,44 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rich.table import Table
 
-from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy, joules_text
-from cpugpu_tui.analysis.quantities import percent, significant, time_text
-from cpugpu_tui.analysis.roofline import Limit
+from cpugpu_tui.analysis.quantities import percent
 from cpugpu_tui.cli.table_style import add_columns as add_columns
 from cpugpu_tui.cli.table_style import console as console
 from cpugpu_tui.cli.table_style import new_table as new_table
 from cpugpu_tui.cli.table_style import plain as plain
 from cpugpu_tui.cli.table_style import unicode as unicode
-from cpugpu_tui.model import DEVICE, ENERGY, PAGEABLE
+from cpugpu_tui.model import ENERGY
 from cpugpu_tui.runs.again import commands
 from cpugpu_tui.runs.answers import answer_lines
+from cpugpu_tui.runs.cells import (
+    COLD,
+    FASTER,
+    LIMITED_BY,
+    NONE,
+    PAPERS_ERROR,
+    PLUS_MINUS,
+    SPEEDUP,
+    WARM,
+    WITH_COPIES,
+    faster_cell,
+    has_paper,
+    kernels_cell,
+    kernels_heading,
+    limited_by_cell,
+    name_text,
+    papers_error_cell,
+    plus_minus_cell,
+    speedup_cell,
+    time_cell,
+    with_copies_cell,
+)
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.ending import cut_short
 from cpugpu_tui.runs.gpus import ToldRow, several, told_rows
 from cpugpu_tui.runs.heading import heading
-from cpugpu_tui.runs.insight import MARK_WORDS, allowed_cores, end_to_end, remark, row_limit, row_marks, written
-from cpugpu_tui.runs.no_core import WORD as NO_CORE_WORD
+from cpugpu_tui.runs.insight import MARK_WORDS, allowed_cores, remark, row_marks
 from cpugpu_tui.runs.peers import Matrix, matrices
 from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.runs.state import Row, RunState
@@ -36,23 +55,23 @@ ENERGY_ON = ("CPU", "GPU")
 """Devices that can have a column of energies."""
 
 
-OPTIONAL = ("clock off", "device", "limit", "end to end")
+OPTIONAL = (PAPERS_ERROR, COLD, WARM, LIMITED_BY, WITH_COPIES)
 """Columns that a narrow terminal goes without, in this order; the detail and `--json` have them always."""
 
-WITHOUT_CPU = ("CPU", "speed-up", "end to end", "faster")
+WITHOUT_CPU = ("CPU", SPEEDUP, WITH_COPIES, FASTER)
 """Columns that say nothing where several GPUs were timed and no CPU."""
 
 LEAST_REMARK = 12
 """Cells that the remarks need, which are words and may be wrapped."""
 
-LEFT = ("case", "on", "faster", "limit", "remarks")
+LEFT = ("case", "on", FASTER, LIMITED_BY, "remarks")
 """Columns of words; the others are of numbers."""
 
 
 def run_table(state: RunState, width: int | None = None) -> Table:
-    """Return one row per case: times, speed-up with its interval, verdict, what the publication's clock says.
+    """Return one row per case: times, speedup with its interval, winner, what the publication's clock says.
 
-    With a width it leaves out columns until no number has to be wrapped: `×0.0406` over two lines reads as `×0.040`.
+    With a width it leaves out columns until no number has to be wrapped: `0.0406×` over two lines reads as `0.040`.
     """
     rows = run_cells(state)
     return _table_of(rows, columns_within(rows, width))
@@ -69,7 +88,13 @@ def _table_of(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> Table:
 
 def columns_within(rows: Sequence[Mapping[str, str]], width: int | None) -> list[str]:
     """Return the columns that fit, without those that hold nothing."""
-    names = [name for name in (rows[0] if rows else {}) if name != "remarks" or any(row[name] for row in rows)]
+    nothing = ("", plain(NONE))
+    droppable = (*OPTIONAL, "remarks")
+    names = [
+        name
+        for name in (rows[0] if rows else {})
+        if name not in droppable or any(row[name] not in nothing for row in rows)
+    ]
     for name in OPTIONAL:
         if width is None or _least_width(rows, names) <= width:
             break
@@ -123,58 +148,43 @@ def _cells(state: RunState, told: ToldRow, energies: Sequence[str]) -> dict[str,
     has_sweeps = len({(other.case.workload, other.case.variant) for other in state.rows.values()}) > 1
     threads = f" t{case.threads or 'all'}" if is_beside or (case.threads and not beside) else ""
     dtype = f" {case.dtype}" if len({other.case.dtype for other in state.rows.values()}) > 1 else ""
-    name = (f"{case.workload} {case.variant} " if has_sweeps else "") + f"{case.size:,}{dtype}{threads}"
+    name = (f"{name_text(case)} " if has_sweeps else "") + f"{case.size:,}{dtype}{threads}"
     cells = {"case" if has_sweeps else "size": name}
     cells[f"CPU, {state.threads} thr." if beside and state.threads else "CPU"] = (
-        "–" if is_beside else _latency(row.cpu, row)
+        NONE if is_beside else time_cell(row, row.cpu)
     )
     # With all cores named twice (`2,all` on two of them) both columns have the same head without the word.
     cells |= {f"CPU, {count or 'all'} thr.{' asked' if count == state.threads else ''}": _beside(state, row, count)
               for count in beside}  # fmt: skip
     if has_gpu:
-        # `device`: the GPU's own time, launches hidden. `clock off`: by how much the publication's clock is wrong.
-        device_ns = None if row.gpu is None or row.status == "mismatch" else row.gpu.median_ns(DEVICE)
-        moved, (speedup, faster) = end_to_end(row, PAGEABLE), _comparison(row)
-        cells |= {"GPU": _latency(row.gpu, row), "device": "–" if device_ns is None else time_text(device_ns)}
-        cells |= {"speed-up": speedup, "end to end": "–" if moved is None else f"×{significant(moved.speedup)}"}
-        cells["faster"] = faster
-    cells["limit"] = limit_text(row_limit(told.state, row))
-    cells |= {f"{name} energy": _joules_cell(row, name) for name in energies}
+        cells |= {"GPU": time_cell(row, row.gpu), kernels_heading(state): kernels_cell(row)}
+        cells[SPEEDUP] = speedup_cell(row)
+    cells[PLUS_MINUS] = plus_minus_cell(row)
     if has_gpu:
-        cells["clock off"] = _clock_off(told.state, row)
+        cells |= {FASTER: faster_cell(row), WITH_COPIES: with_copies_cell(row)}
+    cells[LIMITED_BY] = limited_by_cell(told.state, row)
+    cells |= {f"{name} energy": _joules_cell(row, name) for name in energies}
+    if has_gpu and has_paper(state):
+        cells[PAPERS_ERROR] = papers_error_cell(told.state, row, impossible="impossible ")
     return cells
 
 
 def common_marks(state: RunState) -> dict[str, int]:
-    """Return the marks that more than half of the finished rows have: they are said once, below the table."""
-    finished = [row for row in state.rows.values() if row.status == "ok"]
-    counts = Counter(mark for row in finished for mark in row_marks(row))
-    return {mark: count for mark, count in counts.items() if len(finished) > 2 and count > len(finished) / 2}
+    """Return the marks that more than half of the finished rows have, which the rows need not repeat."""
+    finished, counts = _counted_marks(state)
+    return {mark: count for mark, count in counts.items() if finished > 2 and count > finished / 2}
 
 
 def mark_lines(state: RunState) -> list[str]:
-    """Return a sentence for each of these marks."""
-    finished = sum(row.status == "ok" for row in state.rows.values())
-    return [
-        f"{mark} in {count} of {finished} rows: {MARK_WORDS.get(mark, 'odd')}."
-        for mark, count in common_marks(state).items()
-    ]
+    """Return a sentence for each mark of a finished row: what it means, and how many rows have it."""
+    finished, counts = _counted_marks(state)
+    return [f"{mark} in {count} of {finished} rows: {MARK_WORDS.get(mark, 'odd')}." for mark, count in counts.items()]
 
 
-def limit_text(limit: Limit | None) -> str:
-    """Return `memory 95%`, `launch`, or a dash where no ceiling is known."""
-    if limit is None:
-        return "–"
-    return limit.kind if limit.share is None else f"{limit.kind} {percent(limit.share)}%"
-
-
-def _clock_off(state: RunState, row: Row) -> str:
-    """Return by how much the publication's clock is wrong on the GPU, and whether what it says can be."""
-    judged = written(state, row, row.gpu) if row.gpu is not None else None
-    if judged is None:
-        return "–"
-    impossible = " impossible" if judged.impossible_factor is not None else ""
-    return f"×{significant(judged.clock_factor)}{impossible}"
+def _counted_marks(state: RunState) -> tuple[int, Mapping[str, int]]:
+    """Return how many rows have finished, and how many of them have each mark."""
+    finished = [row for row in state.rows.values() if row.status == "ok"]
+    return len(finished), Counter(mark for row in finished for mark in row_marks(row))
 
 
 def joule_columns(rows: Iterable[Row]) -> list[str]:
@@ -197,25 +207,12 @@ def _joules_cell(row: Row, name: str) -> str:
     return "–" if joules is None else joules_text(joules)
 
 
-def _latency(times: DeviceTimes | None, row: Row) -> str:
-    if times is None or times.latency_ns is None or row.status == "mismatch":
-        return "–"
-    return time_text(times.latency_ns)
-
-
 def _beside(state: RunState, row: Row, threads: int) -> str:
     """Return the CPU's time with other threads, or what became of it."""
     other = with_threads(state, row, threads)
     if other is None:
-        return "–"
-    return other.failure.kind if other.failure is not None else _latency(other.cpu, other)
-
-
-def _comparison(row: Row) -> tuple[str, str]:
-    comparison = row.comparison
-    if comparison is None:
-        return "–", NO_CORE_WORD if row.is_starved else "–"
-    return speedup_text(comparison), comparison.verdict
+        return NONE
+    return other.failure.kind if other.failure is not None else time_cell(other, other.cpu)
 
 
 def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[str]:
@@ -283,7 +280,7 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
         rows = run_cells(state)
         names = columns_within(rows, out.width)
         out.print(_table_of(rows, names))
-        if missing := [name for name in OPTIONAL if rows and name in rows[0] and name not in names]:
+        if missing := [name for name in columns_within(rows, None) if name not in names]:
             out.print(f"Not shown in {out.width} columns: {', '.join(missing)}.")
     for matrix in matrices(state):
         out.print(plain(matrix.title))

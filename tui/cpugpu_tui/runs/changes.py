@@ -127,14 +127,14 @@ class Changes:
 
     @property
     def against(self) -> str:
-        """What is compared: `run 7 against run 6 of 3 min before`; empty without a base."""
+        """What is compared: `run 7 vs run 6 (3 min earlier)`; empty without a base."""
         if self.base is None:
             return ""
         numbers = [run.number for run in self.new if run.number is not None] or [self.number or 0]
         mine = numbers_text([number for number in {*numbers, self.number or 0} if number]) or "this run"
         theirs = numbers_text([run.number for run in self.base.runs if run.number is not None]) or "the one before"
-        older = f" of {self.age} before" if self.age else ""
-        return f"{mine} against {theirs}{older}{f', {self.remark}' if self.remark else ''}"
+        older = f" ({self.age} earlier)" if self.age else ""
+        return f"{mine} vs {theirs}{older}{f', {self.remark}' if self.remark else ''}"
 
 
 def _medians(runs: tuple[MeasuredRun, ...], key: str, device: str) -> tuple[float, ...]:

@@ -63,7 +63,7 @@ def slow_text(run: RunState, row: Row, gpu: str, standing: Standing) -> str:
     if not standing.is_slow:
         return ""
     is_own = row_times(run, row)[gpu] != row.times[gpu].latency_ns
-    return f"slow: {'device ' if is_own else ''}+{percent(standing.ratio - 1)}%"
+    return f"slow: {'kernels ' if is_own else ''}+{percent(standing.ratio - 1)}%"
 
 
 def gpu_sentences(run: RunState) -> tuple[str, ...]:

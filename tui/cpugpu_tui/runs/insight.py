@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from cpugpu_tui.analysis.roofline import Limit, limit, link_of
-from cpugpu_tui.analysis.verdict import Comparison, compare
+from cpugpu_tui.analysis.verdict import Comparison, compare, is_usable
 from cpugpu_tui.analysis.written import Written, judge
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, NO_CORE, SYNCED, Ceilings
 from cpugpu_tui.runs.device_times import DeviceTimes
@@ -28,7 +28,7 @@ MARK_WORDS = {
     "unsettled start": "the first calls had not settled to 1 % when their time was over",
     "damaged": "the database held numbers that no clock gives; they are left out",
     UNSAVED: "the history has not taken this row; it is kept in memory and saving is tried again",
-    "not-converged": "the interval was still wide when the budget or the rounds ended",
+    "not-converged": "time ran out before it was clear who wins (with one device: before its time was known to ±10 %)",
 }
 """Marks in words; an unknown mark stands for itself."""
 
@@ -94,7 +94,17 @@ def end_to_end(row: Row, metric: str) -> Comparison | None:
 def row_marks(row: Row) -> list[str]:
     """Return the marks of a row's half-rounds, and whether its warm-up had not settled."""
     unstable = any(t.calibrated is not None and not t.calibrated.stable for t in row.times.values())
-    return [*row.marks, "unsettled start"] if unstable else list(row.marks)
+    marks = dict.fromkeys(mark for times in row.times.values() for mark in device_marks(row, times))
+    return [*marks, *(["unsettled start"] if unstable else []), *([] if row.saved else [UNSAVED])]
+
+
+def device_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
+    """Return the marks of a row on one device; recordings of older versions call clear rows not converged, too."""
+    if "not-converged" not in times.marks:
+        return times.marks
+    devices = sorted(row.times.values(), key=lambda each: each.device != "cpu")
+    usable = is_usable([each.round_ns for each in devices], is_compared=row.comparison is not None)
+    return tuple(mark for mark in times.marks if mark != "not-converged" or not usable)
 
 
 def allowed_cores(run: RunState) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cpugpu_tui.analysis.change_words import VERDICT_WORDS, interval_text, percent_text
 from cpugpu_tui.analysis.compare import FASTER, MIN_RUNS, SAME, SLOWER, UNDECIDED, change
-from cpugpu_tui.analysis.quantities import significant, time_text
+from cpugpu_tui.analysis.quantities import factor, time_text
 from cpugpu_tui.runs.changes import Changes, DeviceChange
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -24,7 +24,7 @@ CLEAR = (SLOWER, FASTER)
 
 
 def percent_cell(ratio: float) -> str:
-    """Return a change in at most seven cells: `+10.2%`, from twice and half on `×2.34`."""
+    """Return a change in at most seven cells: `+10.2%`, from twice and half on `2.34×`."""
     return percent_text(ratio).replace(" ", "")
 
 
@@ -65,7 +65,7 @@ def both(found: Sequence[DeviceChange], glyphs: Glyphs) -> Spans:
 
 def _rounded(ratio: float) -> str:
     """Return a change without decimals, for a narrow column: a verdict says that it is real."""
-    return f"{100 * (ratio - 1):+.0f}%" if 0.5 < ratio < 2 else f"×{significant(ratio)}"
+    return f"{100 * (ratio - 1):+.0f}%" if 0.5 < ratio < 2 else factor(ratio)
 
 
 def spread_cell(found: Sequence[DeviceChange], glyphs: Glyphs) -> Spans:
@@ -90,13 +90,13 @@ def title_parts(changes: Changes, run: RunState, *, alone: bool) -> list[str]:
 
     What is compared, over how many runs the spread is, and from how many on there would be a verdict.
     """
-    parts = ["one row again, esc shows all"] if alone else []
+    parts = ["one row re-run, esc back to all"] if alone else []
     if changes.base is not None:
         parts.append(f"change: {changes.against}")
     if changes.is_over and (widest := changes.widest(run)) is not None:
         parts.append(f"min-max of {len(changes.new)} runs up to {100 * widest:.1f}%")
     if changes.is_over and changes.base is not None and min(len(changes.base.runs), len(changes.new)) < MIN_RUNS:
-        parts.append(f"verdicts from {MIN_RUNS} runs each on")
+        parts.append(f"verdicts need {MIN_RUNS} runs each")
     return parts
 
 

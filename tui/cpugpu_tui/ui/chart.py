@@ -16,16 +16,16 @@ from operator import itemgetter
 
 from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.crossover import Crossover
-from cpugpu_tui.analysis.quantities import MS, NS, US, S, Unit, size_text, time_text
+from cpugpu_tui.analysis.quantities import MS, NS, US, S, Unit, size_text, time_text, unit_for
 from cpugpu_tui.analysis.what_if import END_TO_END, ONE_THREAD, PINNED, RESIDENT
 from cpugpu_tui.model import PAGEABLE
 from cpugpu_tui.runs.answers import beside, threads_of, world
+from cpugpu_tui.runs.cells import WITH_COPIES
 from cpugpu_tui.runs.state import Row, RunState, Sweep
 from cpugpu_tui.ui.axis import Axis, axis_over, size_labels, time_labels
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans, width_of
-from cpugpu_tui.ui.rows import unit_of
 from cpugpu_tui.ui.what_if import BY_KEY, finished_rows, marked_row, what_if_sentence
 
 LEAST_CELLS = (30, 6)
@@ -88,8 +88,8 @@ def chart_lines(
         room = height - 1 - len(legend) - len(below) - 1
     if room < LEAST_CELLS[1] or width < LEAST_CELLS[0] + 10:
         return [title, *wrapped("There is too little room for a chart here.", width, "muted"), *below][:height]
-    # The table's unit; on an even axis, which is all about the longest times, that of the longest.
-    unit = unit_for_one(max(_times(found))) if options.linear_times else unit_of(run.rows.values())
+    # That of the first time; on an even axis, which is all about the longest times, that of the longest.
+    unit = unit_for_one(max(_times(found))) if options.linear_times else _unit_of(run)
     try:
         field = _field(found, crossing, marked, unit, width, room, options, glyphs)
     except (ImportError, OSError) as error:  # plotext is compiled, and not for every machine
@@ -102,7 +102,7 @@ def chart_lines(
 
 
 def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
-    """Return the curves of a sweep: CPU, GPU, end to end, and the one of a world that is none of these.
+    """Return the curves of a sweep: CPU, GPU, GPU with copies, and the one of a world that is none of these.
 
     A row without one of the times ends that curve there.
     """
@@ -110,7 +110,7 @@ def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
     first = run.gpu.name if run.gpu is not None and len(run.gpus) > 1 else "GPU"
     gpu = first, "gpu", [(row.case.size, row.gpu.latency_ns) for row in rows if row.gpu is not None]
     moved = (
-        f"{first} end to end",
+        f"{first} {WITH_COPIES}",
         "title",
         [(r.case.size, r.gpu.median_ns(PAGEABLE)) for r in rows if r.gpu is not None],
     )
@@ -120,14 +120,14 @@ def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
         points = [(other.case.size, other.cpu.latency_ns) for other in others if other.cpu is not None]
         found.append(_curve("W", "one CPU thread", "key", points))
     elif what_if not in (RESIDENT, END_TO_END):
-        # The speed-up in that world is what its crossover comes from; so the curves meet where the marker stands.
+        # The speedup in that world is what its crossover comes from; so the curves meet where the marker stands.
         worlds = [(row, row.in_worlds.get(what_if)) for row in rows]
         points = [
             (row.case.size, row.cpu.latency_ns / there.speedup)
             for row, there in worlds
             if there is not None and row.cpu is not None and row.cpu.latency_ns is not None
         ]
-        label = "GPU end to end, pinned" if what_if == PINNED else f"GPU, {BY_KEY[what_if].label}"
+        label = f"GPU {WITH_COPIES}, pinned" if what_if == PINNED else f"GPU, {BY_KEY[what_if].label}"
         found.append(_curve("W", label, "key", points))
     return found
 
@@ -178,6 +178,12 @@ def _highlighted(row: Row, glyphs: Glyphs) -> str:
 
 def _times(found: Sequence[Curve]) -> list[float]:
     return [ns for curve in found for _, ns in curve.points]
+
+
+def _unit_of(run: RunState) -> Unit:
+    """Return the unit that the first row with a time asks for, which stays for the run; microseconds before."""
+    every = (times.latency_ns for row in run.rows.values() for times in row.times.values())
+    return next((unit_for(ns) for ns in every if ns is not None), US)
 
 
 def unit_for_one(ns: float) -> Unit:

@@ -86,10 +86,10 @@ COMMANDS: tuple[Command, ...] = (
         lambda s: s.ran,
     ),
     Command(
-        "sort", ("s",), "Sort", "Sort the rows by the next thing: size, speed-up, times, limit; at last as they ran.",
+        "sort", ("s",), "Sort", "Sort by the next column (size, speedup, times, limit, run order).",
         "sort", lambda s: s.ran,
     ),
-    Command("reverse", ("S",), "Reverse", "Turn the order of the rows round.", "reverse", lambda s: s.ran),
+    Command("reverse", ("S",), "Reverse", "Reverse the sort order.", "reverse", lambda s: s.ran),
     Command("chart", ("g",), "Chart", "Show both times over size, with the crossover; back again.", "chart"),
     Command(
         "what-if", ("w",), "What if", "Ask what if: no transfer, pinned memory, no launch cost, one CPU thread.",

@@ -9,6 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.quantities import time_text
 from cpugpu_tui.model import Case
+from cpugpu_tui.runs.cells import winner
 from cpugpu_tui.runs.comparison import numbers_text
 from cpugpu_tui.runs.fleet.rows import FleetRow, cases_text, doing_text, machine_text, numbers_of, says
 from cpugpu_tui.runs.fleet.state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
@@ -32,13 +33,13 @@ FEWEST_OF_WORKLOAD = 4
 TIMED = {
     "CPU": (10, "cpu"),
     "GPU time": (10, "gpu"),
-    "device": (10, "gpu"),
-    "speed-up": (14, "text"),
+    "kernels": (10, "gpu"),
+    "speedup": (16, "text"),
     "faster": (10, ""),
 }
 """Columns of what was timed: their cells and colours; the last has that of whoever is faster."""
 
-OPTIONAL = ("device", "faster", "CPU")
+OPTIONAL = ("kernels", "faster", "CPU")
 """Columns that a narrow screen goes without, in this order."""
 
 
@@ -158,10 +159,11 @@ def _cells(row: FleetRow, glyphs: Glyphs) -> dict[str, tuple[str, str]]:
     """Return column → its text, one cell before it, and its colour."""
     found = row.comparison
     without = NO_CORE_WORD if row.is_starved else row.row.status
-    faster = without if found is None else found.verdict
+    faster = without if found is None else winner(found)
     texts = {
-        "CPU": _time(row.cpu_ns, glyphs), "GPU time": _time(row.gpu_ns, glyphs), "device": _time(row.device_ns, glyphs),
-        "speed-up": glyphs.none if found is None else spelled(speedup_text(found), glyphs),
+        "CPU": _time(row.cpu_ns, glyphs), "GPU time": _time(row.gpu_ns, glyphs),
+        "kernels": _time(row.device_ns, glyphs),
+        "speedup": glyphs.none if found is None else spelled(speedup_text(found), glyphs),
     }  # fmt: skip
     cells = {name: (f" {text:>{TIMED[name][0]}}", TIMED[name][1]) for name, text in texts.items()}
     role = {"GPU": "gpu", "CPU": "cpu"}.get(faster, "muted")

@@ -14,25 +14,26 @@ WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "timings": (
         "Timings: one row per case, CPU and GPU alternating",
         (
-            ("CPU, GPU", "What a caller waits for one call; on the GPU the call and the synchronisation. Median of"
-             " all blocks. A ~ in front: something was odd, {open} says what."),
+            ("CPU, GPU", "Latency: time of one call; on the GPU with the wait for its end. Median of the rounds."
+             " ~ in front: something disturbed it, {open} says what."),
             ("cuda:0, cuda:1", "Several GPUs have a column each, or a bar each under GPUs: full height is 10 % over the"
              " median of its model. !: slow, over 5 % behind its like and an outlier among three; {open} has the"
-             " numbers, and of transfer the copies between GPUs. Speed-up is the first one's."),
+             " numbers, and of transfer the copies between GPUs. The speedup is that of the first."),
             ("*", "Before a case: the history has not taken it yet. It is kept in memory and tried again; the status"
              " line says why."),
-            ("speed-up", "Time on the CPU divided by time on the GPU. Above 1 the GPU is faster."),
-            ("±%", "Half of the 95 % interval of the speed-up, from the rounds. No interval below five rounds."),
-            ("faster", "GPU or CPU: the interval leaves no doubt. tie: it lies within 2 %. undecided: it does not"
-             " say. A row in progress shows its rounds, a failed one what went wrong."),
-            ("kernel", "What the GPU itself needs, caches cold, without launch and synchronisation."),
-            ("end to end", "The speed-up when data starts and ends in the host's ordinary memory."),
-            ("limit", "What the row would need more of: compute or memory, with the share of what this machine"
+            ("speedup", "Time on the CPU divided by time on the GPU. Above 1 the GPU is faster."),
+            ("±", "Half of the 95 % interval of the speedup; with one device, of its time. Below five rounds there is"
+             " no interval, and their number stands here."),
+            ("faster", "GPU or CPU: the interval leaves no doubt. tie: it lies within 2 %. unclear: too close to call."
+             " A row in progress shows its rounds, a failed one what went wrong."),
+            ("cold kernels", "The GPU's own work with cold caches, without launch and wait."),
+            ("with copies", "The speedup when data starts and ends in the host's ordinary memory."),
+            ("limited by", "What the row would need more of: compute or memory, with the share of what this machine"
              " reached on its card ({machine}); transfer: the cable; launch, call: starting the work costs more than"
              " the work."),
-            ("clock off", "How far the publication's own clock is off: ×53 shows 53 times too little. A ! before it:"
-             " what it shows is more than this machine can do."),
-            ("{sort} {reverse}", "Sort by the next thing, turn the order round; the title says which. Rows without a"
+            ("paper's error", "How far the publication's own clock is off: 53× shows 53 times too little. A ! before"
+             " it: what it shows is more than this machine can do."),
+            ("{sort} {reverse}", "Sort by the next column, reverse the order; the title says which. Rows without a"
              " value stand last, and the highlighted row stays so."),
             ("change", "CPU's and GPU's time against the series before of the same plan; the title names the runs."
              " From three runs on each side a word: faster, slower, same, unclear (no clear change)."),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cpugpu_tui.model import DEVICE, PAGEABLE
+from cpugpu_tui.runs.cells import LIMITED_BY, SPEEDUP, WITH_COPIES
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.insight import end_to_end, row_limit
 from cpugpu_tui.runs.state import Row, RunState
@@ -55,12 +56,12 @@ def _moved(_: RunState, row: Row) -> Value:
 
 MEASURES: dict[str, tuple[Callable[[RunState, Row], Value], str, str]] = {
     "size": (lambda _, row: _number(row.case.size), "smallest first", "largest first"),
-    "speed-up": (_speedup, "smallest first", "largest first"),
+    SPEEDUP: (_speedup, "smallest first", "largest first"),
     "CPU": (lambda _, row: _latency(row, row.cpu), "fastest first", "slowest first"),
     "GPU": (lambda _, row: _latency(row, row.gpu), "fastest first", "slowest first"),
-    "limit": (_limit, "a to z", "z to a"),
-    "kernel": (_kernel, "fastest first", "slowest first"),
-    "end to end": (_moved, "smallest first", "largest first"),
+    LIMITED_BY: (_limit, "a to z", "z to a"),
+    "kernels": (_kernel, "fastest first", "slowest first"),
+    WITH_COPIES: (_moved, "smallest first", "largest first"),
     "name": (lambda _, row: (f"{row.case.workload} {row.case.variant}", 0.0), "a to z", "z to a"),
 }
 """What rows can be sorted by, in the order in which a key goes through it: value, and the names of both directions."""
@@ -78,7 +79,7 @@ def reverse_order(order: Order) -> Order:
 
 
 def order_text(order: Order) -> str:
-    """Return what the rows are sorted by, `by speed-up, largest first`; empty for the order of the run."""
+    """Return what the rows are sorted by, `by speedup, largest first`; empty for the order of the run."""
     if not order.by:
         return "last first" if order.is_reversed else ""
     _, forward, backward = MEASURES[order.by]

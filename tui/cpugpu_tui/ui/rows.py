@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.alike import Standing
-from cpugpu_tui.analysis.quantities import US, Unit, half_width, percent, significant, size_text, unit_for
 from cpugpu_tui.analysis.stats import median
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED
-from cpugpu_tui.model import DEVICE, PAGEABLE, Case
+from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE
+from cpugpu_tui.runs import cells as texts
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.gpus import row_standings
-from cpugpu_tui.runs.insight import end_to_end, row_limit, written
 from cpugpu_tui.runs.no_core import WORD as NO_CORE_WORD
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
+from cpugpu_tui.ui.legend import BAD, ODD, OPEN, is_impossible, is_odd
+from cpugpu_tui.ui.panes.lines import spelled
 from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.row_names import (
+    NAMES_IN_FULL,
+    NOT_SAVED,
+    Names,
+    case_text,
+    fitted_case,
+    names_of,
+    telling,
+    varying_of,
+)
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.changes import Changes
 
-CASE, CPU, GPU, SPEEDUP, PLUS_MINUS, VERDICT, KERNEL, MOVED, LIMIT, WRITTEN, ROUNDS = (
-    "case", "cpu", "gpu", "speedup", "plus_minus", "verdict", "kernel", "moved", "limit", "written", "rounds"
+CASE, CPU, GPU, SPEEDUP, PLUS_MINUS, VERDICT, KERNEL, MOVED, LIMIT, WRITTEN, GFLOPS, GBS, ROUNDS = (
+    "case", "cpu", "gpu", "speedup", "plus_minus", "verdict", "kernel", "moved", "limit", "written", "gflops", "gbs",
+    "rounds",
 )  # fmt: skip
 """Keys of the columns."""
 GPUS = "gpus"
@@ -32,29 +43,18 @@ GPUS = "gpus"
 CHANGE, CHANGE_CPU, CHANGE_GPU, SPREAD = "change", "change-cpu", "change-gpu", "spread"
 """Keys of those that tell of other runs: on both devices, on one, and how far apart the runs of the series are."""
 
-NOT_SAVED = "*"
-"""Mark before the name of a case that is over and not in the history."""
-
-MOST_DIGITS = 9_999_000.0
-"""The longest number that `significant` writes out."""
-
-LEAST_NAME = 6
-"""Cells of a name that tells rows apart, before what stands behind the size is cut."""
-
 ROUND_RANGE = 0.1
 """A round's bar spans ±10 % about the median of its device: quiet machines draw a level line."""
 
-VERDICT_WORDS = {GPU_WINS: "GPU", CPU_WINS: "CPU", TIE: "tie", UNDECIDED: "undecided", TOO_FEW: "few rounds"}
-FAILURE_WORDS = {"oom": "no memory", "unsupported": "not here", "mismatch": "mismatch", "error": "error",
+FAILURE_WORDS = {"oom": "OOM", "unsupported": "not here", "mismatch": "mismatch", "error": "error",
                  "timeout": "timeout", "crashed": "crashed", "skipped": "skipped"}  # fmt: skip
+"""Failures in at most eight cells."""
 
 
 @dataclass(frozen=True)
 class Look:
     """What is the same for every row of a run."""
 
-    unit: Unit
-    """Of all latency columns, so that CPU and GPU can be compared by eye."""
     varying: frozenset[str]
     """Fields of `Case` that differ between the cases; the others are not repeated in every row."""
     glyphs: Glyphs
@@ -64,31 +64,20 @@ class Look:
     gpu_only: bool = False
     case_width: int = 0
     """Cells of the case column; 0 for as many as its text takes."""
+    names: Names = NAMES_IN_FULL
 
 
-def look_of(run: RunState, unit: Unit, glyphs: Glyphs, rounds_width: int, case_width: int = 0) -> Look:
+def look_of(run: RunState, glyphs: Glyphs, rounds_width: int, case_width: int = 0) -> Look:
     """Return how a run's rows look."""
-    if "varying" not in run.derived:
-        run.derived["varying"] = _varying(run)
     return Look(
-        unit=unit,
-        varying=run.derived["varying"],
+        varying=varying_of(run),
         glyphs=glyphs,
         rounds_width=rounds_width,
-        cpu_only=bool(run.devices) and run.gpu is None,
+        cpu_only=cpu_only(run),
         gpu_only=gpu_only(run),
         case_width=case_width,
+        names=names_of(run, case_width, glyphs),
     )
-
-
-def _varying(run: RunState) -> frozenset[str]:
-    """Return the fields that differ between the cases of a run."""
-    cases = run.run.plan.cases if run.run is not None else ()
-    names = {name for name in ("workload", "variant", "dtype") if len({getattr(case, name) for case in cases}) > 1}
-    # Sweeps that differ in threads alone are columns of one row, which need not be told.
-    if len({sweep[-1] for sweep in run.sweeps if not is_column(run, sweep)}) > 1:
-        names.add("threads")
-    return frozenset(names)
 
 
 def gpu_only(run: RunState) -> bool:
@@ -96,79 +85,18 @@ def gpu_only(run: RunState) -> bool:
     return bool(run.devices) and not any(device.is_cpu for device in run.devices)
 
 
-def unit_of(rows: Iterable[Row]) -> Unit:
-    """Return the unit that the first row with a time asks for, which stays for the run; microseconds before."""
-    for row in rows:
-        for times in row.times.values():
-            if times.latency_ns is not None:
-                return unit_for(times.latency_ns)
-    return US
-
-
-def time_width(run: RunState, unit: Unit) -> int:
-    """Return the cells of the longest time, and of the mark before it."""
-    if "longest time" not in run.derived:  # it is asked for with every key
-        every = (times.latency_ns for row in run.rows.values() for times in row.times.values())
-        run.derived["longest time"] = max((ns for ns in every if ns is not None), default=0.0)
-    longest = run.derived["longest time"] / unit.ns
-    return len("~" + significant(min(longest, MOST_DIGITS)))  # from 1e7 on it is `1.04e7`, and others are longer
-
-
-def case_text(case: Case, varying: frozenset[str]) -> str:
-    """Return what tells a case from its neighbours: `matmul 512`, `vector-dot 1M dot`."""
-    return " ".join([case.workload, *_beside_name(case, varying)])
-
-
-def _beside_name(case: Case, varying: frozenset[str]) -> list[str]:
-    """Return the size, and what else differs between the cases."""
-    parts = [size_text(case.size)]
-    if "variant" in varying:
-        parts.append(case.variant)
-    if "dtype" in varying:
-        parts.append(case.dtype)
-    if "threads" in varying:
-        parts.append(f"{case.threads or 'all'} thread{'' if case.threads == 1 else 's'}")
-    return parts
-
-
-def fitted_case(case: Case, varying: frozenset[str], width: int, glyphs: Glyphs) -> str:
-    """Return `case_text` in `width` cells, its size whole: rows of a sweep differ in nothing else.
-
-    The name is cut at its end where all rows share it, else at its start: `mnist-mlp` and `mnist-mlp-wide` end apart.
-    """
-    name, sign = case.workload, glyphs.ellipsis
-    size, *others = _beside_name(case, varying)
-    rest = " ".join([size, *others])
-    is_shared = "workload" not in varying
-    if width <= 0 or len(name) + 1 + len(rest) <= width:
-        return case_text(case, varying)
-    cut_cells = len(sign) if others else 0  # behind the size: `102…` is another size than 1024
-    least = max(min(0 if is_shared else LEAST_NAME, width - len(size) - 1 - cut_cells, len(name)), 0)
-    room = max(width - len(rest) - 1, least)
-    if room <= len(sign):
-        return _cut(rest, width, sign)
-    if room < len(name):
-        kept = room - len(sign)
-        name = name[:kept] + sign if is_shared else sign + name[len(name) - kept :]
-    return _cut(f"{name} {rest}", width, sign)
-
-
-def _cut(text: str, width: int, sign: str) -> str:
-    return text if len(text) <= width else text[: max(width - len(sign), 0)] + sign
+def cpu_only(run: RunState) -> bool:
+    """Whether a run has no GPU."""
+    return bool(run.devices) and run.gpu is None
 
 
 def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
     """Return all cells of a row of a run by column key, as text with roles."""
     glyphs = look.glyphs
-    comparison = row.comparison
-    known = comparison is not None
-    speedup = significant(comparison.speedup) if comparison is not None else glyphs.none
-    half = comparison.plus_minus if comparison is not None else None
-    role = "strong" if known and _decided(row) else "muted"
     stand = row_standings(run, row)
-    telling = look.varying | ({"threads"} if is_column(run, row.case.sweep) else frozenset())
     mark = "" if row.saved else NOT_SAVED
-    name = fitted_case(row.case, telling, look.case_width - len(mark) if look.case_width else 0, glyphs)
+    gflops, gbs = texts.rate_cells(row)
+    name = fitted_case(row.case, look.names, telling(run, row.case), look.case_width - len(mark), glyphs)
     return {
         CASE: ((mark, "warn"), (name, {"active": "strong", "ok": "text"}.get(row.status, "muted"))),
         # The time of a size that fewer threads alone have stands in their column.
@@ -177,15 +105,22 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
         GPU: _gpu(row, row.gpu, look, stand),
         **{gpu_key(gpu.name): _gpu(row, row.times.get(gpu.name), look, stand) for gpu in run.gpus[1:]},
         GPUS: gpu_bars(run, row, stand, glyphs),
-        SPEEDUP: (((glyphs.times + speedup) if known else speedup, role),),
-        PLUS_MINUS: ((f"{half_width(half)}%" if half is not None else glyphs.none, "muted"),),
+        SPEEDUP: _cell(texts.speedup_cell(row), glyphs, "strong" if _decided(row) else "muted"),
+        PLUS_MINUS: _cell(texts.plus_minus_cell(row), glyphs, "muted"),
         VERDICT: verdict(row, look),
-        KERNEL: _single(row.gpu, DEVICE, look.unit, glyphs),
-        MOVED: _moved(row, glyphs),
-        LIMIT: _limit(run, row, glyphs),
+        KERNEL: _cell(texts.kernels_cell(row), glyphs),
+        MOVED: _cell(texts.with_copies_cell(row), glyphs),
+        LIMIT: _cell(texts.limited_by_cell(run, row), glyphs),
         WRITTEN: _written(run, row, glyphs),
+        GFLOPS: _cell(gflops, glyphs),
+        GBS: _cell(gbs, glyphs),
         ROUNDS: rounds(row, look),
     }
+
+
+def _cell(text: str, glyphs: Glyphs, role: str = "text") -> Spans:
+    """Return a cell in the signs of this terminal; what is not known is dimmed."""
+    return ((spelled(text, glyphs), "muted" if text == texts.NONE else role),)
 
 
 def change_cells(changes: Changes | None, row: Row, run: RunState, glyphs: Glyphs, *, wide: bool) -> dict[str, Spans]:
@@ -218,7 +153,7 @@ def gpu_key(name: str) -> str:
 def _gpu(row: Row, times: DeviceTimes | None, look: Look, stand: Mapping[str, Standing]) -> Spans:
     """Return a GPU's time, with `!` before it where it is slow beside its like."""
     is_slow = times is not None and times.device in stand and stand[times.device].is_slow
-    return ((("!", "bad"),) if is_slow else ()) + _latency(row, times, look, "gpu")
+    return (((BAD, "bad"),) if is_slow else ()) + _latency(row, times, look, "gpu")
 
 
 def gpu_bars(run: RunState, row: Row, stand: Mapping[str, Standing], glyphs: Glyphs) -> Spans:
@@ -229,15 +164,10 @@ def gpu_bars(run: RunState, row: Row, stand: Mapping[str, Standing], glyphs: Gly
         if found is None:
             spans.append((glyphs.dot, "muted"))
         elif found.is_slow:
-            spans.append(("!", "bad"))
+            spans.append((BAD, "bad"))
         else:
             spans.append((trend_text([found.ratio - 1], 1, -ROUND_RANGE, ROUND_RANGE, glyphs), "gpu"))
     return tuple(spans)
-
-
-def is_time(key: str) -> bool:
-    """Whether a column holds times that a caller waits for."""
-    return key in (CPU, GPU) or key.startswith(f"{CPU}-")
 
 
 def _beside(run: RunState, row: Row, threads: int, look: Look) -> Spans:
@@ -258,9 +188,9 @@ def verdict(row: Row, look: Look) -> Spans:
             return ((f"{glyphs.dot} {word}", "muted"),)
         return ((f"{glyphs.no} {word}", "bad"),)
     if row.is_starved:
-        return ((f"! {NO_CORE_WORD}", "warn"),)
+        return ((f"{BAD} {NO_CORE_WORD}", "warn"),)
     comparison = row.comparison
-    if comparison is None or comparison.verdict == TOO_FEW:
+    if comparison is None or comparison.low is None:
         if row.status == "active":
             return _progress(row)
         if row.status == "pending":
@@ -268,12 +198,12 @@ def verdict(row: Row, look: Look) -> Spans:
         if comparison is None:
             return ((f"{glyphs.yes} timed", "text"),)
     assert comparison is not None
-    word = VERDICT_WORDS.get(comparison.verdict, comparison.verdict)
-    if comparison.verdict == GPU_WINS:
+    word = texts.winner(comparison)
+    if comparison.faster == GPU_WINS:
         return ((f"{glyphs.up} {word}", "gpu"),)
-    if comparison.verdict == CPU_WINS:
+    if comparison.faster == CPU_WINS:
         return ((f"{glyphs.down} {word}", "cpu"),)
-    return ((f"{'=' if comparison.verdict == TIE else '?'} {word}", "muted"),)
+    return ((f"{'=' if comparison.verdict == TIE else OPEN} {word}", "muted"),)
 
 
 def _progress(row: Row) -> Spans:
@@ -313,47 +243,21 @@ def _round_bars(times: DeviceTimes | None, width: int, glyphs: Glyphs) -> str:
 
 
 def _latency(row: Row, times: DeviceTimes | None, look: Look, role: str) -> Spans:
-    """Return a device's time, with `~` before it when something about it was odd (the detail says what)."""
-    if times is None or times.latency_ns is None or row.status == "mismatch":
+    """Return a device's time with its unit, and with `~` before it when something about it was odd."""
+    text = spelled(texts.time_cell(row, times), look.glyphs)
+    if times is None or text == look.glyphs.none:
         return ((look.glyphs.none, "muted"),)
-    mark = "~" if times.marks or not (times.calibrated is None or times.calibrated.stable) else ""
-    return ((mark, "warn"), (significant(times.latency_ns / look.unit.ns), role))
-
-
-def _single(times: DeviceTimes | None, metric: str, unit: Unit, glyphs: Glyphs) -> Spans:
-    value = times.median_ns(metric) if times is not None else None
-    return ((significant(value / unit.ns), "text") if value is not None else (glyphs.none, "muted"),)
-
-
-def _moved(row: Row, glyphs: Glyphs) -> Spans:
-    """Return the speed-up with data that starts and ends in the host's ordinary memory."""
-    found = end_to_end(row, PAGEABLE)
-    return ((glyphs.times + significant(found.speedup), "text"),) if found is not None else ((glyphs.none, "muted"),)
-
-
-def _limit(run: RunState, row: Row, glyphs: Glyphs) -> Spans:
-    """Return what limits the row, with the share of that ceiling."""
-    found = row_limit(run, row)
-    if found is None:
-        return ((glyphs.none, "muted"),)
-    share = "" if found.share is None else f" {percent(found.share)}%"
-    return ((f"{found.kind}{share}", "text"),)
+    return ((ODD if is_odd(row, times) else "", "warn"), (text, role))
 
 
 def _written(run: RunState, row: Row, glyphs: Glyphs) -> Spans:
-    """Return how far the publication's clock is off: `×53` too short, `!` where what it shows is impossible."""
-    times = row.gpu or row.cpu
-    judged = written(run, row, times) if times is not None else None
-    if judged is None:
-        return ((glyphs.none, "muted"),)
-    factor = judged.clock_factor
-    wrong = factor > 1.5 or judged.impossible_factor is not None
-    mark = "!" if judged.impossible_factor is not None else ""
-    return ((mark + glyphs.times + significant(factor), "warn" if wrong else "text"),)
+    """Return how far the publication's clock is off: `53×` too short, `!` where what it shows is impossible."""
+    text = texts.papers_error_cell(run, row, f"{BAD} ")
+    return _cell(text, glyphs, "warn" if is_impossible(run, row) else "text")
 
 
 def _decided(row: Row) -> bool:
-    return row.comparison is not None and row.comparison.verdict in (GPU_WINS, CPU_WINS, TIE)
+    return row.comparison is not None and row.comparison.is_judged
 
 
 def matches(row: Row, wanted: str, varying: frozenset[str]) -> bool:
@@ -362,7 +266,7 @@ def matches(row: Row, wanted: str, varying: frozenset[str]) -> bool:
     if row.is_starved:
         words.append(NO_CORE_WORD)
     if row.comparison is not None:
-        words.append(row.comparison.verdict)
+        words += [row.comparison.verdict, texts.winner(row.comparison)]
     haystack = " ".join(words).lower()
     return all(word in haystack for word in wanted.lower().split())
 

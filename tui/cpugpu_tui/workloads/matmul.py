@@ -17,7 +17,7 @@ class Matmul(Workload):
     name = "matmul"
     axis = "n of two n×n matrices"
     sizes = (16, 32, 64, 128, 256, 512, 1024, 2048)
-    as_written = AsWritten("P1", (CLOCK_WRONG,), variants=("default",), scope="one cold call")
+    as_written = AsWritten("P1", (CLOCK_WRONG,), variants=("default",), scope="the first call, caches cold")
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return two n×n matrices, uniform in [0, 1)."""

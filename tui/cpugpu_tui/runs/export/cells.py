@@ -5,23 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from cpugpu_tui.analysis.answer import speedup_text
-from cpugpu_tui.analysis.quantities import percent, significant, time_text
-from cpugpu_tui.model import DEVICE, PAGEABLE
 from cpugpu_tui.runs.answers import answer_lines
-from cpugpu_tui.runs.device_times import DeviceTimes
+from cpugpu_tui.runs.cells import (
+    FASTER,
+    LIMITED_BY,
+    PAPERS_ERROR,
+    PLUS_MINUS,
+    SPEEDUP,
+    WITH_COPIES,
+    faster_cell,
+    has_paper,
+    kernels_cell,
+    kernels_heading,
+    limited_by_cell,
+    papers_error_cell,
+    plus_minus_cell,
+    speedup_cell,
+    time_cell,
+    with_copies_cell,
+)
 from cpugpu_tui.runs.ending import cut_short
 from cpugpu_tui.runs.gpus import several, told_rows
-from cpugpu_tui.runs.insight import MARK_WORDS, allowed_cores, end_to_end, remark, row_limit, row_marks
-from cpugpu_tui.runs.no_core import WORD as NO_CORE_WORD
+from cpugpu_tui.runs.insight import MARK_WORDS, allowed_cores, remark, row_marks
 from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.runs.signs import micro
 from cpugpu_tui.runs.state import Row, RunState, Sweep
 
-NONE = "–"
-"""What stands where there is nothing to say."""
-
-LEFT = ("case", "on", "faster", "limit", "remarks")
+LEFT = ("case", "on", FASTER, LIMITED_BY, "remarks")
 """Columns of words; the others are of numbers."""
 
 
@@ -35,9 +45,12 @@ def when(state: RunState) -> str:
 
 def columns(state: RunState) -> list[str]:
     """Return the heads of the columns; with several GPUs each has a line of its own, which says whose it is."""
-    gpu = ["GPU", "device", "speed-up", "end to end", "faster"] if state.gpu is not None else []
-    on = ["on"] if several(state) else []
-    return ["case" if len(state.sweeps) > 1 else "size", *on, "CPU", *gpu, "limit", "remarks"]
+    name = ["case" if len(state.sweeps) > 1 else "size", *(["on"] if several(state) else []), "CPU"]
+    if state.gpu is None:
+        return [*name, PLUS_MINUS, LIMITED_BY, "remarks"]
+    paper = [PAPERS_ERROR] if has_paper(state) else []
+    gpu = ["GPU", kernels_heading(state), SPEEDUP, PLUS_MINUS, FASTER, WITH_COPIES]
+    return [*name, *gpu, LIMITED_BY, *paper, "remarks"]
 
 
 def lines(state: RunState, rows: Iterable[Row]) -> Iterator[list[str]]:
@@ -55,15 +68,15 @@ def lines(state: RunState, rows: Iterable[Row]) -> Iterator[list[str]]:
 
 def _cells(state: RunState, row: Row) -> list[str]:
     """Return the texts of one row of a run with one GPU at most."""
-    found = [case_name(state, row) if len(state.sweeps) > 1 else f"{row.case.size:,}", _latency(row, row.cpu)]
+    name = case_name(state, row) if len(state.sweeps) > 1 else f"{row.case.size:,}"
+    found = [name, time_cell(row, row.cpu)]
     if state.gpu is not None:
-        device_ns = None if row.gpu is None or row.status == "mismatch" else row.gpu.median_ns(DEVICE)
-        moved, lead = end_to_end(row, PAGEABLE), row.comparison
-        found += [_latency(row, row.gpu), NONE if device_ns is None else time_text(device_ns)]
-        found += [NONE if lead is None else speedup_text(lead)]
-        found += [NONE if moved is None else f"×{significant(moved.speedup)}"]
-        found += [lead.verdict if lead is not None else NO_CORE_WORD if row.is_starved else NONE]
-    return [micro(text) for text in [*found, _limit(state, row), remark(row, allowed_cores(state))]]
+        found += [time_cell(row, row.gpu), kernels_cell(row), speedup_cell(row), plus_minus_cell(row)]
+        found += [faster_cell(row), with_copies_cell(row), limited_by_cell(state, row)]
+        found += [papers_error_cell(state, row, "impossible ")] if has_paper(state) else []
+    else:
+        found += [plus_minus_cell(row), limited_by_cell(state, row)]
+    return [micro(text) for text in [*found, remark(row, allowed_cores(state))]]
 
 
 def sweep_name(state: RunState, sweep: Sweep) -> str:
@@ -95,16 +108,3 @@ def mark_sentences(state: RunState) -> list[str]:
     """Return what the marks of the rows mean."""
     marks = dict.fromkeys(mark for row in state.rows.values() for mark in row_marks(row))
     return [f"{mark}: {MARK_WORDS[mark]}." for mark in marks if mark in MARK_WORDS]
-
-
-def _latency(row: Row, times: DeviceTimes | None) -> str:
-    if times is None or times.latency_ns is None or row.status == "mismatch":
-        return NONE
-    return time_text(times.latency_ns)
-
-
-def _limit(state: RunState, row: Row) -> str:
-    limit = row_limit(state, row)
-    if limit is None:
-        return NONE
-    return limit.kind if limit.share is None else f"{limit.kind} {percent(limit.share)}%"

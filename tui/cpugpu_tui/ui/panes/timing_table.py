@@ -91,9 +91,13 @@ class TimingTable(PrivateTable):
     _dirty: list[Region] | None = None
     _steered = False
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        """Make a table without columns; give it some with `set_columns`."""
+    def __init__(self, cursor_sign: str = " ", *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        """Make a table without columns; give it some with `set_columns`.
+
+        `cursor_sign` stands in the padding of the row under the cursor, which no colour marks in a plain copy.
+        """
         super().__init__(cursor_type="row", show_row_labels=False, id=id, classes=classes)
+        self._cursor_sign = cursor_sign
         self.cells_of: Callable[[str], Cells] | None = None
         """Asked for the cells of rows that are known by `touch`."""
         self._columns: dict[str, Column] = {}
@@ -272,6 +276,8 @@ class TimingTable(PrivateTable):
             Segment(segment.text, style.clear_meta_and_links() + mark)
             for segment, style in zip(strip, styles, strict=True)
         ]
+        if row == self.cursor_row and self.show_cursor and merged[0].text.startswith(" "):
+            merged[0] = Segment(self._cursor_sign + merged[0].text[1:], merged[0].style)
         return Strip(merged, strip.cell_length).simplify()
 
     # -------------------------------------------------------------- cursor

@@ -13,17 +13,17 @@ from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.paragraph import paragraph
 
 REMARKS = {
-    TO_GPU: "the inputs cross the cable",
+    TO_GPU: "inputs copied to the GPU",
     LAUNCH: "the host queues the call",
     KERNELS: "the GPU's own work",
-    WAIT: "the host learns it is done",
-    BACK: "the result crosses the cable",
+    WAIT: "the host notices the end",
+    BACK: "result copied to the host",
 }
 """What each part is, in at most 28 cells: at 80 columns it stands beside its bar."""
 
 HIDDEN = "what nothing else hides"
 """Kernels of which a part runs while the host still queues, copies or waits: the bar shows the rest of them."""
-REST = "what no part accounts for"
+REST = "not accounted for"
 
 MEASURES = ((ENQUEUE, "launch"), (SYNCHRONISE, "wait"), (DEVICE_WARM, "kernels"))
 """What a call can only be taken apart with, and the part that it is."""
@@ -33,7 +33,7 @@ NAME, TIME, SHARE, REMARK = 16, 9, 7, 28
 
 
 def breakdown_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return one call taken apart, with inputs on the GPU and end to end; or one sentence why it is not."""
+    """Return one call taken apart, with inputs on the GPU and with copies; or one sentence why it is not."""
     if row.status == "pending" or (row.failure is not None and row.gpu is None):
         return []  # the row says already what became of it
     times = row.gpu
@@ -49,10 +49,10 @@ def breakdown_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list
     if resident is not None:
         lines += _taken_apart("resident (the inputs are on the GPU)", resident, kernels_ns, width, glyphs)
     if moved is not None:
-        return [*lines, *_taken_apart("end to end (data from and to the host)", moved, kernels_ns, width, glyphs)]
+        return [*lines, *_taken_apart("with copies (from and to the host)", moved, kernels_ns, width, glyphs)]
     what = "the copies were not timed by themselves" if times.samples.get(PAGEABLE) else "not timed"
     when = "yet" if row.status == "active" else "in this run"
-    return [*lines, *paragraph(f"end to end: {what} {when}", width, "muted")]
+    return [*lines, *paragraph(f"with copies: {what} {when}", width, "muted")]
 
 
 def _why_nothing(run: RunState, row: Row) -> str:

@@ -102,9 +102,9 @@ class CompareScreen(Page):
         compared = self._compared
         text = "reading the saved runs" if compared is None else ""
         if compared is not None and compared.found is not None:
-            text = f"{said(compared.found.new)} against {said(compared.found.base)}"
+            text = f"{said(compared.found.new)} vs {said(compared.found.base)}"
         which = f"{compared.place + 1} of {compared.count}  " if compared is not None and compared.count > 1 else ""
-        return (*tags(self.picture), ("Compare  ", "title"), (which, "muted"), (spelled(text, self._glyphs), "text"))
+        return (*tags(self.picture), (" Compare  ", "title"), (which, "muted"), (spelled(text, self._glyphs), "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return differences, verdicts and what is said below them."""
@@ -118,7 +118,7 @@ class CompareScreen(Page):
         """Return what can be done here."""
         return (
             ("{back}", "back"), ("j k", "scroll"), ("o n", "an older or newer series"),
-            ("{baseline}", "this is the baseline"),
+            ("{baseline}", "set as baseline"),
         )  # fmt: skip
 
 

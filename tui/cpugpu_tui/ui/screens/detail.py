@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.analysis.quantities import US, half_width, significant
+from cpugpu_tui.analysis.quantities import factor, plus_minus
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.insight import MARK_WORDS
 from cpugpu_tui.runs.state import UNSAVED, Row, RunState
@@ -16,6 +16,7 @@ from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.row_names import NOT_SAVED, case_text
 from cpugpu_tui.ui.screens.breakdown import breakdown_lines
 from cpugpu_tui.ui.screens.device_times import placed_lines, times_lines
 from cpugpu_tui.ui.screens.machine_state import machine_lines
@@ -48,9 +49,9 @@ class DetailScreen(Page):
         tag = tags(self.picture)
         if row is None:
             return (*tag, (f"{self._key} ", "title"), ("is not part of this run", "muted"))
-        look = rows.look_of(self.picture.run, US, self._glyphs, 9)
+        look = rows.look_of(self.picture.run, self._glyphs, 9)
         telling = {"dtype", "threads"} | ({"variant"} if row.case.variant != "default" else set())
-        case = rows.case_text(row.case, frozenset(telling))
+        case = case_text(row.case, frozenset(telling))
         return (*tag, (f"{case}  ", "title"), *rows.verdict(row, look))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
@@ -90,7 +91,7 @@ def _starved(row: Row, width: int) -> list[Spans]:
 
 
 def _unsaved(row: Row, width: int) -> list[Spans]:
-    return [] if row.saved else wrapped(f"{rows.NOT_SAVED} {UNSAVED}: {MARK_WORDS[UNSAVED]}", width, "warn")
+    return [] if row.saved else wrapped(f"{NOT_SAVED} {UNSAVED}: {MARK_WORDS[UNSAVED]}", width, "warn")
 
 
 def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
@@ -98,13 +99,14 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     if comparison is None:
         return []
     which = f" of {row.gpu.device}" if row.gpu is not None and len(row.gpus) > 1 else ""
-    text = f"speed-up{which} {glyphs.times}{significant(comparison.speedup)}"
+    text = f"speedup{which} {factor(comparison.speedup)}"
     if comparison.low is not None and comparison.high is not None:
-        text += f", 95 % interval {glyphs.times}{comparison.low:.4g} to {glyphs.times}{comparison.high:.4g}"
-        text += f" ({glyphs.plus_minus}{half_width(comparison.plus_minus or 0)} %)"
-    text += f", from {comparison.rounds} rounds: {VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict)}"
+        text += f" {plus_minus(comparison.plus_minus or 0)}"
+        text += f", 95 % interval {comparison.low:.4g}× to {comparison.high:.4g}×"
+    rounds = f"{comparison.rounds} round{'' if comparison.rounds == 1 else 's'}"
+    text += f", from {rounds}: {VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict)}"
     once = wrapped(TIMED_ONCE, width, "warn") if any(is_timed_once(times) for times in row.times.values()) else []
-    return [*wrapped(text, width, "strong"), *once, *moved_lines(row, width, glyphs)]
+    return [*wrapped(spelled(text, glyphs), width, "strong"), *once, *moved_lines(row, width, glyphs)]
 
 
 def is_timed_once(times: DeviceTimes) -> bool:

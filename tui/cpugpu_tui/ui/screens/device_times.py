@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from cpugpu_tui.analysis.quantities import percent, significant, time_text
+from cpugpu_tui.analysis.quantities import faster, percent, time_text
 from cpugpu_tui.analysis.stats import median, percentile
 from cpugpu_tui.model import (
     AS_WRITTEN,
@@ -20,8 +20,9 @@ from cpugpu_tui.model import (
     Device,
 )
 from cpugpu_tui.runs.answers import beside
+from cpugpu_tui.runs.cells import COLD, WITH_COPIES, kernels_heading
 from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.insight import MARK_WORDS
+from cpugpu_tui.runs.insight import MARK_WORDS, device_marks
 from cpugpu_tui.runs.no_core import reason_lines
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui import rows
@@ -30,29 +31,33 @@ from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.distribution import distribution_lines, single_calls
 from cpugpu_tui.ui.screens.paragraph import paragraph
+from cpugpu_tui.workloads.contract import REGISTRY
 
 METRIC_WORDS = {
     LATENCY: "latency",
-    SINGLE: "one by one",
-    DEVICE: "device",
+    SINGLE: "single calls",
+    DEVICE: "kernels",
     THROUGHPUT: "throughput",
-    PAGEABLE: "end to end",
+    PAGEABLE: WITH_COPIES,
     PINNED: "same, pinned",
-    AS_WRITTEN: "as written",
-    SYNCED: "same, waited for",
+    AS_WRITTEN: "paper's clock",
+    SYNCED: "same, with a wait",
     COLD_START: "first call",
 }
 METRIC_HELP = {
-    LATENCY: "what a caller waits for one call",
-    SINGLE: "each call with two clock readings of its own",
-    DEVICE: "what the hardware needs, caches cold",
+    LATENCY: "one call and the wait for it, caches warm",
+    SINGLE: "each call timed by itself",
+    DEVICE: "the GPU's own work, no launch and no wait",
     THROUGHPUT: "many calls queued, one wait",
     PAGEABLE: "data starts and ends on the host",
-    PINNED: "in memory the GPU can read by itself",
-    AS_WRITTEN: "by the publication's clock",
-    SYNCED: "the same calls until the device had finished",
-    COLD_START: "the first call of the process, libraries loading",
+    PINNED: "the same in pinned memory",
+    AS_WRITTEN: "what the paper's clock shows",
+    SYNCED: "until the device had finished",
+    COLD_START: "first of the process, libraries load",
 }
+COLDER = (
+    "Cold kernels take longer than the latency here: caches are emptied before each of them, and warm in the latency."
+)
 ENOUGH_FOR_TAILS = 200
 """Samples from which on p90 and p99 mean something (METHOD.md)."""
 
@@ -66,7 +71,7 @@ def times_lines(run: RunState, row: Row, device: Device, times: DeviceTimes, wid
     ]
     lines += _how(device, times)
     if row.status != "mismatch":
-        lines += _table(times, width, glyphs)
+        lines += _table(times, _words(run, row), width, glyphs)
         lines += _rounds(times, width, glyphs, series)
         lines += _one_thread(run, row, times, width, glyphs) if device.is_cpu else []
         lines += distribution_lines(times, width, glyphs, series)
@@ -114,7 +119,17 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _table(times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
+def _words(run: RunState, row: Row) -> dict[str, str]:
+    """Return what this row's metrics are called: were caches cold, was the paper's call the first one."""
+    words = {**METRIC_WORDS, DEVICE: kernels_heading(run)}
+    workload = REGISTRY.get(row.case.workload)
+    facts = workload.as_written if workload is not None else None
+    if facts is not None and not facts.whole:
+        words[AS_WRITTEN] = "paper's, 1st call"
+    return words
+
+
+def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Glyphs) -> list[Spans]:
     """Return one line per metric, as many columns as fit, and why a tail is missing."""
     samples = {name: times.samples[name] for name in METRIC_WORDS if times.samples.get(name)}
     if not samples:
@@ -127,16 +142,19 @@ def _table(times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
         # A block's mean hides the tails of latency: they come from the calls that were timed one by one.
         has_tails = len(values) >= ENOUGH_FOR_TAILS and (name != LATENCY or values == singles)
         tails = [time_text(percentile(values, p)) if has_tails else glyphs.none for p in (90, 99)]
-        numbers = [time_text(median(values)), *tails, time_text(min(values))]
+        numbers = [time_text(times.median_ns(name) or median(values)), *tails, time_text(min(values))]
         text = f"{len(values):>6}" + "".join(f"{number:>11}" for number in numbers[: len(columns)])
         room = width - len(header) - 2
         helped = METRIC_HELP[name] if len(METRIC_HELP[name]) <= room else ""
-        lines.append(((f"  {METRIC_WORDS[name]:<17}", "text"), (text, "strong" if name == LATENCY else "text"),
+        lines.append(((f"  {words[name]:<17}", "text"), (text, "strong" if name == LATENCY else "text"),
                       (f"  {helped}", "muted")))  # fmt: skip
+    kernels_ns, latency_ns = times.median_ns(DEVICE), times.latency_ns
+    if words[DEVICE] == COLD and kernels_ns and latency_ns and kernels_ns > latency_ns:
+        lines += paragraph(COLDER, width, "muted")
     why = (
         f"of means of blocks, and of fewer than {ENOUGH_FOR_TAILS} samples"
         if len(singles) >= ENOUGH_FOR_TAILS
-        else f"they take {ENOUGH_FOR_TAILS} calls timed one by one, here were {len(singles) or 'none'}"
+        else f"they take {ENOUGH_FOR_TAILS} single calls, here were {len(singles) or 'none'}"
     )
     return [*lines, *paragraph(f"{glyphs.none} no p90 and p99: {why}", width, "muted")]
 
@@ -160,8 +178,8 @@ def _one_thread(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs:
         return []
     count = times.calibrated.threads if times.calibrated is not None else 0
     against = f"with {count}" if count else "here"
-    ratio = significant(single_ns / times.latency_ns)
-    text = f"one thread takes {time_text(single_ns)}: ×{ratio} as long as {against}"
+    ratio = faster(times.latency_ns / single_ns)
+    text = f"one thread takes {time_text(single_ns)}, {ratio} than {against}"
     return paragraph(spelled(text, glyphs), width, "text")
 
 
@@ -172,9 +190,10 @@ def _odd(times: DeviceTimes, row: Row, width: int) -> list[Spans]:
         lines += paragraph("~ warm-up did not settle to 1 % before its limit", width, "warn")
     for sentence in reason_lines(times):
         lines += paragraph(f"{sentence[0].upper()}{sentence[1:]}", width, "warn" if times.is_starved else "text")
-    for mark in times.marks:
+    marks = device_marks(row, times)
+    for mark in marks:
         lines += paragraph(f"~ {mark}: {MARK_WORDS.get(mark, 'odd')}", width, "warn")
-    if not times.marks or times.latency_ns is None or row.status == "mismatch":
+    if not marks or times.latency_ns is None or row.status == "mismatch":
         return lines
     if not times.clean_ns:
         return [*lines, *paragraph("every half-round has a mark: there is no latency without", width, "text")]

@@ -72,7 +72,7 @@ def single_calls(times: DeviceTimes) -> tuple[float, ...]:
 def distribution_lines(times: DeviceTimes, width: int, glyphs: Glyphs, series: str) -> list[Spans]:
     """Return the histogram of the single calls, or of the blocks where no call was timed alone, and the outliers."""
     singles = single_calls(times)
-    values, noun = (singles, "calls one by one") if singles else (times.samples.get(LATENCY, ()), "blocks of calls")
+    values, noun = (singles, "single calls") if singles else (times.samples.get(LATENCY, ()), "blocks of calls")
     if len(values) < FEWEST:
         return []
     found = distribution(values)

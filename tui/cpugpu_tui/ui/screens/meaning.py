@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from cpugpu_tui.analysis.quantities import duration, half_width, percent, significant, time_text
+from cpugpu_tui.analysis.answer import speedup_text
+from cpugpu_tui.analysis.quantities import duration, factor, percent, significant, time_text
 from cpugpu_tui.analysis.stats import median
-from cpugpu_tui.model import AS_WRITTEN, DEVICE, MOVING, PAGEABLE, PINNED, SYSTEM, USER
+from cpugpu_tui.model import AS_WRITTEN, MOVING, PAGEABLE, PINNED, SYSTEM, USER
+from cpugpu_tui.runs.cells import rates
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.insight import ceilings_of, clock_words, device_limit, end_to_end, written
 from cpugpu_tui.runs.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import wrapped
+from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.paragraph import paragraph
 
@@ -28,15 +30,18 @@ START_WORDS = {
 """What starting the work costs more than."""
 
 
+UNMEASURED = "limited by: unknown, the peak throughput of this device was not measured yet (press {machine})"
+"""Where a limit cannot be told."""
+
+
 def moved_lines(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return the speed-up when data starts and ends on the host."""
+    """Return the speedup when data starts and ends on the host."""
     parts = []
     for metric, memory in ((PAGEABLE, "ordinary"), (PINNED, "pinned")):
         found = end_to_end(row, metric)
         if found is not None:
-            spread = "" if found.plus_minus is None else f" {glyphs.plus_minus}{half_width(found.plus_minus)} %"
-            parts.append(f"{glyphs.times}{significant(found.speedup)}{spread} from and to {memory} memory")
-    return wrapped(f"end to end: {'; '.join(parts)}", width, "text") if parts else []
+            parts.append(f"{speedup_text(found)} from and to {memory} memory")
+    return wrapped(spelled(f"with copies {', '.join(parts)}", glyphs), width) if parts else []
 
 
 def hardware_lines(run: RunState, row: Row, times: DeviceTimes, width: int) -> list[Spans]:
@@ -46,20 +51,14 @@ def hardware_lines(run: RunState, row: Row, times: DeviceTimes, width: int) -> l
 
 
 def _rate(row: Row, times: DeviceTimes) -> str:
-    elapsed_ns, facts = times.median_ns(DEVICE) or times.latency_ns, row.started
-    if facts is None or not elapsed_ns:
-        return ""
-    parts = []
-    if facts.flops:
-        parts.append(f"{significant(facts.flops / elapsed_ns)} GFLOP/s")
-    if facts.bytes_moved:
-        parts.append(f"{significant(facts.bytes_moved / elapsed_ns)} GB/s")
+    found = zip(rates(row, times), ("GFLOP/s", "GB/s"), strict=True)
+    parts = [f"{significant(rate)} {unit}" for rate, unit in found if rate is not None]
     return f"reaches {' and '.join(parts)}" if parts else ""
 
 
 def _limited(run: RunState, row: Row, times: DeviceTimes) -> str:
     if ceilings_of(run, times.device) is None:
-        return "limit unknown: this device has no machine card yet (press {machine})" if times.latency_ns else ""
+        return UNMEASURED if times.latency_ns else ""
     found = device_limit(run, row, times)
     if found is None:
         return ""
@@ -85,9 +84,9 @@ def written_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyph
     # A call on a CPU returns when it is done, so that no clock can stop too early there.
     words = [word for word in classes.split(", ") if times.device != "cpu" or word != "clock wrong"]
     worth = "; ".join(CLASS_WORDS.get(word, word) for word in words) or "on a CPU that is fair"
-    text = f"the publication's clock shows {time_text(judged.printed_ns)}: {scope}; {worth}"
+    text = f"the paper's clock shows {time_text(judged.printed_ns)}: {scope}; {worth}"
     if judged.clock_factor > 1.05:
-        text += f"; waited for, it is {glyphs.times}{significant(judged.clock_factor)}"
+        text += f"; with a wait for the device it is {factor(judged.clock_factor)} as long"
     if judged.scope_factor is not None and judged.scope_factor > 1.05:
         text += f"; the operations alone are 1/{significant(judged.scope_factor)} of that"
     lines = paragraph(text, width)
@@ -95,10 +94,9 @@ def written_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyph
     also = [f"{word} {time_text(ns)}" for name, word in more if (ns := times.median_ns(name)) is not None]
     lines += paragraph(f"it also prints: {', '.join(also)}", width, "text") if also else []
     if judged.impossible_factor is not None:
-        factor = f"{glyphs.times}{significant(judged.impossible_factor)}"
-        lines += paragraph(
-            f"{glyphs.no} impossible: that would be {judged.implied}, {factor} what this device can do", width, "bad"
-        )
+        much = factor(judged.impossible_factor)
+        text = f"{glyphs.no} impossible: that would be {judged.implied}, {much} what this device can do"
+        lines += paragraph(text, width, "bad")
     return lines
 
 

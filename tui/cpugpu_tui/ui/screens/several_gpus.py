@@ -13,7 +13,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import wrapped
 from cpugpu_tui.ui.roles import Spans
 
-NAME, TIME, SPEEDUP, STANDING = 8, 9, 15, 16
+NAME, TIME, SPEEDUP, STANDING = 8, 9, 17, 15
 """Cells of the columns before the model's name, which is cut at the width."""
 
 CELL = 8
@@ -25,7 +25,7 @@ def gpus_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Span
     if not several(run) or not row.gpus or row.status == "mismatch":
         return []
     stand = row_standings(run, row)
-    head = f"  {'GPU':<{NAME}}{'call':>{TIME}}{'device':>{TIME}}{'speed-up':>{SPEEDUP}}  "
+    head = f"  {'GPU':<{NAME}}{'call':>{TIME}}{'kernels':>{TIME}}{'speedup':>{SPEEDUP}}  "
     head += f"{'beside its like':<{STANDING}}model"
     lines: list[Spans] = [((head[:width], "muted"),)]
     for gpu in run.gpus:

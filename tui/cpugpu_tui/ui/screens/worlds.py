@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cpugpu_tui.analysis.answer import speedup_text
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison
+from cpugpu_tui.analysis.quantities import factor
+from cpugpu_tui.analysis.verdict import (
+    CPU_OBSERVED,
+    CPU_WINS,
+    GPU_OBSERVED,
+    GPU_WINS,
+    TIE,
+    TOO_FEW,
+    UNDECIDED,
+    Comparison,
+)
 from cpugpu_tui.analysis.what_if import HUNDRED_CALLS, NO_LAUNCH, ONE_THREAD, TEN_CALLS, WHAT_IFS
 from cpugpu_tui.runs.answers import beside
+from cpugpu_tui.runs.cells import winner
 from cpugpu_tui.runs.state import Row, RunState
-from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled
 from cpugpu_tui.ui.roles import Spans
@@ -19,12 +29,18 @@ VERDICT_SENTENCES = {
     GPU_WINS: "the GPU is faster",
     CPU_WINS: "the CPU is faster",
     TIE: "a tie, within 2 %",
-    UNDECIDED: "undecided",
+    GPU_OBSERVED: "the GPU was faster in each of them, too few for an interval",
+    CPU_OBSERVED: "the CPU was faster in each of them, too few for an interval",
+    UNDECIDED: "too close to call",
     TOO_FEW: "too few for an interval",
 }
 
 COMPUTED = {TEN_CALLS: "10 calls", HUNDRED_CALLS: "100 calls", NO_LAUNCH: "no launch cost"}
 """Worlds that nobody ran: their times are made of measured ones."""
+
+
+LEAST_WITH_INTERVALS = 60
+"""Cells of a line that has a world's longest name, its speedup with the interval, and the winner in a word."""
 
 
 def worlds_of(run: RunState, row: Row) -> Mapping[str, Comparison]:
@@ -44,10 +60,12 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
         return []
     shown = [(what_if.label, found[what_if.key]) for what_if in WHAT_IFS if what_if.key in found]
     speedups = [spelled(speedup_text(comparison), glyphs) for _, comparison in shown]
+    if width < LEAST_WITH_INTERVALS:
+        speedups = [spelled(factor(comparison.speedup), glyphs) for _, comparison in shown]
     labels, numbers = max(len(label) for label, _ in shown) + 2, max(map(len, speedups)) + 1
     sentences = [VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict) for _, comparison in shown]
     is_wide = width >= 2 + labels + numbers + 2 + max(map(len, sentences))
-    lines: list[Spans] = [(("What if: speed-up of the GPU", "title"),)]
+    lines: list[Spans] = [(("What if: speedup of the GPU", "title"),)]
     lines += [
         (
             (f"  {label:<{labels}}", "text"),
@@ -64,10 +82,9 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
 
 def _verdict(comparison: Comparison, glyphs: Glyphs, *, is_wide: bool) -> tuple[str, str]:
     """Return who would win as a sentence, or in a word where the line is too short for one."""
-    words = VERDICT_SENTENCES if is_wide else rows.VERDICT_WORDS
-    word = words.get(comparison.verdict, comparison.verdict)
-    if comparison.verdict == GPU_WINS:
+    word = VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict) if is_wide else winner(comparison)
+    if comparison.faster == GPU_WINS:
         return f"{glyphs.up} {word}", "gpu"
-    if comparison.verdict == CPU_WINS:
+    if comparison.faster == CPU_WINS:
         return f"{glyphs.down} {word}", "cpu"
     return f"{'=' if comparison.verdict == TIE else '?'} {word}", "muted"

@@ -1,0 +1,75 @@
+"""The signs in the table that a word has no room for, and the line below it that explains those on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from cpugpu_tui.analysis.verdict import TOO_FEW, UNDECIDED
+from cpugpu_tui.runs.device_times import DeviceTimes
+from cpugpu_tui.runs.gpus import row_standings
+from cpugpu_tui.runs.insight import device_marks, written
+from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.ui.keymap import Keymap
+from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.row_names import NOT_SAVED
+
+ODD, BAD, OPEN = "~", "!", "?"
+"""Signs of a time of which something was odd, of what is wrong, and of a row without a winner."""
+
+SLOW, NO_CORE, IMPOSSIBLE, CLOSE, FEW = "slow", "no core", "impossible", "close", "few"
+"""What a sign can stand for."""
+
+MEANINGS = {
+    ODD: (ODD, "less certain, {open} says why"),
+    CLOSE: (OPEN, "too close to call"),
+    FEW: (OPEN, "too few rounds"),
+    NO_CORE: (BAD, "threads waited for a core"),
+    SLOW: (BAD, "GPU slower than its like"),
+    IMPOSSIBLE: (BAD, "faster than this machine can be"),
+    NOT_SAVED: (NOT_SAVED, "not saved yet"),
+}
+"""What is explained, in this order, as far as there is room."""
+
+
+def is_odd(row: Row, times: DeviceTimes) -> bool:
+    """Whether something about a device's time was odd: the detail says what."""
+    return bool(device_marks(row, times)) or not (times.calibrated is None or times.calibrated.stable)
+
+
+def is_impossible(run: RunState, row: Row) -> bool:
+    """Whether the publication's clock shows more than this machine can do."""
+    times = row.gpu or row.cpu
+    judged = written(run, row, times) if times is not None else None
+    return judged is not None and judged.impossible_factor is not None
+
+
+def signs_of(run: RunState, row: Row) -> frozenset[str]:
+    """Return what the signs in a row stand for: keys of `MEANINGS`."""
+    verdict = row.comparison.verdict if row.comparison is not None else ""
+    has = {
+        ODD: row.status != "mismatch" and any(is_odd(row, times) for times in row.times.values()),
+        CLOSE: verdict == UNDECIDED,
+        FEW: verdict == TOO_FEW and row.status not in ("active", "pending"),
+        NO_CORE: row.is_starved,
+        SLOW: any(standing.is_slow for standing in row_standings(run, row).values()),
+        IMPOSSIBLE: is_impossible(run, row),
+        NOT_SAVED: not row.saved,
+    }
+    return frozenset(sign for sign, is_there in has.items() if is_there)
+
+
+def legend(signs: Collection[str], width: int, keymap: Keymap) -> Spans:
+    """Return `~ less certain, enter says why  ? too close to call`: those of `signs` that fit."""
+    spans: list[tuple[str, str]] = []
+    said: list[str] = []
+    for sign, (drawn, words) in MEANINGS.items():
+        if sign not in signs:
+            continue
+        # One sign of two meanings is written once: `? too close to call or too few rounds`.
+        words = keymap.said(words)
+        text = f" or {words}" if said and said[-1] == drawn else f"{'   ' if said else ''}{drawn} {words}"
+        if sum(len(part) for part, _ in spans) + len(text) > width:
+            break
+        spans.append((text, "muted"))
+        said.append(drawn)
+    return tuple(spans)
