@@ -19,7 +19,7 @@ from cpugpu_tui.analysis.crossover import (
     Crossover,
     SweepPoint,
 )
-from cpugpu_tui.analysis.quantities import half_width, percent, significant, time_text
+from cpugpu_tui.analysis.quantities import factor, percent, plus_minus, significant, time_text
 from cpugpu_tui.analysis.stats import MIN_ROUNDS
 from cpugpu_tui.analysis.verdict import CPU_WINS, EQUIVALENCE, GPU_WINS, Comparison
 from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED
@@ -192,11 +192,9 @@ def _whose(point: SweepPoint) -> str:
 
 
 def speedup_text(comparison: Comparison) -> str:
-    """Return `×47.2 ±1.2%`, without the second part where there is no interval."""
+    """Return `47.2× ± 1.2 %`, without the second part where there is no interval."""
     spread = _spread(comparison)
-    if spread is None:
-        return f"×{significant(comparison.speedup)}"
-    return f"×{significant(comparison.speedup)} ±{half_width(spread)}%"
+    return factor(comparison.speedup) + (f" {plus_minus(spread)}" if spread is not None else "")
 
 
 def _spread(comparison: Comparison) -> float | None:

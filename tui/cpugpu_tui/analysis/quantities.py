@@ -92,6 +92,21 @@ def percent(share: float) -> str:
     return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
 
 
+def factor(ratio: float) -> str:
+    """Return a speedup or another ratio: `35.8×`, `0.0520×`."""
+    return f"{significant(ratio)}×"
+
+
+def faster(ratio: float) -> str:
+    """Return a speedup in words: `35.8× faster`, `19.2× slower`."""
+    return f"{factor(ratio)} faster" if ratio >= 1 else f"{factor(1 / ratio)} slower"
+
+
+def plus_minus(share: float) -> str:
+    """Return the half-width of an interval: `± 4.2 %`."""
+    return f"± {half_width(share)} %"
+
+
 def counted(labels: Iterable[str]) -> list[str]:
     """Return each label once, in the order of the first: `4 × NVIDIA H200` where it comes four times."""
     return [label if count == 1 else f"{count} × {label}" for label, count in Counter(labels).items()]

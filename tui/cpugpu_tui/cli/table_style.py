@@ -76,6 +76,7 @@ def plain(text: str) -> str:
     return (
         text.replace("×", "x")
         .replace("±", "+-")
+        .replace("≈", "~")
         .replace("–", "-")
         .replace("·", "-")
         .encode("ascii", "replace")

@@ -106,10 +106,10 @@ _POWERS = {ord(sign): f"^{power}" for power, sign in enumerate("⁰¹²³⁴⁵�
 def spelled(text: str, glyphs: Glyphs) -> str:
     """Return a sentence from elsewhere with the signs that this terminal can show, micro in times too (`35.2 us`)."""
     for sign, own in (("×", glyphs.times), ("–", glyphs.none), ("±", glyphs.plus_minus), ("µ", glyphs.micro),
-                      ("·", glyphs.dot), ("…", "..." if glyphs is ASCII else "…")):  # fmt: skip
-        text = text.replace(sign, own)  # `16 > 2048`, with the one cell that ends what is cut, would be a lie
-    if glyphs is ASCII:
-        text = text.translate(_POWERS)
+                      ("·", glyphs.dot)):  # fmt: skip
+        text = text.replace(sign, own)
+    if glyphs is ASCII:  # `16 > 2048`, with the one cell that ends what is cut, would be a lie
+        text = text.replace("…", "...").replace("≈", "~").translate(_POWERS)
     return re.sub(r"(?<=\d) us\b", f" {glyphs.micro}s", text)
 
 
