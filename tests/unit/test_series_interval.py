@@ -16,6 +16,7 @@ from cpugpu_tui.analysis.stats import (
     median,
     serial_correlation,
     series_interval,
+    trimmed_interval,
 )
 
 VALUES = st.lists(st.floats(-20, 20), min_size=MIN_ROUNDS, max_size=40)
@@ -76,3 +77,23 @@ def test_values_that_remember_are_not_overrated() -> None:
     assert coverage(0.8, mean_interval) < 0.6
     assert coverage(0.8, series_interval) > 0.8
     assert coverage(0.0, series_interval) >= 0.94
+
+
+@given(st.lists(st.floats(-20, 20), min_size=MIN_ROUNDS, max_size=40))
+def test_the_trimmed_interval_is_that_of_the_trimmed_mean(values: list[float]) -> None:
+    from scipy.stats import mstats, t  # a second of CPU, which the other workers need not spend
+
+    interval, cut = trimmed_interval(values), max(1, len(values) // 8)
+    assert interval is not None
+    limits = (cut / len(values), cut / len(values))
+    mean = float(mstats.trimmed_mean(values, limits=limits))
+    kept = sorted(values)[cut:-cut]
+    rho = serial_correlation([min(max(value, kept[0]), kept[-1]) for value in values])
+    error = float(mstats.trimmed_stde(values, limits=limits)) * math.sqrt((1 + rho) / (1 - rho))
+    assert interval.mean == pytest.approx(mean, abs=1e-9)
+    assert interval.half_width == pytest.approx(t.ppf(0.975, len(kept) - 1) * error, rel=1e-4, abs=1e-9)
+
+
+@pytest.mark.parametrize("rounds", range(MIN_ROUNDS))
+def test_too_few_rounds_have_no_trimmed_interval(rounds: int) -> None:
+    assert trimmed_interval([1.0] * rounds) is None

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import NormalDist, fmean
 
+from cpugpu_tui.analysis.student import quantile
+
 MIN_ROUNDS = 5
 """Fewer rounds than this and no interval is shown (METHOD.md, step 7)."""
 
@@ -107,3 +109,28 @@ def series_interval(values: Sequence[float]) -> Interval | None:
     rho = serial_correlation(values)
     half = interval.half_width * math.sqrt((1 + rho) / (1 - rho))
     return Interval(interval.mean, interval.mean - half, interval.mean + half)
+
+
+TRIMMED_SHARE = 8
+"""One of so many values is trimmed at each end, and at least one."""
+
+
+def trimmed_interval(values: Sequence[float]) -> Interval | None:
+    """Return the 95 % interval of the trimmed mean of values in order of time, or None below `MIN_ROUNDS` values.
+
+    The mean of what is left after trimming, with the standard error from the winsorized values (Tukey and McLaughlin,
+    1963), widened for serial correlation as in `series_interval`. One outlier cannot ruin it: eight rounds of 5 % noise
+    with one three times as long have ± 3.2 %, where the t-interval of the mean has ± 33 %.
+    """
+    if len(values) < MIN_ROUNDS:
+        return None
+    cut = max(1, len(values) // TRIMMED_SHARE)
+    ordered = sorted(values)
+    kept = ordered[cut:-cut]
+    winsorized = [min(max(value, kept[0]), kept[-1]) for value in values]
+    middle, mean = fmean(winsorized), fmean(kept)
+    variance = math.fsum((value - middle) ** 2 for value in winsorized) / (len(values) - 1)
+    rho = serial_correlation(winsorized)
+    error = math.sqrt(variance * len(values) * (1 + rho) / (1 - rho)) / len(kept)
+    half = quantile(0.05, len(kept) - 1) * error
+    return Interval(mean, mean - half, mean + half)

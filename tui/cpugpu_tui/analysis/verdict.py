@@ -6,20 +6,25 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cpugpu_tui.analysis.stats import median, series_interval
+from cpugpu_tui.analysis.stats import Interval, median, trimmed_interval
 
 EQUIVALENCE = 0.02
 """Differences inside ±2 % are a tie (METHOD.md, step 8)."""
 
 GPU_WINS, CPU_WINS, TIE, UNDECIDED, TOO_FEW = "GPU", "CPU", "tie", "undecided", "too few rounds"
+GPU_OBSERVED, CPU_OBSERVED = "GPU, no interval", "CPU, no interval"
+"""Too few rounds for an interval, and yet all rounds of one device are clearly shorter than all of the other."""
+
+OBSERVED_ROUNDS, OBSERVED_RATIO = 2, 1.5
+"""What such an observation takes: rounds of each device, and the ratio of their medians (METHOD.md, step 8)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Speed-up of the GPU over the CPU: time(CPU) / time(GPU)."""
+    """Speedup of the GPU over the CPU: time(CPU) / time(GPU)."""
 
     speedup: float
-    """Above 1 the GPU is faster."""
+    """Quotient of the two times that `typical_ns` gives; above 1 the GPU is faster."""
     low: float | None
     """Lower end of the 95 % interval; None with too few rounds."""
     high: float | None
@@ -27,7 +32,7 @@ class Comparison:
     rounds: int
     """Rounds in which both devices were timed."""
     verdict: str
-    """One of `GPU`, `CPU`, `tie`, `undecided`, `too few rounds`."""
+    """One of `GPU`, `CPU`, `tie`, `undecided`, `GPU, no interval`, `CPU, no interval`, `too few rounds`."""
 
     @property
     def plus_minus(self) -> float | None:
@@ -36,27 +41,89 @@ class Comparison:
             return None
         return math.sqrt(self.high / self.low) - 1
 
+    @property
+    def faster(self) -> str | None:
+        """`GPU` or `CPU`, judged or observed; None where neither is."""
+        return _FASTER.get(self.verdict)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether an interval decided: a crossover's bracket rests on nothing else."""
+        return self.verdict in (GPU_WINS, CPU_WINS, TIE)
+
+
+_FASTER = {GPU_WINS: GPU_WINS, GPU_OBSERVED: GPU_WINS, CPU_WINS: CPU_WINS, CPU_OBSERVED: CPU_WINS}
+
+
+def typical_ns(round_ns: Mapping[int, float]) -> float | None:
+    """Return the time that stands for a device's rounds, their median in ns; None without rounds.
+
+    Every time, speedup and interval that is shown comes from here and from `_interval`: the estimator has no other
+    place.
+    """
+    usable = [ns for ns in round_ns.values() if ns > 0]
+    return median(usable) if usable else None
+
+
+def _interval(logs: Sequence[float], center: float) -> Interval | None:
+    """Return the 95 % interval of ln(time) or ln(cpu/gpu) around `center`, the value that is shown; None for few.
+
+    Paired logarithms in order of time give the trimmed mean and its half-width: drift that both devices share cancels
+    there, in a quotient of medians only in part. The interval spans that half-width around both, so it holds what is
+    shown. Simulated with 8 to 40 rounds of 3 % noise it covers the truth in 96.4 to 97.0 %, with every tenth round of
+    the CPU up to 3 times as long in 96.1 to 98.0 % (the t-interval of the mean: 95.8 to 96.0 %, and 59 to 98 %).
+    """
+    found = trimmed_interval(logs)
+    if found is None:
+        return None
+    return Interval(center, min(found.mean, center) - found.half_width, max(found.mean, center) + found.half_width)
+
+
+def plus_minus(round_ns: Mapping[int, float]) -> float | None:
+    """Return the relative half-width of the 95 % interval of one device's time, 0.01 for ±1 %; None for few rounds."""
+    interval = _own_interval(round_ns)
+    return math.expm1(interval.half_width) if interval is not None else None
+
+
+def _own_interval(round_ns: Mapping[int, float]) -> Interval | None:
+    typical = typical_ns(round_ns)
+    logs = [math.log(round_ns[r]) for r in sorted(round_ns) if round_ns[r] > 0]
+    return _interval(logs, math.log(typical)) if typical else None
+
 
 def compare(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float]) -> Comparison | None:
-    """Compare two devices round by round: each mapping holds round index → median ns of that round.
+    """Compare two devices: each mapping holds round index → median ns of that round.
 
-    A round's halves are neighbours in time, so drift that both share cancels in ln(cpu/gpu).
+    The speedup is the quotient of the times that are shown. Its interval comes from rounds that both have: a round's
+    halves are neighbours in time, so drift that both share cancels in ln(cpu/gpu).
     Returns None when no round has both.
     """
-    common = [r for r in cpu_ns if r in gpu_ns and cpu_ns[r] > 0 and gpu_ns[r] > 0]
-    if not common:
+    logs = _paired(cpu_ns, gpu_ns)
+    cpu, gpu = typical_ns(cpu_ns), typical_ns(gpu_ns)
+    if not logs or cpu is None or gpu is None:
         return None
-    logs = [math.log(cpu_ns[r]) - math.log(gpu_ns[r]) for r in sorted(common)]
-    interval = series_interval(logs)
+    log = math.log(cpu) - math.log(gpu)
+    interval = _interval(logs, log)
     if interval is None:
-        return Comparison(_ratio(median(logs)), None, None, len(logs), TOO_FEW)
-    return Comparison(
-        _ratio(interval.mean),
-        _ratio(interval.low),
-        _ratio(interval.high),
-        len(logs),
-        word(interval.low, interval.high),
-    )
+        return Comparison(_ratio(log), None, None, len(logs), _observed(cpu_ns, gpu_ns, log))
+    low, high = interval.low, interval.high
+    return Comparison(_ratio(log), _ratio(low), _ratio(high), len(logs), word(low, high))
+
+
+def _paired(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float]) -> list[float]:
+    """Return ln(cpu/gpu) of the rounds that both have, in order of time."""
+    common = [r for r in cpu_ns if cpu_ns[r] > 0 and gpu_ns.get(r, 0) > 0]
+    return [math.log(cpu_ns[r]) - math.log(gpu_ns[r]) for r in sorted(common)]
+
+
+def _observed(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], log: float) -> str:
+    """Return what rounds too few for an interval show: every one of one device below every one of the other."""
+    cpu, gpu = ([ns for ns in rounds.values() if ns > 0] for rounds in (cpu_ns, gpu_ns))
+    if min(len(cpu), len(gpu)) < OBSERVED_ROUNDS or abs(log) < math.log(OBSERVED_RATIO):
+        return TOO_FEW
+    if max(gpu) < min(cpu):
+        return GPU_OBSERVED
+    return CPU_OBSERVED if max(cpu) < min(gpu) else TOO_FEW
 
 
 NARROW = 0.01
@@ -73,15 +140,17 @@ def is_converged(round_ns: Sequence[Mapping[int, float]]) -> bool:
     with several, each one's against the first must be narrow.
     """
     first, *others = round_ns
-    pairs = [[math.log(first[r] / other[r]) for r in first if other.get(r)] for other in others]
-    for logs in pairs or [[math.log(value) for value in first.values() if value > 0]]:
-        interval = series_interval(logs)
-        if interval is None:
-            return False
-        enough = max(NARROW, NARROW_SHARE * abs(interval.mean)) if others else EQUIVALENCE
-        if interval.half_width > enough:
-            return False
-    return True
+    if not others:
+        own = _own_interval(first)
+        return own is not None and own.half_width <= EQUIVALENCE
+    return all(_is_narrow(compare(first, other)) for other in others)
+
+
+def _is_narrow(found: Comparison | None) -> bool:
+    if found is None or found.low is None or found.high is None:
+        return False
+    half_width = (math.log(found.high) - math.log(found.low)) / 2
+    return half_width <= max(NARROW, NARROW_SHARE * abs(math.log(found.speedup)))
 
 
 def _ratio(log: float) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 
 from cpugpu_tui.analysis.machine_state import company
 from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.analysis.verdict import typical_ns
 from cpugpu_tui.model import (
     CORES,
     DEVICE,
@@ -87,13 +88,18 @@ class DeviceTimes:
 
     @kept
     def latency_ns(self) -> float | None:
-        """Median of all latency blocks, ns per call."""
+        """What a call takes, ns: the median of the rounds."""
         return self.median_ns(LATENCY)
 
     def median_ns(self, metric: str) -> float | None:
-        """Median of a metric's samples, or None without samples."""
+        """Median of a metric in ns: of its rounds where devices are compared in it, else of its samples.
+
+        So the quotient of two times that are shown is the speedup that is shown. None without samples.
+        """
+        rounds = self.round_ns if metric == LATENCY else self.other_round_ns.get(metric, {})
+        typical = typical_ns(rounds)
         samples = self.samples.get(metric)
-        return median(samples) if samples else None
+        return typical if typical is not None else median(samples) if samples else None
 
     @property
     def timed_once(self) -> bool:

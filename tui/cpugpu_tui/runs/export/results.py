@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.energy import energy
@@ -133,7 +133,11 @@ def _device_result(row: Row, times: DeviceTimes, label: str, standing: Standing 
     return DeviceResult(
         label,
         times.calibrated.threads if times.calibrated is not None else None,
-        {name: in_short(samples) for name, samples in times.samples.items() if samples},
+        {
+            name: replace(in_short(samples), median_ns=times.median_ns(name) or 0.0)
+            for name, samples in times.samples.items()
+            if samples
+        },
         times.marks,
         times.kernels.count if times.kernels is not None else None,
         energy(times.energy).joules_per_call.value,
