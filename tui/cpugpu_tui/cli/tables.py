@@ -19,7 +19,8 @@ from cpugpu_tui.cli.table_style import plain as plain
 from cpugpu_tui.cli.table_style import unicode as unicode
 from cpugpu_tui.model import DEVICE, ENERGY, PAGEABLE
 from cpugpu_tui.runs.again import commands
-from cpugpu_tui.runs.answers import answer_lines
+from cpugpu_tui.runs.answer_table import table_lines
+from cpugpu_tui.runs.answers import answer_lines, lines_beside_table
 from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.ending import cut_short
@@ -223,7 +224,9 @@ def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[
 
     `is_saved` off is for a run that the history lacks, or has in part: `notice` says why.
     """
-    lines = [line for line in (*answer_lines(state), cut_short(state)) if line]
+    answers = table_lines(state, console().width)
+    said = (*answers, *lines_beside_table(state)) if answers else answer_lines(state)
+    lines = [line for line in (*said, cut_short(state)) if line]
     lines += mark_lines(state)
     lines += energy_lines(state)
     if state.run is not None and state.run.plan.scale == "small":
