@@ -224,7 +224,7 @@ def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[
 
     `is_saved` off is for a run that the history lacks, or has in part: `notice` says why.
     """
-    answers = table_lines(state, console().width)
+    answers = table_lines(state, console().width, plain)
     said = (*answers, *lines_beside_table(state)) if answers else answer_lines(state)
     lines = [line for line in (*said, cut_short(state)) if line]
     lines += mark_lines(state)

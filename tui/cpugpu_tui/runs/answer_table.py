@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from cpugpu_tui.analysis.answer import is_wide, not_judged, speedup_text, where
 from cpugpu_tui.analysis.crossover import ALWAYS, NEVER, RISES, TIES, Crossover
@@ -23,12 +23,15 @@ OPTIONAL = (LIMIT, BRACKET, COPIES)
 NONE, GAP = "–", 2
 
 
-def table_lines(run: RunState, width: int) -> tuple[str, ...]:
-    """Return the answers as lines of at most `width` cells, a head first; empty for a run with a single answer."""
+def table_lines(run: RunState, width: int, spell: Callable[[str], str] = str) -> tuple[str, ...]:
+    """Return the answers as lines of at most `width` cells, a head first; empty for a run with a single answer.
+
+    The lines are in the order of `all_answers`. `spell` puts a text into the signs of the terminal.
+    """
     found = all_answers(run)
     if len(found) < 2 or not has_sweeps(run):
         return ()
-    rows = [_cells(run, answer) for answer in found]
+    rows = [{name: spell(text) for name, text in _cells(run, answer).items()} for answer in found]
     names = _fitting(rows, width)
     live = ", so far" if run.status == "running" else ""
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
@@ -43,7 +46,7 @@ def _line(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
 
 def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
     """Return the columns that fit, without those that hold nothing."""
-    names = [name for name in rows[0] if any(row[name] != NONE for row in rows)]
+    names = [name for name in rows[0] if any(row[name] not in (NONE, "-") for row in rows)]
     for name in OPTIONAL:
         if sum(max(len(each), *(len(row[each]) for row in rows)) + GAP for each in names) - GAP <= width:
             break
