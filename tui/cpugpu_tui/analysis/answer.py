@@ -104,7 +104,7 @@ def _at(point: SweepPoint, subject: str, rival: str = "", *, brief: bool = False
     if found.verdict == TIE:
         return f"at {size} {subject} is as fast as {rival or 'the CPU'} ({WITHIN})"
     if _is_close(found):
-        return f"at {size} it is too close to call ({_aside(found)})"
+        return f"at {size} {'it is' if subject == 'it' else 'CPU and GPU are'} too close to call ({_aside(found)})"
     aside = "" if brief and not not_judged(found) else f" ({_aside(found)})"
     than = f" than {rival}" if rival else ""
     return f"at {size} {subject} {'was' if not_judged(found) else 'is'} {faster(found.speedup)}{aside}{than}"
@@ -186,7 +186,7 @@ def _exceptions(found: Crossover) -> str:
         return ""
     sizes = joined([f"{point.size:,}" for point in against])
     whose = sizes if len(against) <= MOST_NAMED else f"{len(against)} sizes"
-    reasons = dict.fromkeys(_open_words(point.comparison) for point in against)
+    reasons = dict.fromkeys(open_words(point.comparison) for point in against)
     return f", except at {whose} ({', '.join(reasons) if len(reasons) == 1 else 'not judged or too close'})"
 
 
@@ -196,7 +196,7 @@ def _contradicts(point: SweepPoint, decided: SweepPoint) -> bool:
     return _is_close(point.comparison) or not same_side
 
 
-def _open_words(comparison: Comparison) -> str:
+def open_words(comparison: Comparison) -> str:
     """Return what is open about a size without a winner."""
     if comparison.verdict == TIE:
         return f"equal {WITHIN}"
@@ -249,7 +249,7 @@ def verdict_sentence(evidence: Evidence) -> str:
     rival = f"{threads} CPU thread{'s' if threads != 1 else ''}" if threads else "the CPU"
     subject = "it" if len(found.points) > 1 and _leader(found) == "the GPU" else "the GPU"
     said = [lead(found, evidence.axis)] if len(found.points) > 1 else []
-    said.append(_at_largest(found, subject, rival))
+    said += [] if said and _is_even(found) else [_at_largest(found, subject, rival)]
     moved = evidence.worlds.get(END_TO_END)
     if moved is not None and moved.points:
         said.append(f"including copies, {_including_copies(moved, evidence)}")
@@ -284,7 +284,7 @@ def _without_winner(points: Sequence[SweepPoint]) -> str:
         return f"no size was judged: each has fewer than {MIN_ROUNDS} rounds"
     groups: dict[str, list[int]] = {}
     for point in points:
-        groups.setdefault(_open_words(point.comparison).split(",")[0], []).append(point.size)
+        groups.setdefault(open_words(point.comparison).split(",")[0], []).append(point.size)
     parts = [
         f"{words} at {joined([f'{size:,}' for size in sizes]) if len(sizes) <= MOST_NAMED else f'{len(sizes)} sizes'}"
         for words, sizes in groups.items()
@@ -301,16 +301,21 @@ def _at_largest(found: Crossover, subject: str, rival: str) -> str:
     return f"{_at(decided[-1], subject, rival)}; {_at(largest, subject)}"
 
 
+def _is_even(found: Crossover) -> bool:
+    """Whether both devices are as fast as each other at every size, or nearly so: the first words say all of it."""
+    return all(_is_close(point.comparison) for point in found.points)
+
+
 def _including_copies(moved: Crossover, evidence: Evidence) -> str:
     """Return what holds for data that starts and ends on the host, to follow the sentences about data on the device."""
-    largest = moved.points[-1]
     measured = "the GPU" if len(evidence.measured.points) == 1 else _leader(evidence.measured)
     if len(moved.points) == 1:
-        return _at(largest, "it" if measured == "the GPU" else "the GPU", brief=True)
-    subject = _leader(moved)
-    said = lead(moved, evidence.axis, "it" if subject and subject == measured else subject)
-    whose = "it" if subject == "the GPU" or (subject == "" and measured == "the GPU") else "the GPU"
-    return f"{said}; {_at(largest, whose, brief=True)}"
+        return _at(moved.points[0], "it" if measured == "the GPU" else "the GPU", brief=True)
+    said = lead(moved, evidence.axis, "it" if _leader(moved) == measured == "the GPU" else "")
+    if _is_even(moved):
+        return said
+    whose = "it" if (_leader(moved) or measured) == "the GPU" else "the GPU"
+    return f"{said}; {_at(moved.points[-1], whose, brief=True)}"
 
 
 def so_far(sentence: str) -> str:

@@ -25,7 +25,7 @@ def cause_sentence(evidence: Evidence) -> str:
         return ""
     smallest = evidence.measured.points[0]
     said = [_cause(evidence.resident)] if evidence.resident is not None else []
-    said += [f"{'including' if said else 'Including'} copies, {_cause(evidence.moved)}"] if evidence.moved else []
+    said += [f"including copies, {_cause(evidence.moved)}"] if evidence.moved is not None else []
     return f"At {smallest.size:,} the GPU is {faster(smallest.comparison.speedup)}: {'; '.join(said)}." if said else ""
 
 
