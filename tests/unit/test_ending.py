@@ -44,7 +44,7 @@ def test_a_bracket_that_time_left_wide_is_said_after_the_answer() -> None:
     said = "Ended by --max-seconds before the search was over; not narrow yet: 50 to 100, end to end 200 to 500."
     assert cut_short(state) == said
     lines = summary(state, None)
-    assert lines[0].startswith("The GPU is faster from about ")
+    assert lines[0].startswith("The GPU wins from n ≈ ")
     assert said in lines
 
 

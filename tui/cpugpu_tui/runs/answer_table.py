@@ -9,7 +9,7 @@ from cpugpu_tui.analysis.crossover import ALWAYS, NEVER, RISES, TIES, Crossover
 from cpugpu_tui.analysis.quantities import factor, percent, size_text
 from cpugpu_tui.analysis.verdict import CPU_WINS
 from cpugpu_tui.analysis.what_if import END_TO_END
-from cpugpu_tui.runs.answers import Answer, all_answers, has_sweeps, named_on
+from cpugpu_tui.runs.answers import Answer, has_sweeps, leading_answers, named_on
 from cpugpu_tui.runs.insight import row_limit
 from cpugpu_tui.runs.state import RunState
 
@@ -17,8 +17,8 @@ NAME, FROM, BRACKET, LARGEST, COPIES, LIMIT = (
     "workload", "GPU wins from", "bracket", "speedup at the largest", "including copies", "limited by"
 )  # fmt: skip
 
-OPTIONAL = (LIMIT, BRACKET, COPIES)
-"""Columns that a narrow terminal goes without, in this order."""
+OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)
+"""Columns that a narrow terminal may go without, most important first."""
 
 NONE, GAP = "–", 2
 
@@ -26,9 +26,9 @@ NONE, GAP = "–", 2
 def table_lines(run: RunState, width: int, spell: Callable[[str], str] = str) -> tuple[str, ...]:
     """Return the answers as lines of at most `width` cells, a head first; empty for a run with a single answer.
 
-    The lines are in the order of `all_answers`. `spell` puts a text into the signs of the terminal.
+    The lines are in the order of `leading_answers`. `spell` puts a text into the signs of the terminal.
     """
-    found = all_answers(run)
+    found = leading_answers(run)
     if len(found) < 2 or not has_sweeps(run):
         return ()
     rows = [{name: spell(text) for name, text in _cells(run, answer).items()} for answer in found]
@@ -45,13 +45,14 @@ def _line(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
 
 
 def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
-    """Return the columns that fit, without those that hold nothing."""
-    names = [name for name in rows[0] if any(row[name] not in (NONE, "-") for row in rows)]
+    """Return the columns that fit, without those that hold nothing: a number that is cut would be another one."""
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) + GAP for name in rows[0]}
+    kept = {NAME, FROM}
     for name in OPTIONAL:
-        if sum(max(len(each), *(len(row[each]) for row in rows)) + GAP for each in names) - GAP <= width:
-            break
-        names = [other for other in names if other != name]
-    return names
+        holds_something = any(row[name] not in (NONE, "-") for row in rows)
+        if holds_something and sum(widths[each] for each in (*kept, name)) - GAP <= width:
+            kept.add(name)
+    return [name for name in rows[0] if name in kept]
 
 
 def _cells(run: RunState, answer: Answer) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from cpugpu_tui.analysis.alike import grouped
@@ -42,7 +42,7 @@ class Answer:
     evidence: Evidence
     sentences: tuple[str, ...]
     """Most important first; at least one."""
-    rows: tuple[Row, ...] = ()
+    rows: tuple[Row, ...] = field(default=(), compare=False, repr=False)
     """All rows of its sweep, also those without a result."""
     gpu: Device | None = None
     """Which GPU it speaks of; None with a single one."""
@@ -98,12 +98,19 @@ def has_sweeps(run: RunState) -> bool:
     return len([sweep for sweep in run.sweeps if not is_column(run, sweep)]) > 1
 
 
+def leading_answers(run: RunState) -> tuple[Answer, ...]:
+    """Return the answers of the first GPU of each model: what the others do is said of all of them."""
+    models = grouped(models_of(run)).values()
+    leaders = {names[0] for names in models}
+    return tuple(answer for answer in all_answers(run) if answer.gpu is None or answer.gpu.name in leaders)
+
+
 def _lines(run: RunState) -> tuple[str, ...]:
     found = all_answers(run)
     if not found:
         return (*gpu_sentences(run), *_without_answer(run), *peer_sentences(run))
     if has_sweeps(run):
-        named = (f"{named_on(answer)}: {_live(run, answer.sentences[0])}" for answer in found)
+        named = (f"{named_on(answer)}: {_live(run, answer.sentences[0])}" for answer in leading_answers(run))
         return (*named, *gpu_sentences(run), *peer_sentences(run))
     if several(run):
         return _lines_of_several(run, found)

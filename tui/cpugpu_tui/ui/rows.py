@@ -260,7 +260,7 @@ def verdict(row: Row, look: Look) -> Spans:
     if row.is_starved:
         return ((f"! {NO_CORE_WORD}", "warn"),)
     comparison = row.comparison
-    if comparison is None or comparison.verdict == TOO_FEW:
+    if comparison is None or comparison.low is None:
         if row.status == "active":
             return _progress(row)
         if row.status == "pending":

@@ -10,7 +10,7 @@ from textual.geometry import Size
 from cpugpu_tui.analysis.quantities import size_text
 from cpugpu_tui.analysis.what_if import RESIDENT
 from cpugpu_tui.runs.answer_table import table_lines
-from cpugpu_tui.runs.answers import all_answers, answer_lines, lines_beside_table
+from cpugpu_tui.runs.answers import answer_lines, leading_answers, lines_beside_table
 from cpugpu_tui.runs.ending import cut_short
 from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -44,11 +44,13 @@ def pane_lines(picture: Picture, width: int, least: int, most: int, glyphs: Glyp
     table = _table(picture, width, glyphs)
     sentences = _sentences(picture, has_table=bool(table))
     # Half of the first sentence is no answer: at 80x24 a long one takes the row of the table that it needs.
-    whole = len(table) or (len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0)
+    # Beside a table at least one line says what it leaves out: which GPU is slow, whose threads lacked a core.
+    first = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
+    whole = len(table) + min(first, 1) if table else first
     height = max(least, min(len(lines) + 1 if lines else whole, most))
-    lines += _shortened(picture, table, height - len(lines))
+    lines += _shortened(picture, table, height - len(lines) - min(first, 1))
     for index, (text, role) in enumerate(sentences):
-        is_first = index == 0 and not table
+        is_first = index == 0
         lines += _whole_sentences(spelled(text, glyphs), width, role, height - len(lines), is_first=is_first)
     return lines + [()] * (height - len(lines))
 
@@ -74,7 +76,7 @@ def _shortened(picture: Picture, table: list[Spans], room: int) -> list[Spans]:
     if len(table) <= room or room < 3:
         return table[:room]
     row, head, rows = picture.run.rows.get(picture.cursor or ""), table[0], table[1:]
-    sweeps = [answer.rows[0].case.sweep for answer in all_answers(picture.run)]
+    sweeps = [answer.rows[0].case.sweep for answer in leading_answers(picture.run)]
     first = sweeps.index(row.case.sweep) if row is not None and row.case.sweep in sweeps else 0
     kept = room - 2
     first = min(first, len(rows) - kept)
@@ -110,13 +112,13 @@ def _sentences(picture: Picture, *, has_table: bool) -> list[tuple[str, str]]:
     run, situation, keymap = picture.run, picture.situation, picture.keymap
     sentences: list[tuple[str, str]] = []
     if has_table or answer_lines(run):
-        said = lines_beside_table(run) or ("",) if has_table else answer_lines(run)
+        said = lines_beside_table(run) if has_table else answer_lines(run)
         sentences += [(text, "key") for text in (_what_if(picture),) if text]
         # There is little room at 80x24, and a bracket that was left wide belongs to the first sentence.
         unfinished = [(text, "warn") for text in (cut_short(run),) if text]
         # In the app a row says why by itself, once one goes to it.
-        first = said[0].replace("The remarks say why.", "Go to a row, and it says why.")
-        sentences += [(first, "strong"), *unfinished, *((text, "muted") for text in said[1:])]
+        said = tuple(text.replace("The remarks say why.", "Go to a row, and it says why.") for text in said)
+        sentences += [*((text, "strong") for text in said[:1]), *unfinished, *((text, "muted") for text in said[1:])]
         if run.run is not None and run.run.plan.scale == "small":
             sentences.append((f"Small scale: {scale_text(run.run.plan)}.", "muted"))
     elif situation.live:
