@@ -198,10 +198,10 @@ def test_a_mismatch_shows_no_time_of_the_row() -> None:
 
 def test_each_world_has_its_speedup_and_its_winner() -> None:
     said = squeezed(section(read(run_of(*timed(gpu=PARTS | MOVES))), "What if"))
-    assert said[0].startswith("inputs on the device ×0.375 ±")
+    assert said[0].startswith("inputs on the device 0.375× ±")
     assert said[0].endswith("▼ the CPU is faster")
-    assert any(line.startswith("data starts and ends on the host ×0.155") for line in said)
-    assert any(line.startswith("no launch cost ×1.29") and line.endswith("▲ the GPU is faster") for line in said)
+    assert any(line.startswith("data starts and ends on the host 0.155×") for line in said)
+    assert any(line.startswith("no launch cost 1.29×") and line.endswith("▲ the GPU is faster") for line in said)
     assert said[-1] == "computed from measured times: 10 calls, 100 calls, no launch cost"
     assert not any("one CPU thread" in line for line in said), "no row of the run has one thread"
 
@@ -210,7 +210,7 @@ def test_one_thread_comes_from_the_row_beside_it() -> None:
     one = timed(ONE, cpu_ns=27_000.0, threads=1)
     said = read(run_of(*timed(gpu=PARTS), *one))
     (world,) = [line for line in squeezed(said) if line.startswith("one CPU thread")]
-    assert world.startswith("one CPU thread ×1.12")
+    assert world.startswith("one CPU thread 1.13×")
     assert world.endswith("▲ the GPU is faster")
     assert "  one thread takes 27.0 µs: ×3.00 as long as with 16" in section(said, "CPU")
     assert not any("one thread" in line for line in section(said, "cuda:0"))

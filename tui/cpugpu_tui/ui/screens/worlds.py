@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cpugpu_tui.analysis.answer import speedup_text
+from cpugpu_tui.analysis.quantities import factor
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison
 from cpugpu_tui.analysis.what_if import HUNDRED_CALLS, NO_LAUNCH, ONE_THREAD, TEN_CALLS, WHAT_IFS
 from cpugpu_tui.runs.answers import beside
@@ -27,6 +28,10 @@ COMPUTED = {TEN_CALLS: "10 calls", HUNDRED_CALLS: "100 calls", NO_LAUNCH: "no la
 """Worlds that nobody ran: their times are made of measured ones."""
 
 
+LEAST_WITH_INTERVALS = 60
+"""Cells of a line that has a world's longest name, its speedup with the interval, and the winner in a word."""
+
+
 def worlds_of(run: RunState, row: Row) -> Mapping[str, Comparison]:
     """Return the comparison in each world that this row has times for, by `WhatIf.key`."""
     found = {key: comparison for key, comparison in row.in_worlds.items() if key != ONE_THREAD}
@@ -44,6 +49,8 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
         return []
     shown = [(what_if.label, found[what_if.key]) for what_if in WHAT_IFS if what_if.key in found]
     speedups = [spelled(speedup_text(comparison), glyphs) for _, comparison in shown]
+    if width < LEAST_WITH_INTERVALS:
+        speedups = [spelled(factor(comparison.speedup), glyphs) for _, comparison in shown]
     labels, numbers = max(len(label) for label, _ in shown) + 2, max(map(len, speedups)) + 1
     sentences = [VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict) for _, comparison in shown]
     is_wide = width >= 2 + labels + numbers + 2 + max(map(len, sentences))
