@@ -112,6 +112,15 @@ def test_what_was_timed_in_few_rounds_alone_is_not_judged() -> None:
     )
 
 
+def test_no_bracket_rests_on_an_observation() -> None:
+    found = crossover([point(101, CPU_WINS), few(5001, 40.0, 4, GPU_OBSERVED), few(9951, 41.0, 2, GPU_OBSERVED)])
+    assert (found.low, found.high, found.point) == (None, None, None)
+    assert verdict_sentence(Evidence(found, 16, axis=AXIS)) == (
+        "The CPU wins up to n = 101. At 101 the GPU is 2.00× slower (± 1.0 %) than 16 CPU threads; "
+        "at 9,951 the GPU was 41.0× faster (2 rounds, no interval)."
+    )
+
+
 def test_a_wide_bracket_has_no_point() -> None:
     found = crossover([point(100, CPU_WINS), point(10**8, GPU_WINS, 95.4)])
     text = verdict_sentence(Evidence(found, 16, axis="elements of each vector"))
