@@ -23,6 +23,7 @@ from cpugpu_tui.model import (
     DEVICE_WARM,
     ENQUEUE,
     LATENCY,
+    METRICS,
     PAGEABLE,
     SYNCED,
     SYNCHRONISE,
@@ -43,6 +44,8 @@ from cpugpu_tui.model import PINNED as PINNED_NS
 from cpugpu_tui.runs.answer_table import table_lines
 from cpugpu_tui.runs.answers import answer_lines, answers, as_data, beside, crossover_data
 from cpugpu_tui.runs.columns import is_column
+from cpugpu_tui.runs.export.results import case_results
+from cpugpu_tui.runs.insight import end_to_end
 from cpugpu_tui.runs.signs import with_micro
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.runs.wire import decode, encode
@@ -330,6 +333,27 @@ def test_as_data_the_span_that_was_judged_is_there_and_why_the_rest_was_not() ->
     assert data["not_compared"] == [{"size": 4096, "reason": "oom"}]
     assert (data["crossover"]["low"], data["crossover"]["high"]) == (64, 256)
     assert data["sentences"][0].endswith("; at 1,024 it was 30.0× faster (2 rounds, no interval).")
+
+
+def test_the_quotient_of_the_times_that_are_shown_is_the_speedup_that_is_shown() -> None:
+    """On the screen and in exports, with the data on the device and including copies, also with much noise."""
+    plan = plan_of(16, 64, 256, simulation=replace(QUICK, noise=0.2, cpu_drift=0.1), metrics=METRICS)
+    run = state_of(plan, swept(plan)[1])
+    for row, result in zip(run.rows.values(), case_results(run), strict=True):
+        assert row.cpu is not None
+        assert row.gpu is not None
+        cpu, gpu = row.cpu.latency_ns, row.gpu.latency_ns
+        moved, moved_ns = end_to_end(row, PAGEABLE), row.gpu.median_ns(PAGEABLE)
+        assert cpu
+        assert gpu
+        assert moved_ns
+        assert row.comparison is not None
+        assert moved is not None
+        assert row.comparison.speedup == pytest.approx(cpu / gpu)
+        assert moved.speedup == pytest.approx(cpu / moved_ns)
+        exported = [result.devices[name].metrics["latency"].median_ns for name in ("cpu", "cuda:0")]
+        assert result.lead is not None
+        assert result.lead.speedup == pytest.approx(exported[0] / exported[1])
 
 
 # ------------------------------------------------------------------ several sweeps
