@@ -93,3 +93,10 @@ def test_without_utf8_every_sign_is_ascii() -> None:
 def test_while_the_run_goes_on_it_says_so() -> None:
     run = replace(product(), finished=None)
     assert shown(run, SMALL)[0].startswith("So far, the GPU wins from n ≈ ")
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+@pytest.mark.parametrize("width", range(40, 120))
+def test_no_line_ends_between_a_number_and_its_sign(width: int, glyphs: Glyphs) -> None:
+    lines = shown(product(), (width, 9, 9), glyphs=glyphs)
+    assert not [line for line in lines if line.startswith(("%", "≈", "~ ")) or line.endswith(("±", "+-", "≈", " ~"))]

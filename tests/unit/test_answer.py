@@ -262,12 +262,12 @@ OVERLAPPING_CALL = decompose(10_000.0, 8_000.0, 2_000.0, 3_500.0)
         (RESIDENT_CALL, None, "At 10 the GPU is 2.00× slower: launching takes 70 % of 20.0 us."),
         (
             RESIDENT_CALL, MOVED_CALL,
-            "At 10 the GPU is 2.00× slower: launching takes 70 % of 20.0 us; "
-            "including copies, copying to the GPU takes 56 % of 50.0 us.",
+            "At 10 the GPU is 2.00× slower: launching takes 70 % of 20.0 us. "
+            "Including copies, copying to the GPU takes 56 % of 50.0 us.",
         ),
         (
             None, MOVED_CALL,
-            "At 10 the GPU is 2.00× slower: including copies, copying to the GPU takes 56 % of 50.0 us.",
+            "Including copies, copying to the GPU takes 56 % of 50.0 us at 10.",
         ),
         (
             UNEXPLAINED_CALL, None,

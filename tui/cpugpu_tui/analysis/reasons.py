@@ -24,9 +24,14 @@ def cause_sentence(evidence: Evidence) -> str:
     if not evidence.measured.points:
         return ""
     smallest = evidence.measured.points[0]
-    said = [_cause(evidence.resident)] if evidence.resident is not None else []
-    said += [f"including copies, {_cause(evidence.moved)}"] if evidence.moved is not None else []
-    return f"At {smallest.size:,} the GPU is {faster(smallest.comparison.speedup)}: {'; '.join(said)}." if said else ""
+    said = []
+    if evidence.resident is not None:
+        slower = f"At {smallest.size:,} the GPU is {faster(smallest.comparison.speedup)}"
+        said.append(f"{slower}: {_cause(evidence.resident)}.")
+    if evidence.moved is not None:
+        where = "" if said else f" at {smallest.size:,}"
+        said.append(f"Including copies, {_cause(evidence.moved)}{where}.")
+    return " ".join(said)
 
 
 def _cause(taken_apart: Decomposition) -> str:
