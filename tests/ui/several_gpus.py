@@ -17,10 +17,13 @@ CASES = (
 )
 
 
-def run_of(gpus: int, devices: tuple[str, ...] = ("cpu", "cuda"), cases: tuple[Case, ...] = CASES) -> RunState:
+def run_of(
+    gpus: int, devices: tuple[str, ...] = ("cpu", "cuda"), cases: tuple[Case, ...] = CASES,
+    metrics: tuple[str, ...] = (LATENCY, OWN),
+) -> RunState:  # fmt: skip
     """Return the run; the last but one of its GPUs is slow where there are three, the last of another model."""
     laws = Simulation(gpus=gpus, slow_gpu=gpus - 2, slow_factor=1.2 if gpus > 2 else 1.0, other_gpus=int(gpus > 4))
-    plan = Plan("matmul+transfer", cases, devices, metrics=(LATENCY, OWN), simulation=laws)
+    plan = Plan("matmul+transfer", cases, devices, metrics=metrics, simulation=laws)
     machine, events = SimulatedMachine(plan), list[Event]()
     status = Sweep(plan, machine, CallEmitter(events.append), Control()).run()
     started = RunStarted(run_id="r", series_id="s", plan=plan, environment={"hostname": "box", "threads": 2}, number=7)

@@ -64,7 +64,7 @@ async def test_the_cursor_stays_where_the_person_put_it() -> None:
 async def test_after_the_run_the_answer_names_the_bracket_and_the_number() -> None:
     async with opened() as pilot:
         await done_run(pilot)
-        assert "from about 77 on (50 to 100)" in text_of(pilot, "#answer")
+        assert "from n ≈ 77 (50–100)" in text_of(pilot, "#answer")
         assert "done 7/7" in text_of(pilot, "#status")
         assert "run 7" in text_of(pilot, "#status")
         assert "Run again" in text_of(pilot, "#keys")

@@ -75,7 +75,7 @@ def test_a_whole_visit_leaves_the_terminal_as_it_was_and_the_result_on_it(start:
     app = start()
     app.send("r")
     until_done(app)
-    app.until_text("The GPU is faster from about")
+    app.until_text("The GPU wins from n")
     app.send("q")
     assert app.exit_code() == 0
     end = bytes(app.output[app.output.find(ALTERNATE_SCREEN_OFF) :])
@@ -194,7 +194,7 @@ def is_whole(app: PtyApp) -> bool:
         "\n 16  ",
         "\n 200  ",
         "34.4 ms",
-        "The GPU is faster",
+        "The GPU wins",
         "Telemetry",
     )
     return all(app.text.count(part) == 1 for part in parts) and "Run again" in app.lines[-1]

@@ -71,8 +71,8 @@ async def test_w_moves_the_marker_and_the_answer_says_where_to() -> None:
         before = text_of(pilot, "#answer")
         await pilot.press("w")
         said = " ".join(text_of(pilot, "#answer").split())
-        assert said.startswith("With data that starts and ends on the host: the GPU is faster from about 22")
-        assert "instead of from about 6" in said
+        assert said.startswith("With data that starts and ends on the host: the GPU is faster from ≈ 22")
+        assert "instead of from ≈ 6" in said
         await pilot.press("g")
         moved = column_of(await charted(pilot), "X")
         for _ in range(6):

@@ -95,7 +95,7 @@ async def test_every_claim_is_a_line_and_the_one_under_the_cursor_is_explained()
         assert "✓ holds" in chosen
         about = text_of(pilot, "#claim").replace("\n", " ")
         assert "P3: Batch 100: the GPU is slower, 19.5 s against 11.1 s." in about
-        assert "✓ holds. GPU 6.85 s, CPU 4.23 s: the GPU takes ×1.62 as long." in about
+        assert "✓ holds. GPU 6.85 s, CPU 4.23 s: the GPU is 1.62× slower" in about
         assert "Measured in run 3." in about
         assert "enter: run jacobian --size 100 --variant loop" in about
         assert "1 hold" in text_of(pilot, "#page-title")

@@ -144,7 +144,7 @@ async def test_hosts_are_live_and_one_in_trouble_says_why() -> None:
         assert "done" in lines[0]
         assert "2/2" in lines[0]
         assert "2 × NVIDIA H200" in lines[0]
-        assert "The GPU is faster" in lines[0]
+        assert "The GPU wins" in lines[0]
         assert "unreachable" in lines[1]
         assert "matmul 64, warm-up on cuda:0" in lines[2]
         await pilot.press("j")

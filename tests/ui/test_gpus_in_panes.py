@@ -95,7 +95,7 @@ def test_the_answer_pane_says_which_gpu_it_speaks_of(eight: RunState) -> None:
 
     picture = Picture(run=eight, situation=Situation(ran=True))
     said = text_of(pane_lines(picture, 117, 4, 4, UNICODE))
-    assert said[0].startswith("matmul, cuda:0 (simulated GPU): The GPU is faster")
+    assert said[0].startswith("workload                       GPU wins from")
     assert any(line.startswith("cuda:6 is slow: ") for line in said)
 
 

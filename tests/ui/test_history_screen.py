@@ -173,7 +173,7 @@ async def test_a_saved_run_fills_the_panes_and_never_looks_like_a_live_one(store
         assert status(pilot).startswith("run 1 of 3 h ago matmul ✓ done 3/3")
         assert [line.split()[1] for line in shown(pilot)] == ["64", "256", "1024"]
         assert "▲ GPU" in shown(pilot)[2]
-        assert "The GPU is faster from" in text_of(pilot, "#answer")
+        assert "The GPU wins from" in text_of(pilot, "#answer")
         assert "Telemetry of run 1" in telemetry(pilot)
         assert "7%" in telemetry(pilot)
         assert "h Present" in text_of(pilot, "#keys")

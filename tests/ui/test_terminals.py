@@ -45,7 +45,7 @@ def visit(app: PtyApp) -> list[str]:
     app.until_text("ready")
     app.send("r")
     app.until(lambda app: re.search(r"done (\d+)/\1\b", app.text) is not None)
-    app.until_text("GPU is faster from")
+    app.until_text("GPU wins from")
     screens = [app.text]
     for keys, seen in (("?", "The latencies of the rounds"), ("T", "as it was"), ("Tjj", "as it was")):
         app.send(keys)

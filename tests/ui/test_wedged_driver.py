@@ -37,7 +37,7 @@ def test_keys_runs_and_quitting_live_on_while_the_driver_hangs(fake_nvml: FakeNv
         app.send("\x1b")
         app.until_text("driver has not answered for")
         app.send("r")
-        app.until_text("The GPU is faster")
+        app.until_text("The GPU wins")
         app.until_text("Run again")
         app.bytes_until_quiet()  # the series ends after the run that the table shows; before that, q would ask
         app.send("q")

@@ -12,27 +12,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_crossover import POINTS, SIZES, point, sweep
 
-from cpugpu_tui.analysis.answer import (
-    Evidence,
-    Printed,
-    cause_sentence,
-    clock_sentence,
-    counterfactual_sentence,
-    sentences,
-    speedup_text,
-    verdict_sentence,
-    where,
-)
+from cpugpu_tui.analysis.answer import Evidence, Printed, not_judged, so_far, speedup_text, verdict_sentence, where
 from cpugpu_tui.analysis.costs import Decomposition, decompose
 from cpugpu_tui.analysis.crossover import Crossover, SweepPoint, crossover
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, Comparison
+from cpugpu_tui.analysis.reasons import cause_sentence, clock_sentence, counterfactual_sentence, sentences
+from cpugpu_tui.analysis.verdict import (
+    CPU_OBSERVED,
+    CPU_WINS,
+    GPU_OBSERVED,
+    GPU_WINS,
+    TIE,
+    TOO_FEW,
+    UNDECIDED,
+    Comparison,
+)
 from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
+
+AXIS = "n of two n×n matrices"
 
 
 def said(letters: str, threads: int = 4, **worlds: str) -> str:
-    """The first sentence about a sweep, end to end as in `moved`."""
+    """The answer about a sweep, including copies as in `moved`."""
     found = {END_TO_END: crossover(sweep(worlds["moved"]))} if "moved" in worlds else {}
-    return verdict_sentence(Evidence(crossover(sweep(letters)), threads, found))
+    return verdict_sentence(Evidence(crossover(sweep(letters)), threads, found, axis=AXIS))
 
 
 # ------------------------------------------------------------------ who wins from where
@@ -42,36 +44,31 @@ def said(letters: str, threads: int = 4, **worlds: str) -> str:
     ("letters", "says"),
     [
         ("", "No size has been timed on both devices yet."),
-        ("--", "Undecided against 4 CPU threads: a verdict takes at least 5 rounds."),
-        ("=", "A tie against 4 CPU threads: CPU and GPU differ by less than 2% at 10."),
-        ("==", "A tie against 4 CPU threads: CPU and GPU differ by less than 2% at every size."),
-        ("?", "Undecided against 4 CPU threads: neither is clearly 2% faster at 10 (±1.0%)."),
-        ("=?-", "Undecided against 4 CPU threads: neither is clearly 2% faster at any size (±1.0% at best)."),
-        ("G", "At 10 the GPU is faster, ×2.00 ±1.0% against 4 CPU threads."),
-        ("C", "At 10 the CPU is faster, GPU ×0.500 ±1.0% against 4 CPU threads."),
-        ("GGG", "The GPU is faster at every size from 10 to 30, ×2.00 ±1.0% at 30 against 4 CPU threads."),
-        ("CC", "The CPU is faster at every size from 10 to 20, GPU ×0.500 ±1.0% at 20 against 4 CPU threads."),
+        ("=", "At 10 the GPU is as fast as 4 CPU threads (within 2 %)."),
+        ("==", "CPU and GPU are equally fast (within 2 %) at every size."),
+        ("?", "At 10 CPU and GPU are too close to call (± 1.0 %)."),
+        ("=?", "No size has a winner: equal within 2 % at 10; too close to call at 20."),
+        ("G", "At 10 the GPU is 2.00× faster (± 1.0 %) than 4 CPU threads."),
+        ("C", "At 10 the GPU is 2.00× slower (± 1.0 %) than 4 CPU threads."),
+        ("GGG", "The GPU wins at every size from 10 to 30. At 30 it is 2.00× faster (± 1.0 %) than 4 CPU threads."),
+        ("CC", "The CPU wins up to n = 20. At 20 the GPU is 2.00× slower (± 1.0 %) than 4 CPU threads."),
+        ("?GG", "The GPU wins from 20 to 30. At 30 it is 2.00× faster (± 1.0 %) than 4 CPU threads."),
+        ("?C=", "The CPU wins at 20. At 30 the GPU is as fast as 4 CPU threads (within 2 %)."),
+        ("CCGG", "The GPU wins from n ≈ 24 (20–30). At 40 it is 2.00× faster (± 1.0 %) than 4 CPU threads."),
+        ("C?GG", "The GPU wins from n ≈ 18 (10–30). At 40 it is 2.00× faster (± 1.0 %) than 4 CPU threads."),
+        ("CCG?", "The GPU wins from n ≈ 24 (20–30) to 30. At 40 it is too close to call (± 1.0 %)."),
         (
-            "?GG-",
-            "The GPU is faster at every size from 20 to 30, no clear winner below 20 and above 30, ×1.00 at 40"
-            " against 4 CPU threads.",
+            "CGG?G",
+            "The GPU wins from n ≈ 14 (10–20), except at 40 (too close to call). "
+            "At 50 it is 2.00× faster (± 1.0 %) than 4 CPU threads.",
         ),
+        ("GC", "The GPU wins only up to n ≈ 14 (10–20). At 20 it is 2.00× slower (± 1.0 %) than 4 CPU threads."),
+        ("CGGC", "The GPU wins only from 20 to 30. At 40 it is 2.00× slower (± 1.0 %) than 4 CPU threads."),
+        ("CGCG", "The GPU wins at 20 and from n ≈ 35 (30–40). At 40 it is 2.00× faster (± 1.0 %) than 4 CPU threads."),
         (
-            "?C=",
-            "The CPU is faster at 20, no clear winner below 20 and above 20, ×1.00 ±1.0% at 30 against 4 CPU threads.",
-        ),
-        ("CCGG", "The GPU is faster from about 24 on (20 to 30), ×2.00 ±1.0% at 40 against 4 CPU threads."),
-        ("C?GG", "The GPU is faster from about 18 on (10 to 30), ×2.00 ±1.0% at 40 against 4 CPU threads."),
-        ("GC", "The GPU is faster only up to about 14 (10 to 20), GPU ×0.500 ±1.0% at 20 against 4 CPU threads."),
-        (
-            "CGCG",
-            "The GPU is faster from about 35 on (30 to 40, the last of 3 changes; the GPU first ahead at 20), "
-            "×2.00 ±1.0% at 40 against 4 CPU threads.",
-        ),
-        (
-            "CGC",
-            "The CPU is faster from about 24 on (20 to 30, the last of 2 changes; the GPU first ahead at 20), "
-            "GPU ×0.500 ±1.0% at 30 against 4 CPU threads.",
+            "CGCGCG",
+            "The GPU wins in 3 ranges, the last from n ≈ 55 (50–60). "
+            "At 60 it is 2.00× faster (± 1.0 %) than 4 CPU threads.",
         ),
     ],
 )
@@ -79,32 +76,88 @@ def test_the_answer_says_who_wins_from_where(letters: str, says: str) -> None:
     assert said(letters) == says
 
 
+def few(size: int, speedup: float, rounds: int, verdict: str = TOO_FEW) -> SweepPoint:
+    """A size whose call is too long for an interval."""
+    return SweepPoint(size, Comparison(speedup, None, None, rounds, verdict))
+
+
+NOISY = SweepPoint(1000, Comparison(0.506, 0.3, 0.9, 8, UNDECIDED))
+
+
+@pytest.mark.parametrize(
+    ("largest", "end", "says"),
+    [
+        (few(1000, 29.0, 2, GPU_OBSERVED), "", "29.0× faster (2 rounds, no interval)"),
+        (few(1000, 29.0, 1), "", "29.0× faster (1 round, not judged)"),
+        (few(1000, 0.5, 1), " to 800", "2.00× slower (1 round, not judged)"),
+        (few(1000, 0.5, 3, CPU_OBSERVED), " to 800", "2.00× slower (3 rounds, no interval)"),
+        (NOISY, " to 800", "1.98× slower (± 73 %, not judged)"),
+    ],
+)
+def test_a_win_from_a_size_on_ends_where_a_larger_size_says_otherwise(largest: SweepPoint, end: str, says: str) -> None:
+    points = [point(20, CPU_WINS), point(30, GPU_WINS), point(800, GPU_WINS), largest]
+    assert verdict_sentence(Evidence(crossover(points), 16, axis=AXIS)) == (
+        f"The GPU wins from n ≈ 24 (20–30){end}. "
+        f"At 800 it is 2.00× faster (± 1.0 %) than 16 CPU threads; at 1,000 it was {says}."
+    )
+
+
+def test_what_was_timed_in_few_rounds_alone_is_not_judged() -> None:
+    one = Evidence(crossover([few(9951, 29.4, 2, GPU_OBSERVED)]), 16)
+    assert verdict_sentence(one) == "At 9,951 the GPU was 29.4× faster (2 rounds, no interval) than 16 CPU threads."
+    two = Evidence(crossover([few(5001, 20.0, 1), few(9951, 29.4, 1)]), 16)
+    assert verdict_sentence(two) == (
+        "No size was judged: each has fewer than 5 rounds. "
+        "At 9,951 the GPU was 29.4× faster (1 round, not judged) than 16 CPU threads."
+    )
+
+
+def test_no_bracket_rests_on_an_observation() -> None:
+    found = crossover([point(101, CPU_WINS), few(5001, 40.0, 4, GPU_OBSERVED), few(9951, 41.0, 2, GPU_OBSERVED)])
+    assert (found.low, found.high, found.point) == (None, None, None)
+    assert verdict_sentence(Evidence(found, 16, axis=AXIS)) == (
+        "The CPU wins up to n = 101. At 101 the GPU is 2.00× slower (± 1.0 %) than 16 CPU threads; "
+        "at 9,951 the GPU was 41.0× faster (2 rounds, no interval)."
+    )
+
+
+def test_a_wide_bracket_has_no_point() -> None:
+    found = crossover([point(100, CPU_WINS), point(10**8, GPU_WINS, 95.4)])
+    text = verdict_sentence(Evidence(found, 16, axis="elements of each vector"))
+    assert text.startswith(
+        "The GPU wins from somewhere between 100 and 100,000,000 elements. At 100,000,000 it is 95.4×"
+    )
+
+
 @pytest.mark.parametrize(
     ("letters", "moved", "says"),
     [
-        ("CGG", "CCG", "×2.00 ±1.0% at 30 against 4 CPU threads; end to end from about 24 on (20 to 30), ×2.00 ±1.0%."),
-        ("CGG", "CCC", "against 4 CPU threads; end to end at no size up to 30, ×0.500 ±1.0%."),
-        ("CGG", "GGG", "against 4 CPU threads; end to end at every size from 10 to 30, ×2.00 ±1.0%."),
-        ("GGG", "GCC", "against 4 CPU threads; end to end only up to about 14 (10 to 20), ×0.500 ±1.0%."),
-        ("CGG", "CGCG", "against 4 CPU threads; end to end from about 35 on (30 to 40), ×2.00 ±1.0%."),
-        ("GGG", "CGC", "against 4 CPU threads; end to end last up to about 24 (20 to 30), ×0.500 ±1.0%."),
-        ("GG", "==", "against 4 CPU threads; end to end a tie, ×1.00 ±1.0%."),
-        ("GG", "??", "against 4 CPU threads; end to end undecided, ×1.00 ±1.0%."),
-        ("GG", "--", "against 4 CPU threads; end to end undecided, ×1.00."),
-        ("GG", "", "×2.00 ±1.0% at 20 against 4 CPU threads."),
+        ("CGG", "CCG", "it wins from n ≈ 24 (20–30); at 30 it is 2.00× faster."),
+        ("CGG", "CCC", "the CPU wins up to n = 30; at 30 the GPU is 2.00× slower."),
+        ("CGG", "GGG", "it wins at every size from 10 to 30; at 30 it is 2.00× faster."),
+        ("GGG", "GCC", "it wins only up to n ≈ 14 (10–20); at 30 it is 2.00× slower."),
+        ("CGG", "CGCG", "it wins at 20 and from n ≈ 35 (30–40); at 40 it is 2.00× faster."),
+        ("CGG", "CC-", "the CPU wins up to n = 20; at 30 the GPU was 2.00× slower (1 round, not judged)."),
+        ("GG", "==", "CPU and GPU are equally fast (within 2 %) at every size."),
+        ("GG", "??", "no size has a winner: too close to call at 10 and 20."),
+        ("G", "G", "at 10 it is 2.00× faster."),
+        ("C", "CC", "the CPU wins up to n = 20; at 20 the GPU is 2.00× slower."),
+        ("CC", "CC", "the CPU wins up to n = 20; at 20 the GPU is 2.00× slower."),
+        ("CC", "CG", "the GPU wins from n ≈ 14 (10–20); at 20 it is 2.00× faster."),
     ],
 )
-def test_the_answer_says_what_moving_the_data_changes(letters: str, moved: str, says: str) -> None:
-    assert said(letters, moved=moved).endswith(says)
+def test_the_last_sentence_says_what_holds_including_copies(letters: str, moved: str, says: str) -> None:
+    points = [few(p.size, 0.5, 1) if letter == "-" else p for letter, p in zip(moved, sweep(moved), strict=True)]
+    evidence = Evidence(crossover(sweep(letters)), 4, {END_TO_END: crossover(points)}, axis=AXIS)
+    assert verdict_sentence(evidence).endswith(f" Including copies, {says}")
 
 
-@pytest.mark.parametrize("letters", ["C", "CC", "?C=", "CGC", "=", "??"])
-def test_after_words_about_the_cpu_it_is_said_that_end_to_end_means_the_gpu(letters: str) -> None:
-    """ "The CPU is faster …; end to end nowhere" would be read as the CPU being faster nowhere."""
-    assert said(letters, moved="CC").endswith("; end to end the GPU is faster at no size up to 20, ×0.500 ±1.0%.")
+def test_copies_that_were_not_timed_are_not_mentioned() -> None:
+    assert "copies" not in said("GG", moved="")
+    assert "copies" not in said("GG")
 
 
-@pytest.mark.parametrize(("threads", "says"), [(1, " against 1 CPU thread."), (96, " against 96 CPU threads.")])
+@pytest.mark.parametrize(("threads", "says"), [(1, " than 1 CPU thread."), (96, " than 96 CPU threads.")])
 def test_threads_are_counted(threads: int, says: str) -> None:
     assert said("CG", threads).endswith(says)
 
@@ -114,31 +167,52 @@ def test_unknown_threads_are_not_mentioned(letters: str) -> None:
     assert "thread" not in said(letters, 0)
 
 
-def test_large_sizes_are_rounded_and_have_separators() -> None:
+@pytest.mark.parametrize(
+    ("axis", "says"),
+    [
+        ("n of two n×n matrices", "n ≈ 1,120,000"),
+        ("batch b", "batch ≈ 1,120,000"),
+        ("elements of each vector", "≈ 1,120,000 elements"),
+        ("hidden units", "≈ 1,120,000 hidden units"),
+        ("", "≈ 1,120,000"),
+    ],
+)
+def test_a_size_has_the_name_of_its_axis(axis: str, says: str) -> None:
     found = crossover([point(1_000_000, CPU_WINS), point(2_000_000, GPU_WINS, 40.0)])
-    text = verdict_sentence(Evidence(found, 16))
-    assert text.startswith("The GPU is faster from about 1,120,000 on (1,000,000 to 2,000,000), ×40.0")
+    text = verdict_sentence(Evidence(found, 16, axis=axis))
+    assert text.startswith(f"The GPU wins from {says} (1,000,000–2,000,000). At 2,000,000 it is 40.0× faster")
 
 
 def test_rounding_does_not_take_the_point_out_of_a_narrow_bracket() -> None:
     found = crossover([point(1234, CPU_WINS), point(1236, GPU_WINS)])
-    assert "from about 1,235 on (1,234 to 1,236)" in verdict_sentence(Evidence(found, 16))
+    assert "from n ≈ 1,235 (1,234–1,236)" in verdict_sentence(Evidence(found, 16, axis=AXIS))
 
 
-def test_usual_answers_fit_on_two_lines_of_80() -> None:
-    found, moved = crossover(sweep("CCGG")), crossover(sweep("CCCG"))
-    assert len(verdict_sentence(Evidence(found, 16, {END_TO_END: moved}))) <= 160
+def test_usual_answers_fit_on_three_lines_of_80() -> None:
+    assert len(said("CCGG", 16, moved="CCCG")) <= 200
+
+
+@pytest.mark.parametrize(
+    ("sentence", "says"),
+    [
+        ("The GPU wins at 10.", "So far, the GPU wins at 10."),
+        ("CPU and GPU are even.", "So far, CPU and GPU are even."),
+        ("At 10 it is.", "So far, at 10 it is."),
+    ],
+)
+def test_while_a_run_goes_on_the_answer_is_one_so_far(sentence: str, says: str) -> None:
+    assert so_far(sentence) == says
 
 
 @pytest.mark.parametrize(
     ("comparison", "says"),
     [
-        (Comparison(47.2, 46.6, 47.8, 8, GPU_WINS), "×47.2 ±1.3%"),
-        (Comparison(47.2, None, None, 3, GPU_WINS), "×47.2"),
-        (Comparison(2.0, math.nan, 3.0, 8, GPU_WINS), "×2.00"),
-        (Comparison(2.0, 0.0, 3.0, 8, GPU_WINS), "×2.00"),
-        (Comparison(2.0, 1e-300, 1e300, 8, GPU_WINS), "×2.00"),
-        (Comparison(2.0, 1.0, math.inf, 8, GPU_WINS), "×2.00"),
+        (Comparison(47.2, 46.6, 47.8, 8, GPU_WINS), "47.2× ± 1.3 %"),
+        (Comparison(47.2, None, None, 3, GPU_WINS), "47.2×"),
+        (Comparison(2.0, math.nan, 3.0, 8, GPU_WINS), "2.00×"),
+        (Comparison(2.0, 0.0, 3.0, 8, GPU_WINS), "2.00×"),
+        (Comparison(2.0, 1e-300, 1e300, 8, GPU_WINS), "2.00×"),
+        (Comparison(2.0, 1.0, math.inf, 8, GPU_WINS), "2.00×"),
     ],
 )
 def test_a_speedup_has_its_interval_where_that_is_one(comparison: Comparison, says: str) -> None:
@@ -146,13 +220,27 @@ def test_a_speedup_has_its_interval_where_that_is_one(comparison: Comparison, sa
 
 
 @pytest.mark.parametrize(
+    ("comparison", "reason"),
+    [
+        (Comparison(2.0, 1.9, 2.1, 8, GPU_WINS), ""),
+        (Comparison(1.0, 0.99, 1.01, 8, TIE), ""),
+        (Comparison(1.03, 0.96, 1.1, 8, UNDECIDED), ""),
+        (Comparison(1.0, 0.8, 1.25, 8, UNDECIDED), "± 25 %"),
+        (Comparison(1.5, 1.01, 2.25, 8, UNDECIDED), "± 49 %"),
+        (Comparison(29.0, None, None, 1, TOO_FEW), "1 round"),
+        (Comparison(29.0, None, None, 4, GPU_OBSERVED), "4 rounds"),
+    ],
+)
+def test_too_close_to_call_takes_an_interval_close_to_1(comparison: Comparison, reason: str) -> None:
+    assert not_judged(comparison) == reason
+
+
+@pytest.mark.parametrize(
     ("letters", "says"),
     [
-        ("CCG", "from about 24 on"), ("GC", "only up to about 14"), ("GCG", "from about 24 on"),
-        ("CGC", "last up to about 24"), ("?GG", "at every size from 20 to 30, no clear winner below 20"),
-        ("CC?", "at no size up to 20, no clear winner above 20"),
-        ("GC?", "only up to about 14, no clear winner above 20"),
-        ("==", "a tie"), ("=?", "undecided"), ("--", "undecided"), ("", "undecided"),
+        ("CCG", "from ≈ 24"), ("GC", "only up to ≈ 14"), ("GCG", "up to 10 and from ≈ 24"),
+        ("CGC", "only at 20"), ("?GG", "from 20 to 30"), ("CC?", "at no size up to 20"),
+        ("GC?", "only up to ≈ 14"), ("==", "undecided"), ("--", "undecided"), ("", "undecided"),
     ],
 )  # fmt: skip
 def test_where_the_gpu_wins_in_a_few_words(letters: str, says: str) -> None:
@@ -171,24 +259,23 @@ OVERLAPPING_CALL = decompose(10_000.0, 8_000.0, 2_000.0, 3_500.0)
     ("resident", "moved", "says"),
     [
         (None, None, ""),
-        (RESIDENT_CALL, None, "At 10 the GPU takes ×2.00 as long as the CPU: launching is 70% of 20.0 us."),
+        (RESIDENT_CALL, None, "At 10 the GPU is 2.00× slower: launching takes 70 % of 20.0 us."),
         (
             RESIDENT_CALL, MOVED_CALL,
-            "At 10 the GPU takes ×2.00 as long as the CPU: launching is 70% of 20.0 us; "
-            "copying to the GPU is 56% of 50.0 us end to end.",
+            "At 10 the GPU is 2.00× slower: launching takes 70 % of 20.0 us. "
+            "Including copies, copying to the GPU takes 56 % of 50.0 us.",
         ),
         (
             None, MOVED_CALL,
-            "At 10 the GPU takes ×2.00 as long as the CPU: copying to the GPU is 56% of 50.0 us end to end.",
+            "Including copies, copying to the GPU takes 56 % of 50.0 us at 10.",
         ),
         (
             UNEXPLAINED_CALL, None,
-            "At 10 the GPU takes ×2.00 as long as the CPU: launching is 35% of 40.0 us (50% unexplained).",
+            "At 10 the GPU is 2.00× slower: launching takes 35 % of 40.0 us (50 % unexplained).",
         ),
         (
             OVERLAPPING_CALL, None,
-            "At 10 the GPU takes ×2.00 as long as the CPU: launching is 80% of 10.0 us"
-            " (timed apart, the parts make 115%).",
+            "At 10 the GPU is 2.00× slower: launching takes 80 % of 10.0 us (timed apart, the parts make 115 %).",
         ),
     ],
 )  # fmt: skip
@@ -203,14 +290,14 @@ def test_the_cause_is_the_largest_part_at_the_smallest_size(
 @pytest.mark.parametrize(
     ("terms", "says"),
     [
-        ((10e3, 1e3, 1e3, 7.5e3), "waiting for the GPU to answer is 75% of 10.0 us"),
-        ((10e6, 1e3, 9.9e6, 8e3), "the GPU's own work is 99% of 10.0 ms"),
-        ((10e6, 1e3, 1e3, 1e3, 3e6, 7e6), "copying back is 70% of 10.0 ms"),
+        ((10e3, 1e3, 1e3, 7.5e3), "waiting for the GPU to answer takes 75 % of 10.0 us"),
+        ((10e6, 1e3, 9.9e6, 8e3), "the GPU's own work takes 99 % of 10.0 ms"),
+        ((10e6, 1e3, 1e3, 1e3, 3e6, 7e6), "copying back takes 70 % of 10.0 ms"),
     ],
 )
 def test_every_part_has_words(terms: Any, says: str) -> None:
     evidence = Evidence(crossover(sweep("GG")), 4, resident=decompose(*terms))
-    assert cause_sentence(evidence) == f"At 10 the GPU is ×2.00 as fast as the CPU: {says}."
+    assert cause_sentence(evidence) == f"At 10 the GPU is 2.00× faster: {says}."
 
 
 # ------------------------------------------------------------------ what if
@@ -218,7 +305,7 @@ def test_every_part_has_words(terms: Any, says: str) -> None:
 
 def counterfactual(letters: str, worlds: dict[str, str]) -> str:
     found = {key: crossover(sweep(world)) for key, world in worlds.items()}
-    return counterfactual_sentence(Evidence(crossover(sweep(letters)), 4, found))
+    return counterfactual_sentence(Evidence(crossover(sweep(letters)), 4, found, axis=AXIS))
 
 
 @pytest.mark.parametrize(
@@ -228,19 +315,21 @@ def counterfactual(letters: str, worlds: dict[str, str]) -> str:
         ("CCG", {RESIDENT: "CCG", END_TO_END: "CCC"}, ""),
         (
             "CCG", {NO_LAUNCH: "CGG"},
-            "The GPU would be faster from about 14 on if launching and waiting cost nothing.",
+            "Without launch overhead the GPU would win from n ≈ 14 (10–20).",
         ),
         (
-            "CCG", {NO_LAUNCH: "GGG", PINNED: "CCC", ONE_THREAD: "CGG"},
-            "The GPU would be faster at every size from 10 to 30 if launching and waiting cost nothing; "
-            "at no size up to 30 end to end with pinned memory; from about 14 on against one CPU thread.",
+            "CCG", {NO_LAUNCH: "GGG", END_TO_END: "CCC", PINNED: "CCC", ONE_THREAD: "CGG"},
+            "Without launch overhead the GPU would win at every size from 10 to 30. "
+            "Even including copies from pinned memory the CPU would win up to n = 30. "
+            "Against one CPU thread the GPU would win from n ≈ 14 (10–20).",
         ),
+        ("CC", {NO_LAUNCH: "CC"}, "Even without launch overhead the CPU would win up to n = 20."),
         ("CCG", {NO_LAUNCH: "??", PINNED: "==", ONE_THREAD: "--"}, ""),
         ("GGG", {NO_LAUNCH: "GGG", ONE_THREAD: "GGG"}, ""),
         ("GGG", {END_TO_END: "GGG", PINNED: "GGG"}, ""),
         (
             "GGG", {END_TO_END: "CGG", PINNED: "GGG"},
-            "The GPU would be faster at every size from 10 to 30 end to end with pinned memory.",
+            "Including copies from pinned memory the GPU would win at every size from 10 to 30.",
         ),
     ],
 )  # fmt: skip
@@ -259,17 +348,17 @@ PRINTED = (
 @pytest.mark.parametrize(
     ("printed", "claim", "off"),
     [
-        (PRINTED[:1], "the CPU would be faster at 100, GPU ×0.500", "×2.00 (at 100)"),
-        (PRINTED[2:], "the GPU would be faster at 9,951, ×1,634", "×53.2 (at 9,951)"),
-        (PRINTED, "the GPU would be faster from 1,000 on, ×1,634 at 9,951", "×53.2 (at 9,951)"),
+        (PRINTED[:1], "the GPU seems 2.00× slower at 100", "2.00× (at 100)"),
+        (PRINTED[2:], "the GPU seems 1,634× faster at 9,951", "53.2× (at 9,951)"),
+        (PRINTED, "the GPU seems to win from 1,000, 1,634× faster at 9,951", "53.2× (at 9,951)"),
         (
             (PRINTED[1], replace(PRINTED[0], size=2_000)),
-            "the CPU would be faster at 2,000, GPU ×0.500", "×4.00 (at 1,000)",
+            "the GPU seems 2.00× slower at 2,000", "4.00× (at 1,000)",
         ),
     ],
 )  # fmt: skip
 def test_what_the_publications_clock_would_have_claimed(printed: tuple[Printed, ...], claim: str, off: str) -> None:
-    assert clock_sentence(printed) == f"By the publication's clock {claim}; that clock is off by up to {off}."
+    assert clock_sentence(printed) == f"Timed the paper's way, {claim}; the paper's error is up to {off}."
 
 
 @pytest.mark.parametrize(
@@ -291,8 +380,8 @@ def test_the_verdict_comes_first_then_cause_worlds_and_clock() -> None:
     worlds = {END_TO_END: crossover(sweep("CCC")), NO_LAUNCH: crossover(sweep("GGG"))}
     lines = sentences(Evidence(crossover(sweep("CCG")), 4, worlds, RESIDENT_CALL, MOVED_CALL, PRINTED))
     assert [line.split(" ")[:4] for line in lines] == [
-        ["The", "GPU", "is", "faster"], ["At", "10", "the", "GPU"], ["The", "GPU", "would", "be"],
-        ["By", "the", "publication's", "clock"],
+        ["The", "GPU", "wins", "from"], ["At", "10", "the", "GPU"], ["Without", "launch", "overhead", "the"],
+        ["Timed", "the", "paper's", "way,"],
     ]  # fmt: skip
     assert all(len(line) < 200 for line in lines)
 
@@ -314,6 +403,7 @@ EVIDENCE = st.builds(
     resident=CALLS,
     moved=CALLS,
     printed=st.lists(st.builds(Printed, SIZES, st.floats(), st.floats(), st.floats()), max_size=5).map(tuple),
+    axis=st.sampled_from(["", AXIS, "hidden units"]),
 )
 
 
@@ -326,6 +416,23 @@ def test_any_evidence_has_an_answer_in_whole_sentences(evidence: Evidence) -> No
         assert len(line) > 10
         assert "\n" not in line
         assert not re.search(r"\bnan\b|\bNone\b", line)
+
+
+@given(EVIDENCE)
+def test_the_answer_is_at_most_three_sentences(evidence: Evidence) -> None:
+    text = verdict_sentence(evidence)
+    assert len(re.findall(r"\.(?: |$)", text)) <= 3
+
+
+@given(POINTS)
+def test_a_win_from_a_size_on_is_never_against_a_larger_sizes_number(points: list[SweepPoint]) -> None:
+    small = [point(1, CPU_WINS), point(2, GPU_WINS), point(3, GPU_WINS)]
+    beyond = [each for each in points if each.size > 3 and each.comparison.verdict not in (CPU_WINS, GPU_WINS)]
+    found = crossover([*small, *beyond])
+    against = [each for each in found.points if each.size > 3 and each.comparison.speedup <= 1]
+    first = verdict_sentence(Evidence(found, 16)).split(". ")[0]
+    assert first.startswith("The GPU wins from 2")
+    assert first.endswith(" to 3") or not against
 
 
 @given(st.lists(st.builds(SweepPoint, SIZES, st.just(Comparison(2.0, 1.9, 2.1, 8, GPU_WINS))), max_size=9))
@@ -343,8 +450,8 @@ def test_where_always_wins_from_the_first_win(points: list[SweepPoint]) -> None:
 @pytest.mark.parametrize(
     ("sizes", "speedups", "said"),
     [
-        ((1, 2), (0.77, 1.5), "from 2 on"),
-        ((1, 3), (0.77, 1.5), "from about 2 on"),
+        ((1, 2), (0.77, 1.5), "from 2"),
+        ((1, 3), (0.77, 1.5), "from ≈ 2"),
         ((5, 6), (1.5, 0.7), "only up to 5"),
     ],
 )

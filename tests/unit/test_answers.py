@@ -23,6 +23,7 @@ from cpugpu_tui.model import (
     DEVICE_WARM,
     ENQUEUE,
     LATENCY,
+    METRICS,
     PAGEABLE,
     SYNCED,
     SYNCHRONISE,
@@ -40,8 +41,11 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.model import PINNED as PINNED_NS
+from cpugpu_tui.runs.answer_table import table_lines
 from cpugpu_tui.runs.answers import answer_lines, answers, as_data, beside, crossover_data
 from cpugpu_tui.runs.columns import is_column
+from cpugpu_tui.runs.export.results import case_results
+from cpugpu_tui.runs.insight import end_to_end
 from cpugpu_tui.runs.signs import with_micro
 from cpugpu_tui.runs.state import RunState
 from cpugpu_tui.runs.wire import decode, encode
@@ -100,9 +104,10 @@ def test_a_run_answers_from_all_its_sizes() -> None:
     found = answer.evidence.measured
     assert (answer.name, answer.evidence.threads) == ("matmul", 4)
     assert (found.kind, found.low, found.high) == (RISES, 64, 256)
-    assert answer.sentences[0].startswith("The GPU is faster from about ")
-    assert answer.sentences[0].endswith(" on (64 to 256), ×33.3 ±<0.1% at 256 against 4 CPU threads.")
-    assert answer_lines(run_of(CASES, *ALL_WELL)) == answer.sentences
+    said = "he GPU wins from n ≈ 82 (64–256). At 256 it is 33.3× faster (± <0.1 %) than 4 CPU threads."
+    assert answer.sentences[0] == f"T{said}"
+    assert answer_lines(run_of(CASES, *ALL_WELL, RunFinished(status="done"))) == answer.sentences
+    assert answer_lines(run_of(CASES, *ALL_WELL))[0] == f"So far, t{said}"
 
 
 def test_the_order_in_which_cases_ran_does_not_matter() -> None:
@@ -115,7 +120,7 @@ def test_a_row_that_failed_is_no_part_of_the_answer_although_it_has_times(kind: 
     failed = CaseFailed(case=LARGE.key, kind=kind, message="No.")
     run = run_of(CASES, *timed(SMALL, 1e3, 2e4), *timed(MIDDLE, 1e4, 2.1e4), *timed(LARGE, 1e6, 3e4, end=failed))
     assert sizes_of(run) == [16, 64]
-    assert answer_lines(run)[0].startswith("The CPU is faster at every size from 16 to 64, ")
+    assert answer_lines(run)[0].startswith("So far, the CPU wins up to n = 64. ")
 
 
 @pytest.mark.parametrize(("cpu_ns", "gpu_ns"), [(None, 3e4), (1e6, None)])
@@ -160,7 +165,7 @@ def test_sweeps_of_other_workloads_variants_and_dtypes_answer_for_themselves() -
     events = [event for case, cpu_ns in zip(cases, (1e3, 1e6, 1e6), strict=True) for event in timed(case, cpu_ns, 2e4)]
     run = run_of(cases, *events)
     assert [answer.name for answer in answers(run)] == ["matmul float32", "matmul float16", "vector-dot dot float32"]
-    assert [line.split(" at ")[0].split(" At ")[0] for line in answer_lines(run)] == [
+    assert [line.split(" So far, at 16 the GPU is ")[0] for line in answer_lines(run)] == [
         "matmul float32:", "matmul float16:", "vector-dot dot float32:",
     ]  # fmt: skip
     assert [answer.evidence.measured.kind for answer in answers(run)] == [NEVER, ALWAYS, ALWAYS]
@@ -189,7 +194,7 @@ def test_fewer_threads_are_a_column_of_the_sweep_with_most(counts: tuple[int, ..
     assert (answer.evidence.measured.low, answer.evidence.measured.high) == (64, 256)
     single = answer.evidence.worlds[ONE_THREAD]
     assert (single.low, single.high) == (16, 64)
-    assert any(line.endswith(" on against one CPU thread.") for line in answer.sentences)
+    assert any("Against one CPU thread the GPU would win from n ≈ " in line for line in answer.sentences)
 
 
 def test_all_threads_stand_above_any_number() -> None:
@@ -227,7 +232,9 @@ def test_worlds_come_from_their_own_rounds_and_those_without_are_absent() -> Non
     (answer,) = answers(run)
     kinds = {key: found.kind for key, found in answer.evidence.worlds.items()}
     assert (kinds[RESIDENT], kinds[END_TO_END], kinds[PINNED], kinds[NO_LAUNCH]) == (RISES, NEVER, RISES, ALWAYS)
-    assert answer.sentences[0].endswith("; end to end at no size up to 256, ×0.200 ±<0.1%.")
+    assert answer.sentences[0].endswith(
+        " Including copies, the CPU wins up to n = 256; at 256 the GPU is 5.00× slower."
+    )
     (plain,) = answers(run_of(CASES, *ALL_WELL))
     assert set(plain.evidence.worlds) == {RESIDENT}
 
@@ -236,7 +243,7 @@ def test_the_publications_clock_is_told_from_what_it_printed() -> None:
     printed = {AS_WRITTEN: 1e3, SYNCED: 2e4}
     (answer,) = answers(run_of((SMALL,), *timed(SMALL, 1e3, 2e4, cpu={AS_WRITTEN: 1e6}, gpu=printed)))
     assert answer.sentences[-1] == (
-        "By the publication's clock the GPU would be faster at 16, ×1,000; that clock is off by up to ×20.0 (at 16)."
+        "Timed the paper's way, the GPU seems 1,000× faster at 16; the paper's error is up to 20.0× (at 16)."
     )
 
 
@@ -247,10 +254,8 @@ def test_smallest_and_largest_are_those_of_the_sizes_not_of_the_order_or_the_nam
         once = {ENQUEUE: 1e4, SYNCHRONISE: 5e3, DEVICE_WARM: 5e3, AS_WRITTEN: 1e3, SYNCED: 2e4}
         events += timed(case, case.size * 1e2, 2e4, cpu={AS_WRITTEN: case.size * 1e2}, gpu=once)
     (answer,) = answers(run_of(cases, *events))
-    assert answer.sentences[1] == "At 64 the GPU takes ×3.12 as long as the CPU: launching is 50% of 20.0 us."
-    assert answer.sentences[-1].startswith(
-        "By the publication's clock the GPU would be faster from 64 on, ×102 at 1,024;"
-    )
+    assert answer.sentences[1] == "At 64 the GPU is 3.12× slower: launching takes 50 % of 20.0 us."
+    assert answer.sentences[-1].startswith("Timed the paper's way, the GPU seems to win from 64, 102× faster at 1,024;")
 
 
 def test_the_simulated_machine_spends_its_planted_launch() -> None:
@@ -260,7 +265,7 @@ def test_the_simulated_machine_spends_its_planted_launch() -> None:
     assert resident is not None
     assert resident.is_explained
     assert resident.largest[0] == LAUNCH
-    assert any(line.startswith("At 16 the GPU takes ×") and "launching is " in line for line in answer.sentences)
+    assert any(line.startswith("At 16 the GPU is ") and "slower: launching takes " in line for line in answer.sentences)
 
 
 # ------------------------------------------------------------------ live, replayed, stored
@@ -300,13 +305,98 @@ def fold(events: list[Event]) -> RunState:
 
 def test_as_data_every_number_of_a_crossover_is_there_but_not_its_points() -> None:
     (data,) = as_data(run_of(CASES, *ALL_WELL))
-    assert set(data) == {"sweep", "gpu", "threads", "sentences", "crossover", "what_if"}
+    assert set(data) == {"sweep", "gpu", "threads", "not_compared", "sentences", "crossover", "what_if"}
+    assert data["not_compared"] == []
     found = data["crossover"]
     assert (found["kind"], found["low"], found["high"], found["changes"]) == ("crossover", 64, 256, 1)
     assert 64 < found["point"] < 256
     assert "points" not in found
     (answer,) = answers(run_of(CASES, *ALL_WELL))
     assert data["what_if"] == {key: crossover_data(world) for key, world in answer.evidence.worlds.items()}
+
+
+def rounds_of(case: Case, cpu_ns: float, gpu_ns: float, rounds: int) -> list[Event]:
+    """What happens to a case whose call is so long that it has few rounds."""
+    events = timed(case, cpu_ns, gpu_ns)
+    return [event for event in events if not isinstance(event, HalfRoundTimed) or event.round_index <= rounds]
+
+
+def test_as_data_the_span_that_was_judged_is_there_and_why_the_rest_was_not() -> None:
+    huge, failing = Case("matmul", 1024), Case("matmul", 4096)
+    oom = CaseFailed(case=failing.key, kind="oom", message="Full.", device="cuda:0")
+    events = [*ALL_WELL, *rounds_of(huge, 3e9, 1e8, 2), *timed(failing, 1e10, None, end=oom)]
+    run = run_of((*CASES, huge, failing), *events)
+    (data,) = as_data(run)
+    assert data["crossover"]["judged"] == {
+        "smallest": 16, "largest": 256, "not_judged": [{"size": 1024, "reason": "2 rounds"}],
+    }  # fmt: skip
+    assert data["not_compared"] == [{"size": 4096, "reason": "oom"}]
+    assert (data["crossover"]["low"], data["crossover"]["high"]) == (64, 256)
+    assert data["sentences"][0].endswith("; at 1,024 it was 30.0× faster (2 rounds, no interval).")
+
+
+def test_the_quotient_of_the_times_that_are_shown_is_the_speedup_that_is_shown() -> None:
+    """On the screen and in exports, with the data on the device and including copies, also with much noise."""
+    plan = plan_of(16, 64, 256, simulation=replace(QUICK, noise=0.2, cpu_drift=0.1), metrics=METRICS)
+    run = state_of(plan, swept(plan)[1])
+    for row, result in zip(run.rows.values(), case_results(run), strict=True):
+        assert row.cpu is not None
+        assert row.gpu is not None
+        cpu, gpu = row.cpu.latency_ns, row.gpu.latency_ns
+        moved, moved_ns = end_to_end(row, PAGEABLE), row.gpu.median_ns(PAGEABLE)
+        assert cpu
+        assert gpu
+        assert moved_ns
+        assert row.comparison is not None
+        assert moved is not None
+        assert row.comparison.speedup == pytest.approx(cpu / gpu)
+        assert moved.speedup == pytest.approx(cpu / moved_ns)
+        exported = [result.devices[name].metrics["latency"].median_ns for name in ("cpu", "cuda:0")]
+        assert result.lead is not None
+        assert result.lead.speedup == pytest.approx(exported[0] / exported[1])
+
+
+# ------------------------------------------------------------------ several sweeps
+
+
+def two_sweeps(*, moved: bool = True) -> RunState:
+    """A product of matrices that the GPU wins from about 82, and one in half precision that it never wins."""
+    half = tuple(replace(case, dtype="float16") for case in CASES)
+    other: dict[str, float] = {PAGEABLE: 5e4} if moved else {}
+    events = [
+        event
+        for cases, cpu in ((CASES, (1e3, 1e4, 1e6)), (half, (1e3, 1e3, 1e3)))
+        for case, cpu_ns in zip(cases, cpu, strict=True)
+        for event in timed(case, cpu_ns, 2e4, gpu=other)
+    ]
+    return run_of((*CASES, *half), *events, RunFinished(status="done"))
+
+
+def test_several_sweeps_are_a_table() -> None:
+    assert table_lines(two_sweeps(), 120) == (
+        "workload        GPU wins from  bracket  speedup at the largest   including copies",
+        "matmul float32  ≈ 79           64–256   50.0× ± <0.1 % at 256    ≈ 104, 20.0×",
+        "matmul float16  no size        –        0.0500× ± <0.1 % at 256  no size, 0.0200×",
+    )
+
+
+@pytest.mark.parametrize("width", [40, 60, 78, 100])
+def test_a_table_of_answers_fits_the_terminal_and_keeps_the_answer(width: int) -> None:
+    head, *rows = table_lines(two_sweeps(), width)
+    assert all(len(line) <= width for line in (head, *rows))
+    assert "GPU wins from" in head
+    assert ("≈ 79" in rows[0], "no size" in rows[1]) == (True, True)
+    assert ("speedup" in head, "% at 256" in rows[0]) in {(True, True), (False, False)}, "nothing is cut"
+
+
+def test_a_run_with_one_answer_has_sentences_and_no_table() -> None:
+    assert table_lines(run_of(CASES, *ALL_WELL), 120) == ()
+    assert table_lines(RunState(), 120) == ()
+
+
+def test_a_table_of_a_run_that_goes_on_says_so() -> None:
+    going_on = replace(two_sweeps(), finished=None)
+    assert table_lines(going_on, 120)[0].startswith("workload, so far  GPU wins from")
 
 
 # ------------------------------------------------------------------ cost

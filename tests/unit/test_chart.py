@@ -109,8 +109,8 @@ def test_another_world_moves_the_marker_and_says_by_how_much(key: str, left: boo
     (x_before,), (x_after,) = places(before, "X"), places(after, "X")
     assert (x_after < x_before) is left
     said = " ".join(after)
-    assert "instead of from about 65 on." in said
-    assert ("What if launching and waiting cost nothing: the GPU would be faster from about 4" in said) is left
+    assert "instead of from ≈ 66." in said
+    assert ("What if launching and waiting cost nothing: the GPU would be faster from ≈ 4" in said) is left
 
 
 def test_a_derived_world_has_a_curve_of_its_own() -> None:
@@ -195,7 +195,7 @@ def test_a_chart_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "plotext", None)
     said = " ".join(chart(whole()))
     assert "The chart needs plotext, which does not load" in said
-    assert "the GPU is faster from about 65 on." in said
+    assert "the GPU is faster from ≈ 66." in said
 
 
 # -------------------------------------------------------------------- words and signs
@@ -204,7 +204,7 @@ def test_a_chart_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch) 
 def test_every_sign_is_explained_in_words() -> None:
     lines = chart(whole(), what_if=NO_LAUNCH, glyphs=ASCII)
     legend = "   ".join(lines[1:4])
-    for words in ("C CPU", "G GPU", "E GPU with copies", "W GPU, no launch cost", "X GPU faster from about 4",
+    for words in ("C CPU", "G GPU", "E GPU with copies", "W GPU, no launch cost", "X GPU faster from ~ 4",
                   ".. between 32 and 64", ": 2048: CPU"):  # fmt: skip
         assert words in legend, words
     assert lines[0] == "matmul float32 against 16 CPU threads, both axes logarithmic"
@@ -258,7 +258,7 @@ def test_one_thread_says_how_to_get_it_and_moves_the_marker_once_it_is_there() -
     lines = chart(run, what_if=ONE_THREAD)
     assert any("W one CPU thread" in line for line in lines)
     assert min(places(lines, "X")) < min(places(chart(run), "X"))
-    assert "Against one CPU thread: the GPU is faster from about 36 on, instead of from about 65 on." in " ".join(lines)
+    assert "Against one CPU thread: the GPU is faster from ≈ 36, instead of from ≈ 66." in " ".join(lines)
 
 
 def test_several_sweeps_say_whose_world_it_is() -> None:

@@ -21,7 +21,7 @@ from cpugpu_tui.analysis.claim_numbers import (
     Point,
 )
 from cpugpu_tui.analysis.claims import CLAIMS
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, Comparison
+from cpugpu_tui.analysis.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
 from cpugpu_tui.analysis.verdict import UNDECIDED as NO_WINNER
 from cpugpu_tui.model import (
     AS_WRITTEN,
@@ -61,13 +61,19 @@ CPU = Ceilings("cpu", "Xeon", None, "box", "2.11", 0, 16, {"float32": 1.35e12}, 
 GPU = Ceilings("cuda:0", "H200", "GPU-1", "box", "2.11", 0, 16, {"float32": 5.1e13}, {}, 4.29e12, 1 << 30, 1e4, 8.4e3)
 
 
+FEW = {TOO_FEW: 1, CPU_OBSERVED: 2, GPU_OBSERVED: 2}
+"""Rounds behind each verdict without an interval."""
+
+
 def point(
     workload: str, variant: str, size: int, cpu_ns: float, gpu_ns: float, verdict: str = "", source: str = "run 3",
     gpu: dict[str, float] | None = None, cpu: dict[str, float] | None = None, bytes_moved: float = 0.0,
 ) -> Point:  # fmt: skip
     speedup = cpu_ns / gpu_ns
     verdict = verdict or (GPU_WINS if speedup > 1.02 else CPU_WINS if speedup < 0.98 else TIE)
-    comparison = Comparison(speedup, None, None, 8, verdict)
+    comparison = Comparison(speedup, 0.995 * speedup, 1.005 * speedup, 8, verdict)
+    if verdict in FEW:
+        comparison = Comparison(speedup, None, None, FEW[verdict], verdict)
     on_cpu, on_gpu = {LATENCY: cpu_ns, **(cpu or {})}, {LATENCY: gpu_ns, **(gpu or {})}
     return Point(workload, variant, size, on_cpu, on_gpu, comparison, 2.0 * size, bytes_moved, 1, source)
 
@@ -83,7 +89,7 @@ H200 = (
     point("vector-dot", "matmul", 10**5, 40 * US, 17 * US),
     point("vector-dot", "matmul", 10**8, 760 * MS, 380 * US),
     point(
-        "jacobian", "loop", 100, 4.23 * S, 6.85 * S, TOO_FEW,
+        "jacobian", "loop", 100, 4.23 * S, 6.85 * S, CPU_OBSERVED,
         gpu={MOVING: 60 * US, AS_WRITTEN: 7.9 * S}, cpu={AS_WRITTEN: 4.7 * S},
     ),
     point("jacobian", "loop", 1000, 500 * S, 70 * S, TOO_FEW),
@@ -116,24 +122,28 @@ def judged(name: str, points: Sequence[Point], ceilings: Sequence[Ceilings] = (C
         ("p1-cpu-rises", HOLDS, "802 ms at 9,951"),
         ("p1-gpu-flat", DEPENDS, "Flat up to 101 (17.0 us at 1), then it rises: 38.6 ms at 9,951"),
         ("p1-gpu-millisecond", FAILS, "38.6 ms at 9,951. P1's clock shows 730 us here as well"),
-        ("p1-addition", FAILS, "Adding 100,000,000 numbers: speed-up of the GPU ×119. It wins from 1,000,000 on."),
-        ("p2-small", FAILS, "At 100: CPU 2.00 us, GPU 16.0 us; the GPU takes ×8.00 as long, which is 14.0 us more."),
+        ("p1-addition", FAILS, "Adding 100,000,000 numbers: speedup of the GPU 119×. It wins from 1,000,000 on."),
+        ("p2-small", FAILS, "At 100: CPU 2.00 us, GPU 16.0 us; the GPU is 8.00× slower, which is 14.0 us more."),
         ("p2-cpu-grows", HOLDS, "760 ms at 100,000,000"),
         ("p2-gpu-hardly", DEPENDS, "Flat up to 100,000 (16.0 us at 100), then it rises: 380 us"),
-        ("p3-batch-100", HOLDS, "GPU 6.85 s, CPU 4.23 s: the GPU takes ×1.62 as long. By their clock: GPU 7.90 s"),
-        ("p3-batch-1000", HOLDS, "GPU 70.0 s, CPU 500 s: the GPU is ×7.14 as fast."),
+        (
+            "p3-batch-100",
+            HOLDS,
+            "CPU 4.23 s: the GPU is 1.62× slower (2 rounds). By their clock: GPU 7.90 s",
+        ),
+        ("p3-batch-1000", UNDECIDED, "GPU 70.0 s, CPU 500 s: the GPU is 7.14× faster (1 round)."),
         ("p3-moving", FAILS, "60.0 us by their cell, which moves nothing"),
         ("p3-cores", FAILS, "same tensor in 943 ms by one flag"),
         ("p3-copies", FAILS, "take 2.07 ms, the work 6.85 s: under 0.1% of both"),
         ("p3-synchronise", FAILS, "takes 8.40 us of 6.85 s"),
-        ("p3-networks", HOLDS, "×0.521 at 32 hidden units, ×9.00 at 4,096"),
+        ("p3-networks", HOLDS, "0.521× at 32 hidden units, 9.00× at 4,096"),
         ("p3-convolutions", UNMEASURED, "None of the workloads here has a convolution"),
-        ("p3-batches", HOLDS, "×0.612 at 32 images a batch, ×6.51 at 4,096"),
-        ("p4-times", HOLDS, "the GPU is ×111 as fast. By their clock: GPU 500 ms, CPU 65.0 s. Had it waited"),
-        ("p4-units", HOLDS, "51.0 TFLOP/s, the CPU 1.35: ×37.8"),
+        ("p3-batches", HOLDS, "0.612× at 32 images a batch, 6.51× at 4,096"),
+        ("p4-times", HOLDS, "the GPU is 111× faster. By their clock: GPU 500 ms, CPU 65.0 s. Had it waited"),
+        ("p4-units", HOLDS, "51.0 TFLOP/s, the CPU 1.35: 37.8×"),
         ("p4-reason", FAILS, "limited by memory, at 100% of what this GPU reaches there"),
-        ("p5-small", HOLDS, "the GPU takes ×1.69 as long"),
-        ("p5-wide", HOLDS, "the GPU is ×2.09 as fast"),
+        ("p5-small", HOLDS, "the GPU is 1.69× slower"),
+        ("p5-wide", HOLDS, "the GPU is 2.09× faster"),
         ("p5-copies", FAILS, "copying is 4.5%. Without it the GPU is slower still."),
         ("old-variables", OUTDATED, "torch 0.4"),
     ],
@@ -167,26 +177,27 @@ def test_outdated_claims_say_why() -> None:
         ("p1-gpu-flat", [point("matmul", "default", n, US, 17 * US) for n in (1, 51, 301)], UNMEASURED, "Flat so far"),
         ("p1-gpu-flat", [point("matmul", "default", n, US, 17 * US) for n in (1, 301, 9951)], HOLDS, "17.0 us at"),
         ("p1-gpu-flat", [point("matmul", "default", n, US, n * US) for n in (1, 301, 9951)], FAILS, "from the start"),
-        ("p1-cpu-rises", [point("matmul", "default", n, US, US) for n in (1, 301, 9951)], FAILS, "×1.00"),
+        ("p1-cpu-rises", [point("matmul", "default", n, US, US) for n in (1, 301, 9951)], FAILS, "1.00×"),
         ("p1-cpu-rises", [point("matmul", "default", n, US, US) for n in (1, 30, 300)], UNMEASURED, "9,000 and more"),
         ("p1-gpu-millisecond", [point("matmul", "default", 9951, S, 1.2 * MS)], HOLDS, "1.20 ms"),
-        ("p1-addition", [point("elementwise", "add", 10**8, 1 * MS, 2 * MS)], HOLDS, "×0.500"),
+        ("p1-addition", [point("elementwise", "add", 10**8, 1 * MS, 2 * MS)], HOLDS, "0.500×"),
         ("p1-addition", [point("elementwise", "add", 10**4, 1 * US, 9 * US)], UNMEASURED, "1,000,000 numbers and more"),
-        ("p1-addition", [point("elementwise", "add", 10**8, 1, 1, NO_WINNER)], UNDECIDED, "×1.00"),
+        ("p1-addition", [point("elementwise", "add", 10**8, 1, 1, NO_WINNER)], UNDECIDED, "1.00×"),
         (
             "p1-addition",
             [point("elementwise", "add", 10**6, 3 * US, US), point("elementwise", "add", 10**8, 3 * MS, 4 * MS)],
             DEPENDS, "It wins at 1,000,000.",
         ),
-        ("p2-small", [point("vector-dot", "matmul", n, 10 * US, 15 * US) for n in (100, 10**4)], HOLDS, "×1.50"),
+        ("p2-small", [point("vector-dot", "matmul", n, 10 * US, 15 * US) for n in (100, 10**4)], HOLDS, "1.50×"),
         (
             "p2-small",
             [point("vector-dot", "matmul", 100, US, 9 * US), point("vector-dot", "matmul", 10**4, 8 * US, 9 * US)],
-            DEPENDS, "×9.00",
+            DEPENDS, "9.00×",
         ),
-        ("p3-batch-100", [point("jacobian", "loop", 100, 9 * S, 4 * S)], FAILS, "×2.25 as fast"),
+        ("p3-batch-100", [point("jacobian", "loop", 100, 9 * S, 4 * S)], FAILS, "2.25× faster"),
         # Timed once each, and 5 % apart: nobody can say.
-        ("p3-batch-100", [point("jacobian", "loop", 100, 4 * S, 4.2 * S, TOO_FEW)], UNDECIDED, "×1.05 as long"),
+        ("p3-batch-100", [point("jacobian", "loop", 100, 4 * S, 4.2 * S, TOO_FEW)], UNDECIDED, "1.05× slower (1 r"),
+        ("p3-batch-1000", [point("jacobian", "loop", 1000, 500 * S, 70 * S, GPU_OBSERVED)], HOLDS, "faster (2 rounds)"),
         ("p3-batch-100", [point("jacobian", "loop", 100, 4 * S, 4 * S)], FAILS, "A tie."),
         ("p3-moving", [point("jacobian", "loop", 100, S, 2 * S, gpu={MOVING: 2.1 * MS})], HOLDS, "2.10 ms by their"),
         ("p3-cores", [point("jacobian", "loop", 100, S, 2 * S, gpu={KERNELS: 1.8 * S})], HOLDS, "90% of 2.00 s"),
@@ -206,12 +217,12 @@ def test_outdated_claims_say_why() -> None:
         (
             "p3-batches",
             [point("mnist-mlp", "eager", 32, 2 * MS, MS), point("mnist-mlp", "eager", 256, 2 * MS, MS)],
-            FAILS, "×2.00 at 32",
+            FAILS, "2.00× at 32",
         ),
-        ("p4-times", [point("elementwise", "fresh", 10**8, MS, 2 * MS)], FAILS, "×2.00 as long"),
+        ("p4-times", [point("elementwise", "fresh", 10**8, MS, 2 * MS)], FAILS, "2.00× slower"),
         ("p4-reason", [point("elementwise", "fresh", 10**8, MS, 2 * MS, bytes_moved=8e9)], FAILS, "does not win"),
-        ("p5-small", [point("mnist-mlp", "pageable", 32, 2 * MS, MS)], FAILS, "×2.00 as fast"),
-        ("p5-wide", [point("mnist-mlp-wide", "pageable", 32, MS, 2 * MS)], FAILS, "×2.00 as long"),
+        ("p5-small", [point("mnist-mlp", "pageable", 32, 2 * MS, MS)], FAILS, "2.00× faster"),
+        ("p5-wide", [point("mnist-mlp-wide", "pageable", 32, MS, 2 * MS)], FAILS, "2.00× slower"),
         (
             "p5-copies",
             [point("mnist-mlp", "pageable", 32, MS, 3 * MS), point("mnist-mlp", "eager", 32, MS, 0.9 * MS)],
@@ -262,7 +273,7 @@ def test_the_command_repeats_the_request() -> None:
 
 def test_the_tally_counts_what_there_is() -> None:
     said = tally(judge_all(numbers_of(H200, (), (CPU, GPU), simulated=False)))
-    assert said == "10 hold, 9 do not, 2 depend, 1 not measured, 3 outdated"
+    assert said == "9 hold, 9 do not, 2 depend, 1 undecided, 1 not measured, 3 outdated"
 
 
 # ------------------------------------------------------------------ from runs

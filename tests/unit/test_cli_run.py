@@ -52,7 +52,7 @@ def test_a_run_is_a_table_on_stdout_and_nothing_on_stderr(cpugpu: CommandLine) -
     lines = done.out.splitlines()
     assert lines[0].startswith("SIMULATED: no number here was measured. simulated CPU · simulated GPU · 2 CPU threads")
     assert [line.split()[0] for line in lines if line.split() and line.split()[0] in ("64", "2,048")] == ["64", "2,048"]
-    assert "The GPU is faster" in done.out
+    assert "The GPU wins" in done.out
     assert "cpugpu-tui show 1" in done.out
 
 

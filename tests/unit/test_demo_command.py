@@ -30,9 +30,9 @@ def test_it_prints_tables_answers_and_claims_and_says_whose_they_are(cpugpu: Com
     assert first.endswith("none of this was measured here.")
     for number, name in enumerate([run.name for run in shipped().runs], 1):
         assert f"REPLAY {number} of 10: {name}" in done.out
-    assert "The GPU is faster from about 192 on (182 to 200)" in done.out
+    assert "The GPU wins from n ≈ 19" in done.out
     assert "REPLAY: what five publications claim" in done.out
-    assert "REPLAY: 8 hold, 5 do not, 2 depend" in done.out
+    assert "REPLAY: 6 hold, 5 do not, 2 depend, 2 undecided" in done.out
     assert "Saved as" not in done.out
     assert not cpugpu.database.exists()
 

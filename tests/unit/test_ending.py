@@ -41,17 +41,17 @@ def ended(request: PlanRequest, *, skipped: int = 0, chosen: tuple[int, ...] = (
 
 def test_a_bracket_that_time_left_wide_is_said_after_the_answer() -> None:
     state = ended(LIMITED)
-    said = "Ended by --max-seconds before the search was over; not narrow yet: 50 to 100, end to end 200 to 500."
+    said = "--max-seconds ended the search early: brackets still wide: 50–100, including copies 200–500."
     assert cut_short(state) == said
     lines = summary(state, None)
-    assert lines[0].startswith("The GPU is faster from about ")
+    assert lines[0].startswith("The GPU wins from n ≈ ")
     assert said in lines
 
 
 def test_sizes_that_were_not_reached_are_counted() -> None:
     cases = len(build_plan(LIMITED).cases)
-    assert f"over; not reached: {cases} of {cases} sizes." in cut_short(ended(LIMITED, skipped=cases))
-    assert f"not reached: 2 of {cases} sizes; not narrow yet: 50 to 100" in cut_short(ended(LIMITED, skipped=2))
+    assert f"early: {cases} of {cases} sizes were not reached." in cut_short(ended(LIMITED, skipped=cases))
+    assert f"2 of {cases} sizes were not reached; brackets still wide: 50–100" in cut_short(ended(LIMITED, skipped=2))
 
 
 def test_what_came_to_its_own_end_says_nothing() -> None:

@@ -81,7 +81,7 @@ def test_markdown_is_a_table_with_the_answer() -> None:
     assert lines[head + 2].startswith("| 16 | 1.16 µs | 12.0 µs |")
     assert "Too big \\| for /home/zoe/x." in lines[head + 5]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines[head : head + 6]} == {12}
-    assert any(line.startswith("- The GPU is faster from about") for line in lines)
+    assert any(line.startswith("- The GPU wins from n ≈ ") for line in lines)
 
 
 @pytest.mark.parametrize("name", ["markdown", pytest.param("html", marks=pytest.mark.slow)])

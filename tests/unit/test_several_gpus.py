@@ -28,6 +28,7 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.runs.answers import answer_lines, answers, as_data
+from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.gpus import gpu_sentences, listed, run_standings, told_rows
 from cpugpu_tui.runs.peers import bytes_per_s, latency_ns, matrices, peer_sentences, peers_data
 from cpugpu_tui.runs.remaining import Remaining
@@ -158,16 +159,20 @@ def test_different_models_are_judged_among_themselves() -> None:
     assert said[1] == "cuda:2 is the only other simulated GPU: there is none to judge it by."
 
 
+def _without_own_time(times: DeviceTimes) -> DeviceTimes:
+    samples = {metric: values for metric, values in times.samples.items() if metric != DEVICE}
+    return replace(times, samples=samples, other_round_ns={})
+
+
 def test_a_busy_host_makes_no_gpu_slow() -> None:
     """What a caller waits holds the host's launch; the GPUs' own times decide where all of them have one."""
     state = run_of(256, simulation=replace(QUICK, gpus=4))
     (row,) = state.rows.values()
     times = row.times["cuda:1"]
-    late = replace(times, samples={**times.samples, "latency": tuple(2 * ns for ns in times.samples["latency"])})
+    late = replace(times, round_ns={index: 2 * ns for index, ns in times.round_ns.items()})
     state = replace(state, rows={row.case.key: replace(row, times={**row.times, "cuda:1": late})})
     assert not any(each.is_slow for each in run_standings(state).values())
-    without = {n: replace(t, samples={m: s for m, s in t.samples.items() if m != DEVICE}) for n, t in row.times.items()}
-    without["cuda:1"] = replace(late, samples={m: s for m, s in late.samples.items() if m != DEVICE})
+    without = {name: _without_own_time(each) for name, each in row.times.items()} | {"cuda:1": _without_own_time(late)}
     state = replace(state, rows={row.case.key: replace(row, times=without)})
     assert [n for n, each in run_standings(state).items() if each.is_slow] == ["cuda:1"]
 
@@ -177,10 +182,10 @@ def test_a_busy_host_makes_no_gpu_slow() -> None:
 
 def test_the_answer_names_the_gpu_it_speaks_of_and_tells_how_the_others_differ() -> None:
     lines = answer_lines(run_of(64, 256, 2048, simulation=Simulation(gpus=4, slow_gpu=2, slow_factor=1.3)))
-    assert lines[0].startswith("cuda:0 (simulated GPU): The GPU is faster ")
+    assert lines[0].startswith("cuda:0 (simulated GPU): The GPU wins from ")
     assert lines[1].startswith("cuda:2 is slow: ")
     assert re.match(
-        r"GPU faster on cuda:1 to cuda:3 from about \d+ to about \d+ on, ×\d.* to ×\d.* at 2,048\.", lines[2]
+        r"The GPU wins on cuda:1 to cuda:3 from ≈ \d+ to ≈ \d+; speedup \d.*× to \d.*× at 2,048\.", lines[2]
     )
     assert all(line.startswith(("cuda:0: ", "cuda:0 (")) for line in (lines[0], *lines[3:]))
 
@@ -194,7 +199,7 @@ def test_each_model_has_an_answer_of_its_own() -> None:
 
 def test_with_one_gpu_no_sentence_is_other_than_it_was() -> None:
     lines = answer_lines(run_of(256, 2048, simulation=QUICK))
-    assert lines[0].startswith("The GPU is faster ")
+    assert lines[0].startswith("The GPU wins ")
     assert not any("cuda:" in line for line in lines)
 
 

@@ -1,28 +1,29 @@
-"""The answer in sentences: who wins from which size on, by how much, why not before; and what a wrong clock says."""
+"""The answer in at most three sentences: who wins from which size, by how much at the largest, and including copies."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby, pairwise
 
-from cpugpu_tui.analysis.costs import CAUSES, Decomposition
-from cpugpu_tui.analysis.crossover import (
-    ALWAYS,
-    FALLS,
-    NEVER,
-    NO_WINNER,
-    NOTHING,
-    RISES,
-    TIES,
-    TOO_FEW_ROUNDS,
-    Crossover,
-    SweepPoint,
-)
-from cpugpu_tui.analysis.quantities import factor, percent, plus_minus, significant, time_text
+from cpugpu_tui.analysis.costs import Decomposition
+from cpugpu_tui.analysis.crossover import ALWAYS, FALLS, NEVER, RISES, SEVERAL, Crossover, SweepPoint
+from cpugpu_tui.analysis.quantities import factor, faster, joined, plus_minus
 from cpugpu_tui.analysis.stats import MIN_ROUNDS
-from cpugpu_tui.analysis.verdict import CPU_WINS, EQUIVALENCE, GPU_WINS, Comparison
-from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED
+from cpugpu_tui.analysis.verdict import CPU_WINS, EQUIVALENCE, GPU_WINS, TIE, UNDECIDED, Comparison
+from cpugpu_tui.analysis.what_if import END_TO_END
+
+CLOSE = 1.1
+"""An interval between 1/1.1 and 1.1 is close to 1; a wider one that holds 1 is too noisy to be a result."""
+
+WIDE = 10.0
+"""A bracket whose ends lie further apart than this factor has no point that is worth a number."""
+
+MOST_NAMED = 3
+"""Sizes that a sentence names; more are counted."""
+
+WITHIN = f"within {EQUIVALENCE:.0%}".replace("%", " %")
 
 
 @dataclass(frozen=True)
@@ -51,150 +52,27 @@ class Evidence:
     """The same with data that starts and ends on the host."""
     printed: tuple[Printed, ...] = ()
     """By the publication's clock, sizes rising."""
+    axis: str = ""
+    """What a size counts, as the workload says it: `n of two n×n matrices`, `hidden units`."""
 
 
-def sentences(evidence: Evidence) -> tuple[str, ...]:
-    """Return the answer, most important first; the first sentence is never missing."""
-    said = [verdict_sentence(evidence)]
-    if evidence.measured.points:
-        said += [cause_sentence(evidence), counterfactual_sentence(evidence), clock_sentence(evidence.printed)]
-    return tuple(sentence for sentence in said if sentence)
+# ------------------------------------------------------------------ one size
 
 
-def verdict_sentence(evidence: Evidence) -> str:
-    """Return who wins from which size on, resident and end to end, against how many CPU threads."""
-    found, against = evidence.measured, _against(evidence.threads)
-    if found.kind in (NOTHING, TOO_FEW_ROUNDS):
-        return f"{_too_little(found, against)}."
-    if found.kind in (TIES, NO_WINNER):
-        words = _no_winner(found, against)
-    elif len(found.points) == 1:
-        last = found.points[0]
-        words = f"At {last.size:,} the {last.comparison.verdict} is faster, {_whose(last)}{against}"
-    else:
-        last = found.points[-1]
-        words = f"{_lead(found)}, {_whose(last)} at {last.size:,}{against}"
-    moved = evidence.worlds.get(END_TO_END)
-    return f"{words}{_end_to_end(moved, found) if moved is not None else ''}."
-
-
-def _against(threads: int) -> str:
-    """Return how many threads the GPU was up against, to follow a word; nothing where that is not known."""
-    return f" against {threads} CPU thread{'s' if threads != 1 else ''}" if threads else ""
-
-
-def _lead(found: Crossover) -> str:
-    if found.kind in (ALWAYS, NEVER):
-        winner = "GPU" if found.rises else "CPU"
-        return f"The {winner} is faster {_span(found)}{_open_ends(found)}"
-    if found.kind == RISES:
-        words = f"The GPU is faster from {_about(found)} on ({_bracket(found)})"
-    elif found.kind == FALLS:
-        words = f"The GPU is faster only up to {_about(found)} ({_bracket(found)})"
-    else:
-        words = (
-            f"The {'GPU' if found.rises else 'CPU'} is faster from {_about(found)} on ({_bracket(found)}, "
-            f"the last of {found.changes} changes; the GPU first ahead at {found.first_win:,})"
-        )
-    return words + _open_ends(found)
-
-
-def _decided(found: Crossover) -> list[int]:
-    """Return the sizes that have a winner."""
-    return [point.size for point in found.points if point.comparison.verdict in (CPU_WINS, GPU_WINS)]
-
-
-def _span(found: Crossover) -> str:
-    """Return where the only winner of a sweep wins."""
-    won = _decided(found)
-    between = [point.size for point in found.points if won[0] <= point.size <= won[-1]]
-    if len(won) == 1:
-        return f"at {won[0]:,}"
-    if len(won) < len(between):
-        return f"at {len(won)} of {len(between)} sizes from {won[0]:,} to {won[-1]:,}"
-    return f"at every size from {won[0]:,} to {won[-1]:,}"
-
-
-def _open_ends(found: Crossover) -> str:
-    """Return below and above which size there is no winner: nothing is claimed there."""
-    won, sizes = _decided(found), [point.size for point in found.points]
-    if not won:
-        return ""
-    ends = [f"below {won[0]:,}"] if sizes[0] < won[0] else []
-    ends += [f"above {won[-1]:,}"] if sizes[-1] > won[-1] else []
-    return f", no clear winner {' and '.join(ends)}" if ends else ""
-
-
-def _end_to_end(moved: Crossover, measured: Crossover) -> str:
-    """Return where the GPU wins when data is moved, to follow what is said of data that is there already."""
-    if not moved.points:
-        return ""
-    bracket = f" ({_bracket(moved)})" if moved.low is not None else ""
-    # Only after a sentence about the GPU is it clear who is meant: "The CPU is faster …; end to end nowhere".
-    is_clear = measured.kind in (ALWAYS, RISES, FALLS) or measured.rises or moved.kind in _UNSETTLED
-    subject = "" if is_clear else "the GPU is faster "
-    open_ends = _open_ends(moved) if _open_ends(moved) != _open_ends(measured) else ""
-    return f"; end to end {subject}{_wins(moved)}{bracket}{open_ends}, {speedup_text(moved.points[-1].comparison)}"
-
-
-_UNSETTLED = (NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER)
-"""Nobody wins anywhere."""
-
-
-def where(found: Crossover) -> str:
-    """Return where the GPU wins in one world, in a few words, and where nobody knows."""
-    return _wins(found) + _open_ends(found)
-
-
-def _wins(found: Crossover) -> str:
-    match found.kind:
-        case "crossover" | "several" if found.rises:
-            return f"from {_about(found)} on"
-        case "several":
-            return f"last up to {_about(found)}"
-        case "falls behind":
-            return f"only up to {_about(found)}"
-        case "always":
-            return _span(found)
-        case "never":
-            return f"at no size up to {_decided(found)[-1]:,}"
-        case "ties":
-            return "a tie"
-        case _:
-            return "undecided"
-
-
-def _about(found: Crossover) -> str:
-    """Return the point as a size at which the winner above it wins, or of neighbours the one above, as it is.
-
-    It has three digits, or more where the bracket is so narrow that three lie outside.
-    """
-    assert found.point is not None
-    assert found.low is not None
-    assert found.high is not None
-    # The lower end is the other's; where the lead is lost, the GPU's last size is the lower end.
-    least, most = (found.low, found.high - 1) if found.kind == FALLS else (found.low + 1, found.high)
-    if least >= most:
-        return f"{most:,}"
-    for number in (round(float(f"{found.point:.3g}")), round(found.point)):
-        if least <= number <= most:
-            return f"about {number:,}"
-    return f"about {min(max(round(found.point), least), most):,}"
-
-
-def _bracket(found: Crossover) -> str:
-    return f"{found.low:,} to {found.high:,}"
-
-
-def _whose(point: SweepPoint) -> str:
-    """Return the speed-up, with whose it is where the sentence is about the CPU."""
-    return f"{'GPU ' if point.comparison.verdict == CPU_WINS else ''}{speedup_text(point.comparison)}"
-
-
-def speedup_text(comparison: Comparison) -> str:
-    """Return `47.2× ± 1.2 %`, without the second part where there is no interval."""
+def not_judged(comparison: Comparison) -> str:
+    """Return why a size was not judged, `1 round` or `± 40 %`; empty where it was."""
     spread = _spread(comparison)
-    return factor(comparison.speedup) + (f" {plus_minus(spread)}" if spread is not None else "")
+    if spread is None:
+        return f"{comparison.rounds} round{'s' if comparison.rounds != 1 else ''}"
+    if comparison.verdict == UNDECIDED and not _is_close(comparison):
+        return plus_minus(spread)
+    return ""
+
+
+def _is_close(comparison: Comparison) -> bool:
+    """Whether the interval is so near to 1 that the two can be called equal, or nearly so."""
+    low, high = comparison.low or 0.0, comparison.high or math.inf
+    return comparison.verdict == TIE or (comparison.verdict == UNDECIDED and low >= 1 / CLOSE and high <= CLOSE)
 
 
 def _spread(comparison: Comparison) -> float | None:
@@ -206,93 +84,241 @@ def _spread(comparison: Comparison) -> float | None:
     return spread if spread is not None and math.isfinite(spread) else None
 
 
-def _too_little(found: Crossover, against: str) -> str:
-    if found.kind == NOTHING:
-        return "No size has been timed on both devices yet"
-    return f"Undecided{against}: a verdict takes at least {MIN_ROUNDS} rounds"
+def speedup_text(comparison: Comparison) -> str:
+    """Return `47.2× ± 1.2 %`, without the second part where there is no interval."""
+    spread = _spread(comparison)
+    return factor(comparison.speedup) + (f" {plus_minus(spread)}" if spread is not None else "")
 
 
-def _no_winner(found: Crossover, against: str) -> str:
-    single = f"at {found.points[0].size:,}" if len(found.points) == 1 else ""
-    margin = f"{EQUIVALENCE:.0%}"
-    if found.kind == TIES:
-        return f"A tie{against}: CPU and GPU differ by less than {margin} {single or 'at every size'}"
-    spreads = [spread for point in found.points if (spread := _spread(point.comparison)) is not None]
-    noise = f" (±{percent(min(spreads))}%{'' if single else ' at best'})" if spreads else ""
-    return f"Undecided{against}: neither is clearly {margin} faster {single or 'at any size'}{noise}"
+def _aside(comparison: Comparison) -> str:
+    """Return how sure a speedup is, to follow it in brackets."""
+    reason, spread = not_judged(comparison), _spread(comparison)
+    if comparison.faster and reason:
+        return f"{reason}, no interval"
+    return f"{reason}, not judged" if reason else plus_minus(spread or 0.0)
 
 
-def cause_sentence(evidence: Evidence) -> str:
-    """Return what the GPU's time goes into at the smallest size; empty where that was not measured."""
-    if not evidence.measured.points:
-        return ""
-    smallest = evidence.measured.points[0]
-    parts = [
-        _cause(taken_apart, how)
-        for taken_apart, how in ((evidence.resident, ""), (evidence.moved, " end to end"))
-        if taken_apart is not None
-    ]
-    return f"At {smallest.size:,} {_lost(smallest)}: {'; '.join(parts)}." if parts else ""
+def _at(point: SweepPoint, subject: str, rival: str = "", *, brief: bool = False) -> str:
+    """Return `at 2,048 it is 35.8× faster (± 4.2 %) than 16 CPU threads`; `brief` leaves out the interval."""
+    found, size = point.comparison, f"{point.size:,}"
+    if found.verdict == TIE:
+        return f"at {size} {subject} is as fast as {rival or 'the CPU'} ({WITHIN})"
+    if _is_close(found):
+        return f"at {size} {'it is' if subject == 'it' else 'CPU and GPU are'} too close to call ({_aside(found)})"
+    aside = "" if brief and not not_judged(found) else f" ({_aside(found)})"
+    than = f" than {rival}" if rival else ""
+    return f"at {size} {subject} {'was' if not_judged(found) else 'is'} {faster(found.speedup)}{aside}{than}"
 
 
-def _lost(point: SweepPoint) -> str:
-    speedup = point.comparison.speedup
-    if speedup < 1:
-        return f"the GPU takes ×{significant(1 / speedup)} as long as the CPU"
-    return f"the GPU is ×{significant(speedup)} as fast as the CPU"
+# ------------------------------------------------------------------ where the GPU wins
 
 
-def _cause(taken_apart: Decomposition, how: str) -> str:
-    name, share = taken_apart.largest
-    whole = f"{time_text(taken_apart.measured_ns)}{how}"
-    # A part is timed on its own, where it can take longer than in the call, beside other parts.
-    text = f"{CAUSES[name]} is {f'{percent(share)}%' if share <= 1 else 'all'} of {whole}"
-    if taken_apart.is_explained:
-        return text
-    rest = taken_apart.share(taken_apart.rest_ns)
-    if rest > 0:
-        return f"{text} ({percent(rest)}% unexplained)"
-    return f"{text} (timed apart, the parts make {percent(1 - rest)}%)"
+def _decided(found: Crossover) -> list[SweepPoint]:
+    """Return the sizes that have a winner."""
+    return [point for point in found.points if point.comparison.verdict in (CPU_WINS, GPU_WINS)]
 
 
-def counterfactual_sentence(evidence: Evidence) -> str:
-    """Return where the crossover would be without launch cost, from pinned memory, against one thread."""
+def where(found: Crossover, axis: str = "", *, with_bracket: bool = False) -> str:
+    """Return where the GPU wins in one world, in a few words: `from n ≈ 205 (192–213)`, `at no size up to 500`."""
+    bracket = (
+        f" ({found.low:,}–{found.high:,})" if with_bracket and found.low is not None and not is_wide(found) else ""
+    )
+    if found.kind == RISES:
+        return f"from {_point(found, axis)}{bracket}{_end(found)}{_exceptions(found)}"
+    if found.kind == FALLS:
+        return f"only up to {_point(found, axis)}{bracket}{_exceptions(found)}"
+    if found.kind == ALWAYS:
+        return f"{_range(found)}{_exceptions(found)}"
+    if found.kind == NEVER:
+        return f"at no size up to {_decided(found)[-1].size:,}"
+    return _ranges(found, axis, bracket) if found.kind == SEVERAL else "undecided"
+
+
+def is_wide(found: Crossover) -> bool:
+    """Whether the lead changes somewhere in a range of sizes that no point can stand for."""
+    return found.ratio is not None and found.ratio > WIDE
+
+
+def _range(found: Crossover) -> str:
+    """Return the sizes from the first to the last that have a winner, which is the same at all of them."""
+    first, last = (_decided(found)[end].size for end in (0, -1))
+    if first == last:
+        return f"at {first:,}"
+    whole = len(_decided(found)) == len(found.points)
+    return f"{'at every size ' if whole else ''}from {first:,} to {last:,}"
+
+
+def _ranges(found: Crossover, axis: str, bracket: str) -> str:
+    """Return each range in which the GPU wins, where the lead changes more than once."""
+    groups = [(winner, list(points)) for winner, points in groupby(_decided(found), lambda p: p.comparison.verdict)]
     parts = []
-    for key, words in ((NO_LAUNCH, "if launching and waiting cost nothing"), (PINNED, "end to end with pinned memory"),
-                       (ONE_THREAD, "against one CPU thread")):  # fmt: skip
-        world = evidence.worlds.get(key)
-        if world is not None and _says_something(key, world, evidence):
-            open_ends = _open_ends(world).removeprefix(", ")
-            parts.append(f"{_wins(world)} {words}{f' ({open_ends})' if open_ends else ''}")
-    return f"The GPU would be faster {'; '.join(parts)}." if parts else ""
+    for index, (winner, points) in enumerate(groups):
+        first, last = points[0].size, points[-1].size
+        if winner != GPU_WINS:
+            continue
+        if index == len(groups) - 1:
+            parts.append(f"from {_point(found, axis)}{bracket}{_end(found)}")
+        elif index == 0:
+            parts.append(f"up to {last:,}")
+        else:
+            parts.append(f"at {first:,}" if first == last else f"from {first:,} to {last:,}")
+    if len(parts) <= MOST_NAMED - 1:
+        return f"{'' if found.rises else 'only '}{joined(parts)}"
+    return f"in {len(parts)} ranges, the last {parts[-1]}"
 
 
-def _says_something(key: str, world: Crossover, evidence: Evidence) -> bool:
-    """Whether a world says anything that the measured one does not."""
-    base = evidence.worlds.get(END_TO_END) if key == PINNED else evidence.measured
-    if world.kind in _UNSETTLED:
-        return False
-    return base is None or world.kind != ALWAYS or base.kind != ALWAYS
+def _end(found: Crossover) -> str:
+    """Return ` to 800` where a larger size says otherwise, or nothing clear: a win from a size on has no end."""
+    last = _decided(found)[-1]
+    beyond = (point for point in found.points if point.size > last.size)
+    return f" to {last.size:,}" if any(_contradicts(point, last) for point in beyond) else ""
 
 
-def clock_sentence(printed: tuple[Printed, ...]) -> str:
-    """Return what the publication's clock would have claimed; empty where it is right within a factor of two."""
-    usable = [p for p in printed if all(0 < ns < math.inf for ns in (p.cpu_ns, p.gpu_ns, p.gpu_waited_ns))]
-    worst = max(usable, key=lambda p: p.gpu_waited_ns / p.gpu_ns, default=None)
-    if worst is None or worst.gpu_waited_ns < 2 * worst.gpu_ns:
+def _exceptions(found: Crossover) -> str:
+    """Return the sizes within a range of wins where the speedup says otherwise, or nothing clear."""
+    decided = _decided(found)
+    against: list[SweepPoint] = []
+    for before, after in pairwise(decided):
+        if before.comparison.verdict == after.comparison.verdict:
+            inside = (point for point in found.points if before.size < point.size < after.size)
+            against += [point for point in inside if _contradicts(point, before)]
+    if not against:
         return ""
-    off = significant(worst.gpu_waited_ns / worst.gpu_ns)
-    return f"By the publication's clock {_claim(usable)}; that clock is off by up to ×{off} (at {worst.size:,})."
+    sizes = joined([f"{point.size:,}" for point in against])
+    whose = sizes if len(against) <= MOST_NAMED else f"{len(against)} sizes"
+    reasons = dict.fromkeys(open_words(point.comparison) for point in against)
+    return f", except at {whose} ({', '.join(reasons) if len(reasons) == 1 else 'not judged or too close'})"
 
 
-def _claim(printed: list[Printed]) -> str:
-    """Return who would be faster from where, judged from the largest size, by what was printed."""
-    last, first = printed[-1], None
-    for each in printed:
-        first = (each.size if first is None else first) if each.gpu_ns < each.cpu_ns else None
-    speedup = f"×{significant(last.cpu_ns / last.gpu_ns)}"
-    if first is None:
-        return f"the CPU would be faster at {last.size:,}, GPU {speedup}"
-    if first == last.size:
-        return f"the GPU would be faster at {last.size:,}, {speedup}"
-    return f"the GPU would be faster from {first:,} on, {speedup} at {last.size:,}"
+def _contradicts(point: SweepPoint, decided: SweepPoint) -> bool:
+    """Whether a size without a winner does not lean to the winner of another one."""
+    same_side = (point.comparison.speedup > 1) == (decided.comparison.verdict == GPU_WINS)
+    return _is_close(point.comparison) or not same_side
+
+
+def open_words(comparison: Comparison) -> str:
+    """Return what is open about a size without a winner."""
+    if comparison.verdict == TIE:
+        return f"equal {WITHIN}"
+    reason = not_judged(comparison)
+    return f"not judged, {reason}" if reason else "too close to call"
+
+
+def _point(found: Crossover, axis: str) -> str:
+    """Return the point as a size at which the winner above it wins, or of neighbours the one above, as it is.
+
+    It has three digits, or more where the bracket is so narrow that three lie outside. Of a wide bracket the ends.
+    """
+    assert found.point is not None
+    assert found.low is not None
+    assert found.high is not None
+    if is_wide(found):
+        return " ".join(filter(None, (f"somewhere between {found.low:,} and {found.high:,}", _noun(axis))))
+    # The lower end is the other's; where the lead is lost, the GPU's last size is the lower end.
+    least, most = (found.low, found.high - 1) if found.kind == FALLS else (found.low + 1, found.high)
+    if least >= most:
+        return named(axis, "=", most)
+    for number in (round(float(f"{found.point:.3g}")), round(found.point)):
+        if least <= number <= most:
+            return named(axis, "≈", number)
+    return named(axis, "≈", min(max(round(found.point), least), most))
+
+
+def named(axis: str, sign: str, size: int) -> str:
+    """Return a size with the name of its axis: `n ≈ 205`, `batch = 32`, `≈ 4,096 hidden units`."""
+    if axis and not _noun(axis):
+        return f"{axis.split(' ')[0]} {sign} {size:,}"
+    return " ".join(part for part in ("" if sign == "=" else sign, f"{size:,}", _noun(axis)) if part)
+
+
+def _noun(axis: str) -> str:
+    """Return what follows a size: `elements` of `elements of each vector`; empty for `n` and `batch`, which precede."""
+    first = axis.split(" ")[0]
+    return "" if len(first) == 1 or first == "batch" else axis.split(" of ")[0].split(" in ")[0]
+
+
+# ------------------------------------------------------------------ the sentences
+
+
+def verdict_sentence(evidence: Evidence) -> str:
+    """Return the answer: at most three sentences, in one line."""
+    found = evidence.measured
+    if not found.points:
+        return "No size has been timed on both devices yet."
+    threads = evidence.threads
+    rival = f"{threads} CPU thread{'s' if threads != 1 else ''}" if threads else "the CPU"
+    subject = "it" if len(found.points) > 1 and _leader(found) == "the GPU" else "the GPU"
+    said = [lead(found, evidence.axis)] if len(found.points) > 1 else []
+    said += [] if said and _is_even(found) else [_at_largest(found, subject, rival)]
+    moved = evidence.worlds.get(END_TO_END)
+    if moved is not None and moved.points:
+        said.append(f"including copies, {_including_copies(moved, evidence)}")
+    return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in said)
+
+
+def _leader(found: Crossover) -> str:
+    """Return whom the first words of a sentence about a sweep are about; empty without a winner."""
+    if not _decided(found):
+        return ""
+    return "the CPU" if found.kind == NEVER else "the GPU"
+
+
+def lead(found: Crossover, axis: str, subject: str = "", verb: str = "wins") -> str:
+    """Return who wins where: `the GPU wins from n ≈ 205 (192–213)`, or why nobody does."""
+    if not _decided(found):
+        return _without_winner(found.points)
+    subject = subject or _leader(found)
+    if found.kind != NEVER:
+        return f"{subject} {verb} {where(found, axis, with_bracket=True)}"
+    decided = _decided(found)
+    is_from_start = decided[0] is found.points[0]
+    span = f"up to {named(axis, '=', decided[-1].size)}" if is_from_start else _range(found)
+    return f"{subject} {verb} {span}{_exceptions(found)}"
+
+
+def _without_winner(points: Sequence[SweepPoint]) -> str:
+    """Return what the sizes of a sweep without any winner are, each group with its reason."""
+    if all(point.comparison.verdict == TIE for point in points):
+        return f"CPU and GPU are equally fast ({WITHIN}) at every size"
+    if all(_spread(point.comparison) is None for point in points):
+        return f"no size was judged: each has fewer than {MIN_ROUNDS} rounds"
+    groups: dict[str, list[int]] = {}
+    for point in points:
+        groups.setdefault(open_words(point.comparison).split(",")[0], []).append(point.size)
+    parts = [
+        f"{words} at {joined([f'{size:,}' for size in sizes]) if len(sizes) <= MOST_NAMED else f'{len(sizes)} sizes'}"
+        for words, sizes in groups.items()
+    ]
+    return f"no size has a winner: {'; '.join(parts)}"
+
+
+def _at_largest(found: Crossover, subject: str, rival: str) -> str:
+    """Return by how much at the largest size; where that was not judged, at the largest that has a winner too."""
+    largest = found.points[-1]
+    decided = _decided(found)
+    if not not_judged(largest.comparison) or not decided:
+        return _at(largest, subject, rival)
+    return f"{_at(decided[-1], subject, rival)}; {_at(largest, subject)}"
+
+
+def _is_even(found: Crossover) -> bool:
+    """Whether both devices are as fast as each other at every size, or nearly so: the first words say all of it."""
+    return all(_is_close(point.comparison) for point in found.points)
+
+
+def _including_copies(moved: Crossover, evidence: Evidence) -> str:
+    """Return what holds for data that starts and ends on the host, to follow the sentences about data on the device."""
+    measured = "the GPU" if len(evidence.measured.points) == 1 else _leader(evidence.measured)
+    if len(moved.points) == 1:
+        return _at(moved.points[0], "it" if measured == "the GPU" else "the GPU", brief=True)
+    said = lead(moved, evidence.axis, "it" if _leader(moved) == measured == "the GPU" else "")
+    if _is_even(moved):
+        return said
+    whose = "it" if (_leader(moved) or measured) == "the GPU" else "the GPU"
+    return f"{said}; {_at(moved.points[-1], whose, brief=True)}"
+
+
+def so_far(sentence: str) -> str:
+    """Return a sentence about a run that goes on."""
+    is_name = sentence[:2].isupper()
+    return f"So far, {sentence if is_name else sentence[0].lower() + sentence[1:]}"

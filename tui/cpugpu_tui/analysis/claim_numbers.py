@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cpugpu_tui.analysis.quantities import percent, significant, time_text
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, Comparison
+from cpugpu_tui.analysis.answer import not_judged
+from cpugpu_tui.analysis.quantities import factor, faster, percent, time_text
+from cpugpu_tui.analysis.verdict import GPU_WINS, TIE, Comparison
 from cpugpu_tui.model import DEVICE, KERNELS, LATENCY, Ceilings
 
 HOLDS, FAILS, DEPENDS, UNDECIDED, UNMEASURED, OUTDATED = (
     "holds", "does not hold here", "depends on size", "undecided here", "not measured yet", "outdated"
 )  # fmt: skip
-"""What can come of a claim. `undecided here`: it was measured, and the interval leaves the winner open."""
+"""What can come of a claim. `undecided here`: it was measured, in too few rounds or with an interval that holds 1."""
 
 LITTLE = 2.0
 """Times within this factor differ little, and a curve within it is flat."""
 
 MARKED = 10.0
 """A time that grows by this factor grows markedly."""
-
-CLEAR = 1.1
-"""Calls too long to be repeated have no interval: beyond this factor they are decided all the same."""
 
 GAIN = 1.2
 """A speed-up that grows by this factor has gained something."""
@@ -102,22 +100,15 @@ def unmeasured(what: str) -> Judgement:
 
 
 def winner(comparison: Comparison) -> str | None:
-    """Return `GPU`, `CPU` or `tie`; None where it is not decided."""
-    if comparison.verdict in (GPU_WINS, CPU_WINS, TIE):
-        return comparison.verdict
-    if comparison.verdict == TOO_FEW and not 1 / CLEAR <= comparison.speedup <= CLEAR:
-        return GPU_WINS if comparison.speedup > 1 else CPU_WINS
-    return None
+    """Return `GPU`, `CPU` or `tie`, judged or observed in few rounds; None where it is not decided."""
+    return TIE if comparison.verdict == TIE else comparison.faster
 
 
 def both_text(point: Point) -> str:
-    """Return `GPU 6.85 s, CPU 4.23 s: the GPU takes x1.62 as long`."""
+    """Return `GPU 6.85 s, CPU 4.23 s: the GPU is 1.62× slower (1 round)`; the reason where it was not judged."""
     assert point.comparison is not None
-    speedup = point.comparison.speedup
-    relation = (
-        f"the GPU is ×{significant(speedup)} as fast" if speedup >= 1
-        else f"the GPU takes ×{significant(1 / speedup)} as long"
-    )  # fmt: skip
+    reason = not_judged(point.comparison)
+    relation = f"the GPU is {faster(point.comparison.speedup)}{f' ({reason})' if reason else ''}"
     return f"GPU {time_text(point.gpu_ns[LATENCY])}, CPU {time_text(point.cpu_ns[LATENCY])}: {relation}"
 
 
@@ -150,7 +141,7 @@ def flatness(points: Sequence[Point], large: int, what: str) -> Judgement:
         if last.size < large:
             return Judgement(UNMEASURED, f"{said} It takes {large:,} and more to tell.", tuple(points))
         return Judgement(HOLDS, said, (first, last))
-    risen = f"{time_text(times[-1])} at {last.size:,}, ×{significant(times[-1] / times[0])}"
+    risen = f"{time_text(times[-1])} at {last.size:,}, {factor(times[-1] / times[0])}"
     if flat == 1:
         return Judgement(FAILS, f"It rises from the start: {level}, {risen}.", (first, last))
     return Judgement(
@@ -189,7 +180,7 @@ def rising(points: Sequence[Point], large: int, what: str) -> Judgement:
     start_ns, end_ns = first.cpu_ns[LATENCY], last.cpu_ns[LATENCY]
     said = (
         f"CPU {time_text(start_ns)} at {first.size:,}, {time_text(end_ns)} at {last.size:,}: "
-        f"×{significant(end_ns / start_ns)}."
+        f"{factor(end_ns / start_ns)}."
     )
     if last.size < large:
         return Judgement(UNMEASURED, f"{said} It takes {large:,} and more to tell.", (first, last))
@@ -206,7 +197,7 @@ def gaining(points: Sequence[Point], axis: str, what: str) -> Judgement:
     assert last.comparison is not None
     low, high = first.comparison.speedup, last.comparison.speedup
     outcome = HOLDS if high >= GAIN * low else FAILS
-    said = f"Speed-up of the GPU ×{significant(low)} at {first.size:,} {axis}, ×{significant(high)} at {last.size:,}."
+    said = f"Speedup of the GPU {factor(low)} at {first.size:,} {axis}, {factor(high)} at {last.size:,}."
     return Judgement(outcome, said, (first, last))
 
 

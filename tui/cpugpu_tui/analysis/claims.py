@@ -31,7 +31,7 @@ from cpugpu_tui.analysis.claim_numbers import (
     unmeasured,
     winner,
 )
-from cpugpu_tui.analysis.quantities import percent, significant, time_text
+from cpugpu_tui.analysis.quantities import factor, percent, significant, time_text
 from cpugpu_tui.analysis.roofline import COMPUTE, limit
 from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS
 from cpugpu_tui.model import (
@@ -108,7 +108,7 @@ def _p1_addition(numbers: Numbers) -> Judgement:
     last = points[-1]
     wins = [p for p in points if p.comparison is not None and winner(p.comparison) == GPU_WINS]
     assert last.comparison is not None
-    said = f"Adding {last.size:,} numbers: speed-up of the GPU ×{significant(last.comparison.speedup)}."
+    said = f"Adding {last.size:,} numbers: speedup of the GPU {factor(last.comparison.speedup)}."
     if wins and wins[-1] is last:
         from_on = f" It wins from {wins[0].size:,} on." if len(points) > 1 else ""
         return Judgement(FAILS, said + from_on, (wins[0], last))
@@ -133,8 +133,8 @@ def _p2_small(numbers: Numbers) -> Judgement:
     cpu_ns, gpu_ns = first.cpu_ns[LATENCY], first.gpu_ns[LATENCY]
     slower = "GPU" if gpu_ns > cpu_ns else "CPU"
     said = (
-        f"At {first.size:,}: CPU {time_text(cpu_ns)}, GPU {time_text(gpu_ns)}; the {slower} takes "
-        f"×{significant(factors[0])} as long, which is {time_text(abs(gpu_ns - cpu_ns))} more."
+        f"At {first.size:,}: CPU {time_text(cpu_ns)}, GPU {time_text(gpu_ns)}; the {slower} is "
+        f"{factor(factors[0])} slower, which is {time_text(abs(gpu_ns - cpu_ns))} more."
     )
     return Judgement(outcome, said, tuple(points))
 
@@ -236,12 +236,12 @@ def _p3_waiting(numbers: Numbers) -> Judgement:
 
 def _p3_networks(numbers: Numbers) -> Judgement:
     return gaining(
-        numbers.sweep("mnist-mlp-width", "eager"), "hidden units", "mnist-mlp-width at two widths, one ×4 the other"
+        numbers.sweep("mnist-mlp-width", "eager"), "hidden units", "mnist-mlp-width at two widths, one 4× the other"
     )
 
 
 def _p3_batches(numbers: Numbers) -> Judgement:
-    return gaining(numbers.sweep("mnist-mlp", "eager"), "images a batch", "mnist-mlp at two batches, one ×4 the other")
+    return gaining(numbers.sweep("mnist-mlp", "eager"), "images a batch", "mnist-mlp at two batches, one 4× the other")
 
 
 def _p3_convolutions(_: Numbers) -> Judgement:
@@ -266,7 +266,7 @@ def _p4_units(numbers: Numbers) -> Judgement:
     cpu, gpu = (rate or 0.0 for rate in rates)
     said = (
         f"In float32 the GPU computes {significant(gpu / 1e12)} TFLOP/s, the CPU {significant(cpu / 1e12)}: "
-        f"×{significant(gpu / cpu)}. How much of a chip is control logic, no clock can tell."
+        f"{factor(gpu / cpu)}. How much of a chip is control logic, no clock can tell."
     )
     return Judgement(HOLDS if gpu > cpu else FAILS, said)
 

@@ -17,7 +17,8 @@ from cpugpu_tui.cli.table_style import plain as plain
 from cpugpu_tui.cli.table_style import unicode as unicode
 from cpugpu_tui.model import ENERGY
 from cpugpu_tui.runs.again import commands
-from cpugpu_tui.runs.answers import answer_lines
+from cpugpu_tui.runs.answer_table import table_lines
+from cpugpu_tui.runs.answers import answer_lines, lines_beside_table
 from cpugpu_tui.runs.cells import (
     COLD,
     FASTER,
@@ -220,7 +221,9 @@ def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[
 
     `is_saved` off is for a run that the history lacks, or has in part: `notice` says why.
     """
-    lines = [line for line in (*answer_lines(state), cut_short(state)) if line]
+    answers = table_lines(state, console().width, plain)
+    said = (*answers, *lines_beside_table(state)) if answers else answer_lines(state)
+    lines = [line for line in (*said, cut_short(state)) if line]
     lines += mark_lines(state)
     lines += energy_lines(state)
     if state.run is not None and state.run.plan.scale == "small":

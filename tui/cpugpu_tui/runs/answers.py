@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from cpugpu_tui.analysis.alike import grouped
-from cpugpu_tui.analysis.answer import Evidence, Printed, sentences, where
+from cpugpu_tui.analysis.answer import Evidence, Printed, not_judged, so_far, where
 from cpugpu_tui.analysis.costs import Decomposition, decompose
 from cpugpu_tui.analysis.crossover import RISES, Crossover, SweepPoint, crossover
-from cpugpu_tui.analysis.quantities import significant
+from cpugpu_tui.analysis.quantities import factor
+from cpugpu_tui.analysis.reasons import sentences
 from cpugpu_tui.analysis.what_if import ONE_THREAD, RESIDENT, WHAT_IFS
 from cpugpu_tui.model import (
     AS_WRITTEN,
@@ -29,6 +30,7 @@ from cpugpu_tui.runs.gpus import described, gpu_sentences, listed, models_of, se
 from cpugpu_tui.runs.no_core import no_core_lines
 from cpugpu_tui.runs.peers import peer_sentences
 from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.workloads.contract import REGISTRY
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Answer:
     evidence: Evidence
     sentences: tuple[str, ...]
     """Most important first; at least one."""
+    rows: tuple[Row, ...] = field(default=(), compare=False, repr=False)
+    """All rows of its sweep, also those without a result."""
     gpu: Device | None = None
     """Which GPU it speaks of; None with a single one."""
 
@@ -52,50 +56,89 @@ def answers(run: RunState) -> tuple[Answer, ...]:
     for sweep, rows in run.sweeps.items():
         if not is_column(run, sweep) and any(row.comparison is not None for row in usable(rows)):
             evidence = evidence_of(run, rows)
-            found.append(Answer(_name(run, rows[0]), evidence, sentences(evidence)))
+            found.append(Answer(_name(run, rows[0]), evidence, sentences(evidence), rows))
     return tuple(found)
 
 
 def answer_lines(run: RunState) -> tuple[str, ...]:
-    """Return all sentences of a run; each sweep's begin with its name where there are several.
+    """Return the answer in lines, the sentences of a single sweep first, then its reasons; of several one line each.
 
     They are asked for with every key, and take 0.3 s where there are 10 000 rows.
     """
-    if "answer lines" not in run.derived:
-        first, *others = _lines(run) or ("",)
-        run.derived["answer lines"] = tuple(filter(None, (first, *no_core_lines(run), *others)))
-    known: tuple[str, ...] = run.derived["answer lines"]
+    return _kept(run, "answer lines", _answers_in_lines)
+
+
+def lines_beside_table(run: RunState) -> tuple[str, ...]:
+    """Return what `answer_lines` says beside the answers, for a face that shows these as a table."""
+    return _kept(run, "lines beside", lambda run: (*no_core_lines(run), *gpu_sentences(run), *peer_sentences(run)))
+
+
+def _kept(run: RunState, name: str, make: Callable[[RunState], tuple[str, ...]]) -> tuple[str, ...]:
+    if name not in run.derived:
+        run.derived[name] = make(run)
+    known: tuple[str, ...] = run.derived[name]
     return known
 
 
+def _answers_in_lines(run: RunState) -> tuple[str, ...]:
+    first, *others = _lines(run) or ("",)
+    return tuple(filter(None, (first, *no_core_lines(run), *others)))
+
+
+def all_answers(run: RunState) -> tuple[Answer, ...]:
+    """Return `answers`, worked out once for a state."""
+    if "answers" not in run.derived:
+        run.derived["answers"] = answers(run)
+    known: tuple[Answer, ...] = run.derived["answers"]
+    return known
+
+
+def has_sweeps(run: RunState) -> bool:
+    """Whether a run has several sweeps, each with an answer of its own; thread counts are columns of one."""
+    return len([sweep for sweep in run.sweeps if not is_column(run, sweep)]) > 1
+
+
+def leading_answers(run: RunState) -> tuple[Answer, ...]:
+    """Return the answers of the first GPU of each model: what the others do is said of all of them."""
+    models = grouped(models_of(run)).values()
+    leaders = {names[0] for names in models}
+    return tuple(answer for answer in all_answers(run) if answer.gpu is None or answer.gpu.name in leaders)
+
+
 def _lines(run: RunState) -> tuple[str, ...]:
-    found = answers(run)
+    found = all_answers(run)
     if not found:
         return (*gpu_sentences(run), *_without_answer(run), *peer_sentences(run))
-    has_sweeps = len([sweep for sweep in run.sweeps if not is_column(run, sweep)]) > 1
+    if has_sweeps(run):
+        named = (f"{named_on(answer)}: {_live(run, answer.sentences[0])}" for answer in leading_answers(run))
+        return (*named, *gpu_sentences(run), *peer_sentences(run))
     if several(run):
-        return _lines_of_several(run, found, has_sweeps=has_sweeps)
-    return tuple(
-        f"{answer.name}: {sentence}" if has_sweeps and index == 0 else sentence
-        for answer in found
-        for index, sentence in enumerate(answer.sentences)
-    ) + peer_sentences(run)
+        return _lines_of_several(run, found)
+    (answer,) = found
+    return (_live(run, answer.sentences[0]), *answer.sentences[1:], *peer_sentences(run))
 
 
-def _lines_of_several(run: RunState, found: Sequence[Answer], *, has_sweeps: bool) -> tuple[str, ...]:
+def named_on(answer: Answer) -> str:
+    """Return the name of a sweep, with the GPU that its answer is about where the run has several."""
+    return answer.name if answer.gpu is None else f"{answer.name} on {answer.gpu.name}"
+
+
+def _live(run: RunState, sentence: str) -> str:
+    return so_far(sentence) if run.status == "running" else sentence
+
+
+def _lines_of_several(run: RunState, found: Sequence[Answer]) -> tuple[str, ...]:
     """Return what the first GPU of each model says, how the others of it differ, who is slow; then why."""
     first, rest = [], []
-    for name in dict.fromkeys(answer.name for answer in found):
-        lead = f"{name}, " if has_sweeps else ""
-        for gpus in grouped(models_of(run)).values():
-            alike = [answer for answer in found if answer.name == name and answer.gpu and answer.gpu.name in gpus]
-            if not alike:
-                continue
-            leader, *others = alike
-            assert leader.gpu is not None
-            first.append(f"{lead}{described(leader.gpu)}: {leader.sentences[0]}")
-            first += [f"{lead}{_others(others)}"] if others else []
-            rest += [f"{lead}{leader.gpu.name}: {sentence}" for sentence in leader.sentences[1:]]
+    for gpus in grouped(models_of(run)).values():
+        alike = [answer for answer in found if answer.gpu and answer.gpu.name in gpus]
+        if not alike:
+            continue
+        leader, *others = alike
+        assert leader.gpu is not None
+        first.append(f"{described(leader.gpu)}: {_live(run, leader.sentences[0])}")
+        first += [_others(others)] if others else []
+        rest += [f"{leader.gpu.name}: {sentence}" for sentence in leader.sentences[1:]]
     return (first[0], *gpu_sentences(run), *first[1:], *peer_sentences(run), *rest)
 
 
@@ -104,16 +147,16 @@ def _others(found: Sequence[Answer]) -> str:
     names = {answer.gpu.name: answer.evidence.measured for answer in found if answer.gpu is not None}
     last = max(each.points[-1].size for each in names.values())
     at_last = [each.points[-1].comparison.speedup for each in names.values() if each.points[-1].size == last]
-    speedups = _span([f"×{significant(each)}" for each in sorted(at_last)])
+    speedups = _span([factor(each) for each in sorted(at_last)])
     places: dict[str, list[str]] = {}
     for name, each in names.items():
         places.setdefault(where(each), []).append(name)
     points = sorted(each.point for each in names.values() if each.kind == RISES and each.point is not None)
     if len(points) == len(names) and len(places) > 1:
-        said = f"on {listed(names)} from {_span([f'about {point:,.0f}' for point in points])} on"
+        said = f"on {listed(names)} from {_span([f'≈ {point:,.0f}' for point in points])}"
     else:
         said = "; ".join(f"on {listed(each)} {place}" for place, each in places.items())
-    return f"GPU faster {said}, {speedups} at {last:,}."
+    return f"The GPU wins {said}; speedup {speedups} at {last:,}."
 
 
 def _span(texts: Sequence[str]) -> str:
@@ -141,12 +184,13 @@ def _without_answer(run: RunState) -> tuple[str, ...]:
 
 
 def as_data(run: RunState) -> list[dict[str, Any]]:
-    """Return the answers as JSON values: sentences, and each world's crossover with its bracket."""
+    """Return the answers as JSON values: sentences, each world's crossover with its bracket, what was judged."""
     return [
         {
             "sweep": answer.name,
             "gpu": answer.gpu.name if answer.gpu is not None else run.gpu.name if run.gpu is not None else None,
             "threads": answer.evidence.threads,
+            "not_compared": _not_compared(answer.rows),
             "sentences": list(answer.sentences),
             "crossover": crossover_data(answer.evidence.measured),
             "what_if": {key: crossover_data(found) for key, found in answer.evidence.worlds.items()},
@@ -156,10 +200,26 @@ def as_data(run: RunState) -> list[dict[str, Any]]:
 
 
 def crossover_data(found: Crossover) -> dict[str, Any]:
-    """Return a crossover as JSON values, without the points it was found from."""
+    """Return a crossover as JSON values: instead of the points it was found from the span that was judged."""
     data = asdict(found)
     del data["points"]
+    reasons = {point.size: not_judged(point.comparison) for point in found.points}
+    judged = [size for size, reason in reasons.items() if not reason]
+    data["judged"] = {
+        "smallest": min(judged, default=None),
+        "largest": max(judged, default=None),
+        "not_judged": [{"size": size, "reason": reason} for size, reason in reasons.items() if reason],
+    }
     return data
+
+
+def _not_compared(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the sizes that were not timed on both devices, with the reason, as JSON values."""
+    return [
+        {"size": row.case.size, "reason": "no core" if row.is_starved else row.status}
+        for row in sorted(rows, key=lambda row: row.case.size)
+        if row.comparison is None or not _is_usable(row)
+    ]
 
 
 def usable(rows: Sequence[Row]) -> list[Row]:
@@ -183,7 +243,13 @@ def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
         resident=taken_apart(smallest, moved=False) if smallest is not None else None,
         moved=taken_apart(smallest, moved=True) if smallest is not None else None,
         printed=tuple(found for row in rows if (found := _printed(row)) is not None),
+        axis=_axis(rows),
     )
+
+
+def _axis(rows: Sequence[Row]) -> str:
+    workload = REGISTRY.get(rows[0].case.workload) if rows else None
+    return workload.axis if workload is not None else ""
 
 
 def world(run: RunState, rows: Sequence[Row], key: str) -> Crossover:

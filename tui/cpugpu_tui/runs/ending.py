@@ -11,7 +11,7 @@ from cpugpu_tui.model import Search
 from cpugpu_tui.runs.answers import usable, world
 from cpugpu_tui.runs.state import Row, RunState
 
-WORLDS = {RESIDENT: "", END_TO_END: "end to end "}
+WORLDS = {RESIDENT: "", END_TO_END: "including copies "}
 """Crossovers that a search narrows, and what is said before their bracket."""
 
 
@@ -27,9 +27,9 @@ def cut_short(run: RunState) -> str:
         name = f"{' '.join([sweep[0], *([] if sweep[1] == 'default' else [sweep[1]])])} " if several else ""
         start = sum(case.sweep == sweep for case in plan.cases)
         wide += [f"{name}{bracket}" for bracket in _wide_brackets(run, plan.search, rows, start)]
-    said = [f"not reached: {skipped} of {len(run.rows)} sizes"] if skipped else []
-    said += [f"not narrow yet: {', '.join(wide)}"] if wide else []
-    return f"Ended by --max-seconds before the search was over; {'; '.join(said)}." if said else ""
+    said = [f"{skipped} of {len(run.rows)} sizes were not reached"] if skipped else []
+    said += [f"brackets still wide: {', '.join(wide)}"] if wide else []
+    return f"--max-seconds ended the search early: {'; '.join(said)}." if said else ""
 
 
 def _wide_brackets(run: RunState, search: Search, rows: Sequence[Row], start: int) -> list[str]:
@@ -40,7 +40,7 @@ def _wide_brackets(run: RunState, search: Search, rows: Sequence[Row], start: in
         most = search.most_cases if key == END_TO_END else min(search.most_cases, start + search.most_steps)
         crossing = world(run, usable(rows), key)
         if len(tried) < most and _would_go_on(crossing, tried, search.ratio):
-            found.append(f"{words}{crossing.low:,} to {crossing.high:,}")
+            found.append(f"{words}{crossing.low:,}–{crossing.high:,}")
     return found
 
 

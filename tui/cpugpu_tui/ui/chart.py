@@ -152,7 +152,7 @@ def _legend(found: Sequence[Curve], crossing: Crossover, marked: Row, width: int
     """Return what each sign means, on as few lines as it takes."""
     items: list[Spans] = [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
     if crossing.point is not None and crossing.low is not None and crossing.high is not None:
-        items.append(((CROSSING, "warn"), (f" GPU faster {where(crossing)}", "text")))
+        items.append(((CROSSING, "warn"), (f" GPU faster {spelled(where(crossing), glyphs)}", "text")))
         between = f" between {size_text(crossing.low)} and {size_text(crossing.high)}"
         items.append(((glyphs.empty * 2, "muted"), (between, "text")))
     items.append(((HIGHLIGHT, "strong"), (f" {_highlighted(marked, glyphs)}", "text")))

@@ -24,7 +24,7 @@ WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
             ("speedup", "Time on the CPU divided by time on the GPU. Above 1 the GPU is faster."),
             ("±", "Half of the 95 % interval of the speedup; with one device, of its time. Below five rounds there is"
              " no interval, and their number stands here."),
-            ("faster", "GPU or CPU: the interval leaves no doubt. tie: it lies within 2 %. unclear: too close to call."
+            ("faster", "GPU or CPU: the interval leaves no doubt. tie: it lies within 2 %. unclear: it allows either."
              " A row in progress shows its rounds, a failed one what went wrong."),
             ("cold kernels", "The GPU's own work with cold caches, without launch and wait."),
             ("with copies", "The speedup when data starts and ends in the host's ordinary memory."),

@@ -21,7 +21,7 @@ SLOW, NO_CORE, IMPOSSIBLE, CLOSE, FEW = "slow", "no core", "impossible", "close"
 
 MEANINGS = {
     ODD: (ODD, "less certain, {open} says why"),
-    CLOSE: (OPEN, "too close to call"),
+    CLOSE: (OPEN, "no clear winner"),
     FEW: (OPEN, "too few rounds"),
     NO_CORE: (BAD, "threads waited for a core"),
     SLOW: (BAD, "GPU slower than its like"),
@@ -59,13 +59,13 @@ def signs_of(run: RunState, row: Row) -> frozenset[str]:
 
 
 def legend(signs: Collection[str], width: int, keymap: Keymap) -> Spans:
-    """Return `~ less certain, enter says why  ? too close to call`: those of `signs` that fit."""
+    """Return `~ less certain, enter says why  ? no clear winner`: those of `signs` that fit."""
     spans: list[tuple[str, str]] = []
     said: list[str] = []
     for sign, (drawn, words) in MEANINGS.items():
         if sign not in signs:
             continue
-        # One sign of two meanings is written once: `? too close to call or too few rounds`.
+        # One sign of two meanings is written once: `? no clear winner or too few rounds`.
         words = keymap.said(words)
         text = f" or {words}" if said and said[-1] == drawn else f"{'   ' if said else ''}{drawn} {words}"
         if sum(len(part) for part, _ in spans) + len(text) > width:

@@ -37,7 +37,7 @@ class Lead:
     high: float | None
     rounds: int
     verdict: str
-    """`GPU`, `CPU`, `tie`, `undecided` or `too few rounds`."""
+    """`GPU`, `CPU`, `tie`, `undecided`, `GPU, no interval`, `CPU, no interval` or `too few rounds`."""
 
 
 @dataclass(frozen=True)

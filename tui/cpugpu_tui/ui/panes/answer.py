@@ -1,7 +1,8 @@
-"""The answer in one sentence, or what to do to get one."""
+"""The answer in three sentences or as a table of several, or what to do to get one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,8 @@ from textual.geometry import Size
 
 from cpugpu_tui.analysis.quantities import size_text
 from cpugpu_tui.analysis.what_if import RESIDENT
-from cpugpu_tui.runs.answers import answer_lines
+from cpugpu_tui.runs.answer_table import table_lines
+from cpugpu_tui.runs.answers import answer_lines, leading_answers, lines_beside_table
 from cpugpu_tui.runs.ending import cut_short
 from cpugpu_tui.runs.planning import scale_text
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -20,6 +22,8 @@ from cpugpu_tui.ui.what_if import finished_rows, shown_row, what_if_sentence
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.interpreter_search import Interpreter
+
+_SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
 
 LONG_NOTICE = 24
 """Characters of a notice that the status line shows whole also at 80 columns."""
@@ -41,14 +45,47 @@ def pane_lines(picture: Picture, width: int, least: int, most: int, glyphs: Glyp
     for text, role in _failures(picture, glyphs):
         if len(lines) < most:
             lines += wrapped(spelled(text, glyphs), width, role, lines=most - len(lines))
-    sentences = _sentences(picture)
+    table = _table(picture, width, glyphs)
+    sentences = _sentences(picture, has_table=bool(table))
     # Half of the first sentence is no answer: at 80x24 a long one takes the row of the table that it needs.
-    whole = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
+    # Beside a table at least one line says what it leaves out: which GPU is slow, whose threads lacked a core.
+    first = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
+    whole = len(table) + min(first, 1) if table else first
     height = max(least, min(len(lines) + 1 if lines else whole, most))
-    for text, role in sentences:
-        if len(lines) < height:
-            lines += wrapped(spelled(text, glyphs), width, role, lines=height - len(lines))
+    lines += _shortened(picture, table, height - len(lines) - min(first, 1))
+    for index, (text, role) in enumerate(sentences):
+        is_first = index == 0
+        lines += _whole_sentences(spelled(text, glyphs), width, role, height - len(lines), is_first=is_first)
     return lines + [()] * (height - len(lines))
+
+
+def _whole_sentences(text: str, width: int, role: str, room: int, *, is_first: bool) -> list[Spans]:
+    """Return as many sentences of a text as `room` lines hold whole; of the first text of all at least a part."""
+    sentences = _SENTENCE_END.split(text)
+    for count in range(len(sentences), 0, -1):
+        lines = wrapped(" ".join(sentences[:count]), width, role)
+        if len(lines) <= room:
+            return lines
+    return wrapped(text, width, role, lines=room) if is_first and room > 0 else []
+
+
+def _table(picture: Picture, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return the answers of several sweeps, a head and a line each; empty for a run with one."""
+    head, *rows = table_lines(picture.run, width, lambda text: spelled(text, glyphs)) or ("",)
+    return [((head, "muted"),), *(((row, "strong"),) for row in rows)] if rows else []
+
+
+def _shortened(picture: Picture, table: list[Spans], room: int) -> list[Spans]:
+    """Return a table in fewer lines: from the sweep of the highlighted row on, and how many answers are left out."""
+    if len(table) <= room or room < 3:
+        return table[:room]
+    row, head, rows = picture.run.rows.get(picture.cursor or ""), table[0], table[1:]
+    sweeps = [answer.rows[0].case.sweep for answer in leading_answers(picture.run)]
+    first = sweeps.index(row.case.sweep) if row is not None and row.case.sweep in sweeps else 0
+    kept = room - 2
+    first = min(first, len(rows) - kept)
+    more = picture.keymap.said(f"{len(rows) - kept} more: {{zoom}} enlarges the pane.")
+    return [head, *rows[first : first + kept], ((more, "muted"),)]
 
 
 def _failures(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
@@ -83,20 +120,22 @@ def _better_python(picture: Picture, found: Interpreter) -> str:
     return f"{cause}{picture.keymap.said('Press {python} to use')} {found.path}: it {found.able}."
 
 
-def _sentences(picture: Picture) -> list[tuple[str, str]]:
+def _sentences(picture: Picture, *, has_table: bool) -> list[tuple[str, str]]:
+    """Return what is said, most important first; beside a table of answers what that leaves out."""
     run, situation, keymap = picture.run, picture.situation, picture.keymap
     sentences: list[tuple[str, str]] = []
-    if said := answer_lines(run):
+    if has_table or answer_lines(run):
+        said = lines_beside_table(run) if has_table else answer_lines(run)
         sentences += [(text, "key") for text in (_what_if(picture),) if text]
-        # Two lines are all there is at 80x24, and a bracket that was left wide belongs to the first sentence.
+        # There is little room at 80x24, and a bracket that was left wide belongs to the first sentence.
         unfinished = [(text, "warn") for text in (cut_short(run),) if text]
         # In the app a row says why by itself, once one goes to it.
-        first = said[0].replace("The remarks say why.", "Go to a row, and it says why.")
-        sentences += [(first, "strong"), *unfinished, *((text, "muted") for text in said[1:])]
+        said = tuple(text.replace("The remarks say why.", "Go to a row, and it says why.") for text in said)
+        sentences += [*((text, "strong") for text in said[:1]), *unfinished, *((text, "muted") for text in said[1:])]
         if run.run is not None and run.run.plan.scale == "small":
             sentences.append((f"Small scale: {scale_text(run.run.plan)}.", "muted"))
     elif situation.live:
-        sentences.append(("The answer comes with the first row that both devices have run.", "muted"))
+        sentences.append(("Waiting for the first size to finish on both devices.", "muted"))
     elif situation.replay:
         sentences.append(("This is a replay: readings of another time, and nothing is run beside them.", "strong"))
         sentences.append(("Start cpugpu-tui without --replay to run something.", "muted"))

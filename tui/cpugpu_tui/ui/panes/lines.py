@@ -113,7 +113,13 @@ def spelled(text: str, glyphs: Glyphs) -> str:
     return re.sub(r"(?<=\d) us\b", f" {glyphs.micro}s", text)
 
 
+_NO_BREAK = "\u00a0"
+_UNIT_GAP = re.compile(r"(?<=[±≈~]) |(?<=\+-) | (?=[%≈~])")
+"""Spaces at which no line ends: `± 18 %`, `n ≈ 193`."""
+
+
 def wrapped(text: str, width: int, role: str = "text", lines: int = 0) -> list[Spans]:
     """Return a sentence as lines of at most `width` cells, at most `lines` of them if that is above 0."""
-    pieces = textwrap.wrap(text, max(width, 10), max_lines=lines or None, placeholder=" ...") if text else []
-    return [((piece, role),) for piece in pieces]
+    held = _UNIT_GAP.sub(_NO_BREAK, text)
+    pieces = textwrap.wrap(held, max(width, 10), max_lines=lines or None, placeholder=" ...") if text else []
+    return [((piece.replace(_NO_BREAK, " "), role),) for piece in pieces]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cpugpu_tui.analysis.answer import speedup_text
+from cpugpu_tui.analysis.answer import open_words, speedup_text
 from cpugpu_tui.analysis.quantities import factor
 from cpugpu_tui.analysis.verdict import (
     CPU_OBSERVED,
@@ -13,7 +13,6 @@ from cpugpu_tui.analysis.verdict import (
     GPU_WINS,
     TIE,
     TOO_FEW,
-    UNDECIDED,
     Comparison,
 )
 from cpugpu_tui.analysis.what_if import HUNDRED_CALLS, NO_LAUNCH, ONE_THREAD, TEN_CALLS, WHAT_IFS
@@ -31,7 +30,6 @@ VERDICT_SENTENCES = {
     TIE: "a tie, within 2 %",
     GPU_OBSERVED: "the GPU was faster in each of them, too few for an interval",
     CPU_OBSERVED: "the CPU was faster in each of them, too few for an interval",
-    UNDECIDED: "too close to call",
     TOO_FEW: "too few for an interval",
 }
 
@@ -63,7 +61,7 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
     if width < LEAST_WITH_INTERVALS:
         speedups = [spelled(factor(comparison.speedup), glyphs) for _, comparison in shown]
     labels, numbers = max(len(label) for label, _ in shown) + 2, max(map(len, speedups)) + 1
-    sentences = [VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict) for _, comparison in shown]
+    sentences = [_sentence(comparison) for _, comparison in shown]
     is_wide = width >= 2 + labels + numbers + 2 + max(map(len, sentences))
     lines: list[Spans] = [(("What if: speedup of the GPU", "title"),)]
     lines += [
@@ -80,9 +78,13 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
     return lines
 
 
+def _sentence(comparison: Comparison) -> str:
+    return VERDICT_SENTENCES.get(comparison.verdict) or open_words(comparison)
+
+
 def _verdict(comparison: Comparison, glyphs: Glyphs, *, is_wide: bool) -> tuple[str, str]:
     """Return who would win as a sentence, or in a word where the line is too short for one."""
-    word = VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict) if is_wide else winner(comparison)
+    word = _sentence(comparison) if is_wide else winner(comparison)
     if comparison.faster == GPU_WINS:
         return f"{glyphs.up} {word}", "gpu"
     if comparison.faster == CPU_WINS:
