@@ -33,6 +33,7 @@ def open_app(
     simulate: str | None = None,
     replay: Path | None = None,
     workloads: Sequence[Path | str] | None = None,
+    ceilings: bool = True,
 ) -> int:
     """Open the app and return its exit code; without a terminal, run `quick` instead and say so.
 
@@ -60,13 +61,24 @@ def open_app(
         from cpugpu_tui.cli.run import run_headless
 
         print_notice("cpugpu-tui: no terminal, so this is `cpugpu-tui run quick`.")
-        return run_headless(request, RunOptions(worker, python, database, save, files), as_json=False)
+        return run_headless(request, RunOptions(worker, python, database, save, files, ceilings), as_json=False)
     request = _with_own(request, files, python)
     from cpugpu_tui.ui.options import AppOptions
     from cpugpu_tui.ui.start import run_app
 
     result = run_app(
-        AppOptions(request, python, worker, database, save, theme, paths.config_dir(), replay=trace, keymap=keymap)
+        AppOptions(
+            request,
+            python,
+            worker,
+            database,
+            save,
+            theme,
+            paths.config_dir(),
+            replay=trace,
+            keymap=keymap,
+            ceilings=ceilings,
+        )
     )
     return _left(result)
 
@@ -168,6 +180,7 @@ def open_as_configured() -> int:
         theme=text["theme"],
         simulate=os.environ.get("CPUGPU_SIMULATE"),
         workloads=workloads if isinstance(workloads, tuple) else None,
+        ceilings=settings["ceilings"].value is not False,
     )
 
 
