@@ -21,13 +21,13 @@ def most_points(run: RunState) -> int:
 
 
 def points_text(run: RunState) -> str:
-    """Return `3 of 8 points`; of a search that goes on `3 points, at most 20`; at the end `14 points`."""
+    """Return `3 of 8 points`; of a search that goes on `3 of at most 20 points`; at the end `14 points`."""
     if _is_over(run):
         done = f"{run.settled} of {len(run.rows)}" if run.settled < len(run.rows) else f"{run.settled}"
         return f"{done} point{'' if len(run.rows) == 1 else 's'}"
     most = most_points(run)
     if _is_search(run):
-        return f"{run.settled} point{'' if run.settled == 1 else 's'}, at most {most}"
+        return f"{run.settled} of at most {most} points"
     return f"{run.settled} of {most} point{'' if most == 1 else 's'}"
 
 

@@ -132,9 +132,6 @@ class DemoApp(CpuGpuApp):
             pane.highlight(PlanRequest((started.plan.name,), scale=started.plan.scale))
 
     @on(SeriesEnded)
-    def _end_demo(self) -> None:
-        self.call_later(self._show_end)
-
     def _show_end(self) -> None:
         """Open the saved run that ended the demo, or else end on the picture of the crossover."""
         wanted, self._wanted = self._wanted, None

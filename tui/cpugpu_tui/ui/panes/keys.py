@@ -41,12 +41,16 @@ def working_keys(screen: Screen[Any], keymap: Keymap) -> dict[str, str]:
     A list takes `k` for itself, and a field takes every letter.
     """
     found: dict[str, str] = {}
-    if not screen.is_current:
+    if screen.app.screen is not screen:
         return found
-    active = screen.active_bindings
+    active, focused = screen.active_bindings, screen.focused
     for command in COMMANDS:
         for key in keymap.keys[command.id]:
-            bound = active.get(_character_to_key(key) if len(key) == 1 else key)
+            name = _character_to_key(key) if len(key) == 1 else key
+            # Textual asks the field itself, but by a character that it does not find for every key ("slash").
+            if len(key) == 1 and focused is not None and focused.check_consume_key(name, key):
+                continue
+            bound = active.get(name)
             action = bound.binding.action.removeprefix("app.").partition("(")[0] if bound is not None else ""
             if action == command.action or (command.id == "open" and action in SELECTS):
                 found.setdefault(command.id, key_name(key))

@@ -12,8 +12,8 @@ from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.workloads import PRESETS
 
-NAME_CELLS = 14
-"""Cells of the longest preset of a publication and two spaces."""
+NAME_CELLS = 13
+"""Cells of the longest preset of a publication and a space."""
 
 ROWS = (
     "One row per size: CPU time, GPU time, speedup, and what limits it. The answer stands below them in one sentence."

@@ -128,7 +128,8 @@ class ClaimsScreen(Page, inherit_bindings=False):
 
     def _read(self) -> None:
         """Read the saved runs, on a thread, and never while something is being timed."""
-        if not self._stale or self._reading or self.picture.situation.live:
+        situation = self.picture.situation
+        if not self._stale or self._reading or (situation.live and not situation.demo):
             return
         self._stale, self._reading = False, True
         run, ceilings = self.picture.run, self.picture.ceilings
