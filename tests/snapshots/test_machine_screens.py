@@ -35,7 +35,7 @@ async def idle_app(pilot: Pilot[Any]) -> None:
 
 async def page(pilot: Pilot[Any]) -> None:
     await idle_app(pilot)
-    await pilot.press("tab", "tab", "z")
+    await pilot.press("tab", "z")
     await settled(pilot, lambda: isinstance(pilot.app.screen, GpuScreen))
 
 

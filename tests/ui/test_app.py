@@ -22,7 +22,7 @@ async def test_at_start_quick_is_highlighted_and_says_press_r() -> None:
     async with opened() as pilot:
         assert pilot.app.screen.query_one(WorkloadPane).entry.name == "quick"
         assert pilot.app.focused is pilot.app.screen.query_one(WorkloadPane).options
-        assert "Press r to run quick" in text_of(pilot, "#answer")
+        assert "Press r: find the size at which the GPU starts to win." in text_of(pilot, "#welcome")
         assert "torch 2.11.0+cu130" in text_of(pilot, "#status")
 
 
@@ -65,7 +65,7 @@ async def test_after_the_run_the_answer_names_the_bracket_and_the_number() -> No
     async with opened() as pilot:
         await done_run(pilot)
         assert "from n ≈ 77 (50–100)" in text_of(pilot, "#answer")
-        assert "done 7/7" in text_of(pilot, "#status")
+        assert "done 7 points" in text_of(pilot, "#status")
         assert "run 7" in text_of(pilot, "#status")
         assert "Run again" in text_of(pilot, "#keys")
         assert pilot.app.backend.prepared == 1

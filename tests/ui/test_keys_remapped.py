@@ -63,7 +63,7 @@ async def test_each_key_of_a_list_works_and_a_comma_is_a_key() -> None:
 
 async def test_what_names_a_key_names_the_new_one() -> None:
     async with opened(remapped(run="f5", open="alt+o", help="f1", machine="f6", measure="f7")) as pilot:
-        assert "Press f5 to run quick" in text_of(pilot, "#answer")
+        assert "Press f5: find the size" in text_of(pilot, "#welcome")
         assert "alt+o changes its parameters, f1 explains" in text_of(pilot, "#answer")
         assert "f5 Run" in text_of(pilot, "#keys")
         await pilot.press("f1")

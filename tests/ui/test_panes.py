@@ -233,10 +233,10 @@ def picture_of(run: RunState, **changes: object) -> Picture:
 def test_the_status_says_how_far_it_is_and_what_is_left() -> None:
     run = run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0]))
     run = run.apply(Progressed(case=CASES[1].key, device="cuda:0", phase="round", round_index=3, seconds_left=42.0))
-    line = plain(status_line(picture_of(run, step_s=2.0), 80, UNICODE))
-    assert line.startswith("quick 1/3 · 0:40 left · matmul 64 GPU round 3")
+    line = plain(status_line(picture_of(run, step_s=2.0), 100, UNICODE))
+    assert line.startswith("quick ███░░░░░░░ 1 of 3 points · 0:40 left · matmul 64 GPU round 3")
     assert line.endswith("torch 2.11.0+cu130")
-    assert len(line) == 80
+    assert len(line) == 100
 
 
 @given(st.integers(10, 300), st.text(max_size=80))

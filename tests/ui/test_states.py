@@ -132,7 +132,7 @@ async def test_a_gpu_with_something_to_know_about(
     """In its line by sign and word; its page (z) has the sentences."""
     fake_nvml.set("count", 1)
     fake_nvml.set(name, value, gpu=0)
-    await see_driver(machine, tmp_path, *sentences, keys=("tab", "tab", "z"))
+    await see_driver(machine, tmp_path, *sentences, keys=("tab", "z"))
 
 
 # ------------------------------------------------------------------ torch
@@ -360,7 +360,7 @@ async def test_a_history_that_takes_nothing_is_said_and_runs_go_on(
     async with ShownApp(CpuGpuApp(AppOptions(asked, database=path))) as pilot:
         await reads(pilot, *sentences)
         await run_to_its_end(pilot)
-        await reads(pilot, "done 1/1")
+        await reads(pilot, "done 1 point")
         assert brief in joined(screen_lines(pilot)[:1]), "the status line says it all the time"
 
 

@@ -185,7 +185,7 @@ def shown(pilot: Pilot[Any], part: str = "#page-text") -> str:
 
 
 async def zoomed(pilot: Pilot[Any]) -> None:
-    await pilot.press("tab", "tab", "z")
+    await pilot.press("tab", "z")
     await settled(pilot, lambda: isinstance(pilot.app.screen, GpuScreen) and bool(shown(pilot)))
 
 
@@ -196,7 +196,7 @@ def app_with(read: TelemetryRead) -> Any:
 async def test_z_opens_the_first_gpu_tab_the_next_and_z_or_esc_go_back() -> None:
     async with opened(app_with(moving(0, 3)), size=(80, 24)) as pilot:
         for back in ("z", "escape"):
-            await pilot.press("tab", "tab", "z") if back == "z" else await pilot.press("z")
+            await pilot.press("tab", "z") if back == "z" else await pilot.press("z")
             await settled(pilot, lambda: isinstance(pilot.app.screen, GpuScreen) and bool(shown(pilot)))
             assert "▸GPU 0" in shown(pilot, "#page-title")
             await pilot.press("tab")

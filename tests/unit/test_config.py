@@ -27,6 +27,7 @@ device = ["cpu", "cuda:0"]
 mnist = "~/mnist"
 workloads = ["own.py", "/abs/other.py"]
 case_timeout = 30
+ceilings = false
 
 [presets.sweep]
 workload = "matmul"
@@ -77,7 +78,8 @@ def test_every_key_is_read_and_paths_are_the_files_own(write: Write) -> None:
     assert found.values["mnist"] == os.path.expanduser("~/mnist")
     assert found.values["workloads"] == (str(path.parent / "own.py"), "/abs/other.py")
     assert found.lines["worker"] == 5
-    assert found.lines["presets.one.size"] == 17
+    assert found.values["ceilings"] is False
+    assert found.lines["presets.one.size"] == 18
     sweep, one = found.presets
     assert (sweep.name, sweep.parts[0].sizes, sweep.dtypes, sweep.threads) == (
         "sweep", (16, 100, 200, 300), ("float32", "float64"), (1, 0),
@@ -96,6 +98,7 @@ def test_every_key_is_read_and_paths_are_the_files_own(write: Write) -> None:
         ('device = ["cpu", "gpu"]\n', "line 1: There is no device 'gpu'."),
         ("case_timeout = -1\n", "line 1: case_timeout of -1 is not possible."),
         ("case_timeout = true\n", "line 1: case_timeout is not a number."),
+        ("ceilings = 1\n", "line 1: ceilings is not true or false."),
         ("workloads = [1]\n", "line 1: workloads is not text in quotes, or a list of such."),
         ("presets = 3\n", "line 1: presets are tables."),
         ('[presets.a]\nworkload = "matmul"\n', "line 1: The preset 'a' has no sizes."),

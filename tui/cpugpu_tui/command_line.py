@@ -36,6 +36,7 @@ from cpugpu_tui.command_options import (
     Scale,
     Simulate,
     Sizes,
+    TakeCeilings,
     Theme,
     Threads,
     Variant,
@@ -73,6 +74,7 @@ def without_command(
     simulate: Simulate = None,
     replay: Replay = None,
     workloads: Workloads = None,
+    ceilings: TakeCeilings = True,
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
 ) -> None:
     """Is the GPU really faster for this work, from which size on, and by how much? Without a command: the app."""
@@ -80,7 +82,7 @@ def without_command(
     if context.invoked_subcommand is None:
         from cpugpu_tui.opening import open_app
 
-        raise typer.Exit(open_app(python, worker, database, not no_save, theme, simulate, replay, workloads))
+        raise typer.Exit(open_app(python, worker, database, not no_save, theme, simulate, replay, workloads, ceilings))
 
 
 @app.command()
@@ -114,6 +116,7 @@ def run(
     workloads: Workloads = None,
     export: Exports = None,
     tensorboard: Tensorboard = None,
+    ceilings: TakeCeilings = True,
 ) -> None:
     """Run presets or workloads and print a table (or the events, with --json)."""
     if resume:
@@ -134,7 +137,7 @@ def run(
         simulation(simulate), find_crossover, max_size, full, parallel=parallel, energy=energy,
     )  # fmt: skip
     first = found_python(python[0], worker, request.simulation) if python and len(python) == 1 else None
-    options = RunOptions(check_worker(worker), first, database, not no_save, tuple(map(str, workloads or ())))
+    options = RunOptions(check_worker(worker), first, database, not no_save, tuple(map(str, workloads or ())), ceilings)
     outputs = Outputs(tuple(export or ()), tensorboard)
     if python and len(python) > 1:
         from cpugpu_tui.cli.interpreters import run_in_turn

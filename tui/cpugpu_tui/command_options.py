@@ -57,6 +57,13 @@ Database = Annotated[
     Path | None, typer.Option("--db", envvar="CPUGPU_DB", help="Database of the history (default: in the data folder).")
 ]
 NoSave = Annotated[bool, typer.Option("--no-save", help="Do not write to the history.")]
+TakeCeilings = Annotated[
+    bool,
+    typer.Option(
+        "--ceilings/--no-ceilings", envvar="CPUGPU_CEILINGS",
+        help="Measure peak rates for `limited by` after the first run on a machine (at most 3 s, once).",
+    ),
+]  # fmt: skip
 Worker = Annotated[
     str, typer.Option(envvar="CPUGPU_WORKER", help="process, or thread: kernels inside this very process.")
 ]

@@ -33,6 +33,7 @@ def open_app(
     simulate: str | None = None,
     replay: Path | None = None,
     workloads: Sequence[Path | str] | None = None,
+    ceilings: bool = True,
 ) -> int:
     """Open the app and return its exit code; without a terminal, run `quick` instead and say so.
 
@@ -62,7 +63,7 @@ def open_app(
 
         print_notice("cpugpu-tui: no terminal, so this is `cpugpu-tui run quick`.")
         found = found_python(python, worker, request.simulation)
-        return run_headless(request, RunOptions(worker, found, database, save, files), as_json=False)
+        return run_headless(request, RunOptions(worker, found, database, save, files, ceilings), as_json=False)
     if files or offers_installed():  # whoever loads them is needed now; else the app searches after its first frame
         python = found_python(python, worker, request.simulation)
     request = _with_own(request, files, python)
@@ -70,7 +71,18 @@ def open_app(
     from cpugpu_tui.ui.start import run_app
 
     result = run_app(
-        AppOptions(request, python, worker, database, save, theme, paths.config_dir(), replay=trace, keymap=keymap)
+        AppOptions(
+            request,
+            python,
+            worker,
+            database,
+            save,
+            theme,
+            paths.config_dir(),
+            replay=trace,
+            keymap=keymap,
+            ceilings=ceilings,
+        )
     )
     return _left(result)
 
@@ -172,6 +184,7 @@ def open_as_configured() -> int:
         theme=text["theme"],
         simulate=os.environ.get("CPUGPU_SIMULATE"),
         workloads=workloads if isinstance(workloads, tuple) else None,
+        ceilings=settings["ceilings"].value is not False,
     )
 
 

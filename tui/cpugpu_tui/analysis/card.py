@@ -174,6 +174,7 @@ def _footnote(found: Ceilings, now_wall_ns: int) -> str:
     """Return when this was measured, and the other dtypes' rates."""
     made_up = "SIMULATED: " if found.simulated else ""
     build = f" under torch {found.torch}" if found.torch else ""
+    build += ", within seconds after a run (a full measurement is more precise)" if found.quick else ""
     size = found.matmul_sizes.get("float32")
     largest = f" (matmul of n = {size:,})" if size else ""
     others = "".join(f", {dtype} {_flops(rate)}" for dtype, rate in found.flops.items() if dtype != "float32")

@@ -63,6 +63,11 @@ class Chooser:
         sweep.found[device][size] = Comparison(found.speedup, found.low, found.high, found.rounds, verdict)
         sweep.estimates[size] = min(found.speedup, sweep.estimates.get(size, found.speedup))
 
+    @property
+    def most_left(self) -> int:
+        """How many cases may still be chosen."""
+        return sum(max(0, self._search.most_cases - len(sweep.tried)) for sweep in self._sweeps.values())
+
     def learn(self, point: Point) -> None:
         """Take note of a case that has begun."""
         sweep = self._sweeps[point.case.sweep]

@@ -206,7 +206,9 @@ class Sweep:
         self._since_gap.restart()
 
     def _progress(self) -> Progressed:
-        left_s = self._forecast.seconds_left(self._active, [case for _, case in self._pending])
+        pending = [case for _, case in chain(self._pending, *self._later)]
+        more = self._chooser.most_left if self._chooser is not None else 0
+        left_s = self._forecast.seconds_left(self._active, pending, more)
         if left_s is not None and self._plan.max_seconds is not None:
             left_s = min(left_s, max(0.0, self._plan.max_seconds - self._watch.elapsed_s()))
         current = self._active[-1] if self._active else None

@@ -91,8 +91,11 @@ class TorchMachine:
 
     def gauge(self, device: str) -> Gauge:
         """Return what a calibration asks of a device."""
+        import torch
+
         found = next(d for d in self.devices if d.name == device)
         self._touched.add(device)
+        torch.set_num_threads(self._threads)  # a case may have set others
         return CpuGauge(found) if found.is_cpu else CudaGauge(found)
 
     def peers(self) -> tuple[Device, ...]:

@@ -10,8 +10,9 @@ from typing import Any
 from cpugpu_tui.bench.calibrate import calibrate
 from cpugpu_tui.bench.control import Control
 from cpugpu_tui.bench.emitter import Emit
+from cpugpu_tui.bench.first_ceilings import first_ceilings
 from cpugpu_tui.bench.sweep import Sweep
-from cpugpu_tui.bench.timers import CaseError, Machine
+from cpugpu_tui.bench.timers import CaseError, Machine, Stopwatch
 from cpugpu_tui.bench.timers.simulated import SimulatedMachine
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, CpuGpuError
 from cpugpu_tui.model import DevicesFound, Plan, RunFinished
@@ -33,8 +34,11 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) 
             for device in machine.devices if plan.calibrate else ():
                 if not control.stopping:  # a gauge of a GPU takes its context
                     calibrate(machine.gauge(device.name), environment, emit, control, gaps=plan.gaps)
+            watch = Stopwatch()
             status = "stopped" if control.stopping else Sweep(plan, machine, emit, control).run()
             machine.release()
+            left_s = None if plan.max_seconds is None else plan.max_seconds - watch.elapsed_s()
+            remark = first_ceilings(plan, machine, environment, emit, control, left_s) if status == "done" else None
     except CaseError:
         # Its row is out already; whoever started this process starts another for the cases that remain.
         emit.flush()
@@ -42,7 +46,9 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) 
     except CpuGpuError as error:
         emit(RunFinished(status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code))
     else:
-        emit(RunFinished(status=status, exit_code=EXIT_OK if status == "done" else EXIT_INTERRUPTED))
+        code = EXIT_OK if status == "done" else EXIT_INTERRUPTED
+        message, remedy = (remark.message, remark.remedy) if remark is not None else ("", "")
+        emit(RunFinished(status=status, message=message, remedy=remedy, exit_code=code))
     emit.flush()
     return True
 

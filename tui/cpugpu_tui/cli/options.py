@@ -24,6 +24,8 @@ class RunOptions:
     save: bool = True
     workloads: tuple[str, ...] = ()
     """Files of the person's own workloads."""
+    ceilings: bool = True
+    """Whether a run may measure what `limited by` needs, where the history lacks it."""
 
 
 def check_worker(worker: str) -> str:

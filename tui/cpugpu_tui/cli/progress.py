@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from typing import TextIO
@@ -9,6 +10,7 @@ from typing import TextIO
 from cpugpu_tui.analysis.quantities import duration
 from cpugpu_tui.errors import shown
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Progressed, RunFinished
+from cpugpu_tui.runs.progress import bar, left_text, points_text
 from cpugpu_tui.runs.state import RunState
 
 EVERY_S = 0.5
@@ -16,7 +18,7 @@ EVERY_S = 0.5
 
 
 class Progress:
-    """Draws `3/8 · matmul 512 · warm-up on cpu · 0:12 left` over itself."""
+    """Draws `███░░░░░░░ 3 of 8 points · 0:12 left · matmul 512 · warm-up on cpu` over itself."""
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
         self._stream = stream
@@ -35,14 +37,19 @@ class Progress:
         if not settled and time.monotonic() - self._painted_s < EVERY_S:
             return
         self._painted_s = time.monotonic()
-        self._stream.write(f"\r\x1b[K{shown(self._text(state))}")
+        room = shutil.get_terminal_size().columns - 1  # a line that wraps cannot be removed
+        self._stream.write(f"\r\x1b[K{shown(self._text(state)[:room])}")
         self._stream.flush()
 
     def _text(self, state: RunState) -> str:
         current = state.current
         if not state.rows and current is not None:
             return f"{current.phase} of {current.device}: {current.note}"
-        parts = [f"{state.settled}/{len(state.rows)}"]
+        is_utf8 = "utf" in (self._stream.encoding or "").lower()
+        done, rest = bar(state, *("█░" if is_utf8 else "#."))
+        parts = [f"{done}{rest} {points_text(state)}"]
+        left_s = self._left_s - (time.monotonic() - self._heard_s) if self._left_s is not None else None
+        parts += [text for text in (left_text(state, left_s),) if text]
         if current is not None and current.case in state.rows:
             case = state.rows[current.case].case
             parts.append(f"{case.workload} {case.size:,}")
@@ -54,9 +61,7 @@ class Progress:
                 parts.append(f"{duration(current.elapsed_s)} of about {duration(current.estimate_s)}")
         elif current is not None and current.note:
             parts.append(current.note)
-        if self._left_s is not None:
-            parts.append(f"{duration(self._left_s - (time.monotonic() - self._heard_s))} left")
-        dot = "·" if "utf" in (self._stream.encoding or "").lower() else "-"
+        dot = "·" if is_utf8 else "-"
         return f" {dot} ".join(parts)
 
     def clear(self) -> None:

@@ -78,7 +78,9 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
             plan = with_names(plan, agents, as_json=as_json)
             for number in range(1, request.repeat + 1):
                 each = nth_plan(plan, number)
-                session = Session(each, agents, outbox, series_id, request.case_timeout_s, facts())
+                session = Session(
+                    each, agents, outbox, series_id, request.case_timeout_s, facts(), ceilings=options.ceilings
+                )  # fmt: skip
                 remark = remark_of(outbox) if number == 1 else None
                 code = max(code, run_once(session, agents, each, remark, as_json=as_json, outputs=outputs))
                 if session.stopping or code in (EXIT_USAGE, EXIT_UNFIT):

@@ -7,6 +7,7 @@ which may run in any interpreter that has torch. Units are part of every name (`
 from __future__ import annotations
 
 from cpugpu_tui.model.events import (
+    CALIBRATION,
     CORES,
     EDGES,
     EVENTS,
@@ -92,6 +93,7 @@ from cpugpu_tui.model.simulation import (
 
 __all__ = [
     "AS_WRITTEN",
+    "CALIBRATION",
     "COLD_START",
     "CORES",
     "D2H_PAGEABLE",

@@ -223,6 +223,10 @@ class Gap(Event):
     duration_ms: float
 
 
+CALIBRATION = "calibration"
+"""Phase in which a device's ceilings are measured."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progressed(Event):
     """What the agent is about to do; names the culprit if it dies doing it."""

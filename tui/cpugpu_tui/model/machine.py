@@ -77,6 +77,16 @@ class Ceilings:
     transfers: dict[str, Line] = field(default_factory=dict)
     """`h2d_pageable`, `h2d_pinned`, `d2h_pageable`, `d2h_pinned` → cost of a copy; empty on the CPU."""
     simulated: bool = False
+    driver: str | None = None
+    """NVIDIA driver in force; None where there is none, and in cards of older versions."""
+    quick: bool = False
+    """Whether it was measured within seconds after a run: fewer sizes and repeats than a full calibration."""
+
+    def is_of(self, device: Device) -> bool:
+        """Whether these are a device's ceilings: a GPU is known by its UUID, a CPU by its name and label."""
+        if device.uuid:
+            return self.uuid == device.uuid
+        return (self.device, self.label) == (device.name, device.label)
 
 
 @dataclass(frozen=True)

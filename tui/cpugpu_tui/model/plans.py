@@ -185,6 +185,9 @@ class Plan:
     """Look for the crossover of each sweep: `cases` are where it starts."""
     calibrate: bool = False
     """Measure the ceilings of the devices before the cases; a calibration alone has no cases."""
+    ceilings_s: float | None = None
+    """Time limit for measuring, after the cases, the devices that `ceilings` lacks; None measures none. The session
+    sets it for the agent; the plan that is saved with the run has None."""
     simulation: Simulation | None = None
     """The simulated machine to run on instead of this one; results carry a mark."""
     own_files: tuple[OwnFile, ...] = ()

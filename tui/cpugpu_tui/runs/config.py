@@ -17,7 +17,7 @@ from cpugpu_tui.runs import paths
 if TYPE_CHECKING:
     from cpugpu_tui.workloads import Preset
 
-Value = str | float | tuple[str, ...]
+Value = bool | str | float | tuple[str, ...]
 
 FILE_NAME = "config.toml"
 
@@ -38,6 +38,8 @@ class Key:
     is_list: bool = False
     """Whether there may be several."""
     is_number: bool = False
+    is_flag: bool = False
+    """Whether it is true or false."""
 
 
 KEYS = (
@@ -49,6 +51,7 @@ KEYS = (
     Key("mnist", "CPUGPU_MNIST", "folder of your own MNIST files", "drawn digits", is_path=True),
     Key("workloads", "CPUGPU_WORKLOADS", "files of your own workloads", "none", is_path=True, is_list=True),
     Key("case_timeout", "CPUGPU_CASE_TIMEOUT", "seconds a case may go without an answer", "no limit", is_number=True),
+    Key("ceilings", "CPUGPU_CEILINGS", "measure peak rates after a machine's first run (3 s)", "true", is_flag=True),
 )
 """All keys, as `config show` lists them. Sizes, dtypes and threads belong to presets, which bear a name."""
 
@@ -131,6 +134,8 @@ def origin(line: int | None) -> str:
 
 def from_text(key: Key, text: str) -> Value:
     """Return the value of an environment variable: several paths are divided by colons, other things by blanks."""
+    if key.is_flag:
+        return text.lower() not in ("0", "false", "no", "off", "f", "n")
     if key.is_list:
         return tuple(part for part in (text.split(os.pathsep) if key.is_path else text.split()) if part)
     return text

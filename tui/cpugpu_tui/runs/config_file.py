@@ -139,6 +139,8 @@ def _refuse_unknown(file: _File, data: dict[str, Any], known: Iterable[str], tab
 
 
 def _value(file: _File, key: Key, given: object) -> Value:
+    if key.is_flag:
+        return _typed(file, key.name, given, bool, "true or false")
     if key.is_number:
         number = _typed(file, key.name, given, float, "a number")
         if not 0 < number < 1e9:

@@ -361,7 +361,8 @@ class StreamGuard:
         found, facts = event.ceilings, self._hello.environment if self._hello is not None else {}
         self._device(found.device, "CeilingsMeasured")
         self._counts[f"ceilings of {found.device}"] += 1
-        if not plan.calibrate or self._counts[f"ceilings of {found.device}"] > 1:
+        is_asked = plan.calibrate or plan.ceilings_s is not None
+        if not is_asked or self._counts[f"ceilings of {found.device}"] > 1:
             raise MisbehavedError(f"The agent sent ceilings of {found.device}, which nobody asked for.")
         if found.hostname != str(facts.get("hostname")):
             raise MisbehavedError("The agent sent ceilings of another machine.")

@@ -41,11 +41,10 @@ def ceilings_of(run: RunState, device_name: str) -> Ceilings | None:
     device = next((found for found in run.devices if found.name == device_name), None)
     if run.run is None or device is None:
         return None
-    kept = run.run.plan.ceilings
-    if device.uuid:
-        return next((found for found in kept if found.uuid == device.uuid), None)
-    same = [found for found in kept if found.device == device.name and found.label == device.label]
-    return next((found for found in same if found.threads == run.threads), same[0] if same else None)
+    same = [found for found in run.run.plan.ceilings if found.is_of(device)]
+    if not same or device.uuid:
+        return same[0] if same else None
+    return next((found for found in same if found.threads == run.threads), same[0])
 
 
 def row_limit(run: RunState, row: Row) -> Limit | None:

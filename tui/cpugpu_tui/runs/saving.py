@@ -15,6 +15,7 @@ from cpugpu_tui.model import (
     CasesChosen,
     CaseStarted,
     Ceilings,
+    CeilingsMeasured,
     DevicesFound,
     EnergyMeasured,
     EpochFinished,
@@ -28,7 +29,10 @@ from cpugpu_tui.model import (
     TensorsPlaced,
 )
 
-BESIDE = (EpochFinished, KernelsProfiled, CasesChosen, TensorsPlaced, MachineRead, EnergyMeasured, PeerMeasured)
+BESIDE = (
+    EpochFinished, KernelsProfiled, CasesChosen, TensorsPlaced, MachineRead, EnergyMeasured, PeerMeasured,
+    CeilingsMeasured,
+)  # fmt: skip
 """An agent's events that are kept as they are, with no tables of their own."""
 
 if TYPE_CHECKING:
@@ -106,7 +110,7 @@ class Saver:
         self._put(lambda store, _beside: store.keep_ceilings(found))
 
     def known_ceilings(self, environment: Mapping[str, Any], *, simulated: bool) -> tuple[Ceilings, ...]:
-        """Return what the devices of an agent's machine reached under its torch build; nothing without a store."""
+        """Return what the devices of an agent's machine reached under its torch and driver; nothing without a store."""
         store = None if self._outbox is None else self._outbox.store
         if store is None:
             return ()
@@ -114,7 +118,17 @@ class Saver:
             known = store.ceilings(str(environment.get("hostname")), str(environment.get("torch") or ""))
         except StoreError:
             return ()
-        return tuple(found for found in known if found.simulated == simulated)
+        driver = environment.get("driver")
+        return tuple(
+            found
+            for found in known
+            if found.simulated == simulated and (found.device == "cpu" or found.driver in (None, driver))
+        )
+
+    @property
+    def keeps_ceilings(self) -> bool:
+        """Whether ceilings measured now would be there for the next run."""
+        return self._outbox is not None and self._outbox.is_writable
 
     def forget_attempts(self) -> None:
         """Drop the events of cases that a dead agent did not finish."""

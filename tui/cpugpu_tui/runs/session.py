@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cpugpu_tui.bench.emitter import stamped
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, NoTorchError
 from cpugpu_tui.model import (
+    CALIBRATION,
     Calibrated,
     CaseFailed,
     CaseFinished,
@@ -44,6 +45,12 @@ FRUITLESS_AGENTS = 1
 POLL_S = 0.2
 """How often a run looks up while its agent is silent."""
 
+CEILINGS_S = 3.0
+"""Time limit for measuring the ceilings of a machine after its first run."""
+
+CEILINGS_HANG_S = 5 * CEILINGS_S
+"""An agent that is silent for this long while it measures them hangs."""
+
 KILL_AFTER_S = 1.0
 """A terminated agent that still lives is killed after this long."""
 
@@ -59,7 +66,11 @@ class Session:
         series_id: str | None = None,
         case_timeout_s: float | None = None,
         facts: dict[str, Any] | None = None,
+        *,
+        ceilings: bool = False,
     ) -> None:
+        """Run `plan`; `ceilings`: measure, after its cases, the devices of which the history has no ceilings."""
+        self._wants_ceilings = ceilings
         self._plan = plan
         self._agents = agents
         self._case_timeout_s = case_timeout_s
@@ -182,6 +193,8 @@ class Session:
                 outcome = self._follow(self._remaining(started))
             if isinstance(outcome, RunFinished):
                 return outcome
+            if self._measures_ceilings:
+                return self._without_ceilings(outcome)
             if outcome.error is not None and not self._kill.is_set():
                 raise outcome.error  # no case is to blame, and another agent would fare no better
             if self._kill.is_set():
@@ -194,6 +207,23 @@ class Session:
                 return RunFinished(status="done", exit_code=EXIT_OK)
             if self._stop.is_set():
                 return RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
+
+    @property
+    def _measures_ceilings(self) -> bool:
+        """Whether all cases are over and the agent measures ceilings: nothing that happens now changes a result."""
+        plan, blame = self._plan, self._blame
+        return bool(plan.cases) and not plan.calibrate and blame is not None and blame.phase == CALIBRATION
+
+    def _without_ceilings(self, gone: Gone) -> RunFinished:
+        """Return the end of a run whose agent died after the last case."""
+        if self._kill.is_set():
+            return RunFinished(status="done", exit_code=EXIT_OK)
+        return RunFinished(
+            status="done",
+            message=f"The ceilings of this machine are not known: the agent {gone.manner} while it measured them.",
+            remedy="Try cpugpu-tui machine --measure, or switch this off with --no-ceilings.",
+            exit_code=EXIT_OK,
+        )
 
     def _given_up(self, hello: Hello | Gone, gone: Gone) -> CpuGpuError:
         """Return why no further agent is started: the last ones died before they got anywhere."""
@@ -264,7 +294,10 @@ class Session:
         limit_s = self._plan.max_seconds
         if limit_s is not None:
             limit_s = max(0.001, limit_s - (time.monotonic() - started))
-        return self._left.plan(limit_s)
+        plan = self._left.plan(limit_s)
+        # Where the history takes nothing they would be measured again after every run.
+        is_wanted = self._wants_ceilings and self.saver.keeps_ceilings and not plan.parallel
+        return replace(plan, ceilings_s=CEILINGS_S if is_wanted and self._plan.cases else None)
 
     def _follow(self, plan: Plan) -> RunFinished | Gone:
         """Send the plan and handle events until the agent is done or dead."""
@@ -287,7 +320,7 @@ class Session:
                 silent_s = 0.0
             if message is None:
                 if self._timed_out(silent_s):
-                    return Gone(-9, (f"no answer for {self._case_timeout_s:g} s",))
+                    return Gone(-9, (f"no answer for {silent_s:.0f} s",))
                 continue
             if not isinstance(message, TelemetryRead):
                 silent_s = 0.0
@@ -297,10 +330,20 @@ class Session:
 
     def _timed_out(self, silent_s: float) -> bool:
         limit_s, blame = self._case_timeout_s, self._blame
+        if self._measures_ceilings:
+            return self._is_hung(silent_s)
         if limit_s is None or blame is None or not blame.case or silent_s < limit_s:
             return False
         self._fail(blame.case, "timeout", f"No answer for {limit_s:g} s ({blame.phase} on {blame.device}).",
                    "Raise --case-timeout, or leave this case out.", blame.device)  # fmt: skip
+        assert self._agent is not None
+        self._agent.end(at_once=True)
+        return True
+
+    def _is_hung(self, silent_s: float) -> bool:
+        """End an agent that hangs while it measures ceilings."""
+        if silent_s < CEILINGS_HANG_S:
+            return False
         assert self._agent is not None
         self._agent.end(at_once=True)
         return True
@@ -338,10 +381,12 @@ class Session:
                     self._blame = event
             case CaseStarted() | Calibrated() | HalfRoundTimed():
                 self.saver.note(event)
-            case _ if isinstance(event, BESIDE):
-                self.saver.note_beside(event)
             case CeilingsMeasured():
                 self.saver.ceilings(event.ceilings)
+                if self._plan.cases:  # a run's own row of the history; a calibration alone has none
+                    self.saver.note_beside(event)
+            case _ if isinstance(event, BESIDE):
+                self.saver.note_beside(event)
             case CaseFinished() | CaseFailed():
                 self._settle(event)
                 return

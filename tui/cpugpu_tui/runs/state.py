@@ -22,6 +22,8 @@ from cpugpu_tui.model import (
     CaseFinished,
     CasesChosen,
     CaseStarted,
+    Ceilings,
+    CeilingsMeasured,
     Check,
     Device,
     DevicesFound,
@@ -252,10 +254,19 @@ class RunState:
                 return self if row is None else self._with_row(row, _apply_to_row(row, event))
             case EnergyMeasured():
                 return self._with_energy(event)
+            case CeilingsMeasured():
+                return self._with_ceilings(event.ceilings)
             case PeerMeasured():
                 return replace(self, peers={**self.peers, (event.source.name, event.target.name): event})
             case _:
                 return self
+
+    def _with_ceilings(self, found: Ceilings) -> RunState:
+        """Return the state with ceilings that were measured after its cases: `limited by` needs them."""
+        if self.run is None:
+            return self
+        plan = replace(self.run.plan, ceilings=(*self.run.plan.ceilings, found))
+        return replace(self, run=replace(self.run, plan=plan))
 
     def _with_energy(self, event: EnergyMeasured) -> RunState:
         if not event.case:

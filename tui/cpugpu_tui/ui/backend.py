@@ -196,7 +196,13 @@ class Backend:
 
         assert self._agents is not None
         session = Session(
-            plan, self._agents, self.outbox, series_id, case_timeout_s, facts={"argv": sys.argv[1:], "face": "app"}
+            plan,
+            self._agents,
+            self.outbox,
+            series_id,
+            case_timeout_s,
+            facts={"argv": sys.argv[1:], "face": "app"},
+            ceilings=self._options.ceilings,
         )
         session.on_live = self._hush
         return session

@@ -63,6 +63,8 @@ class Bridge:
         self._events: list[Event] = []
         self._session: RunningSession | None = None
         self._streaming = False
+        self._measured: list[Ceilings] = []
+        """What the runs of the series measured of this machine."""
         self._opened = threading.Event()
         """Keys are answered from the first frame on: a run may be asked for before there is anything to run it."""
         self._stop = self._paused = self._leaving = False
@@ -154,15 +156,20 @@ class Bridge:
         finally:
             with self._lock:
                 self._session, self._begun = None, False
-            others = [kept for kept in self._backend.ceilings() if kept.device not in {m.device for m in measured}]
-            self._post(CeilingsKnown((*measured, *others), remark))
+            self._post(CeilingsKnown(self._with_kept(measured), remark))
             self._post(SeriesEnded())
+
+    def _with_kept(self, measured: Sequence[Ceilings]) -> tuple[Ceilings, ...]:
+        """Return what was measured now, and what is kept of the other devices."""
+        others = [kept for kept in self._backend.ceilings() if kept.device not in {m.device for m in measured}]
+        return (*measured, *others)
 
     def run_series(self, plan: Plan, repeats: int, case_timeout_s: float | None) -> None:
         """Run a plan so many times in one series. Body of the worker thread `run`."""
         self._wait_for_quiet()
         self._backend.end_survey()
         series_id: str | None = None
+        self._measured.clear()
         try:
             for number in range(1, repeats + 1):
                 session = self._backend.session(nth_plan(plan, number), series_id, case_timeout_s)
@@ -177,6 +184,8 @@ class Bridge:
         finally:
             with self._lock:
                 self._session, self._streaming, self._begun = None, False, False
+            if self._measured:
+                self._post(CeilingsKnown(self._with_kept(self._measured)))
             self._post(EarlierKnown(self._backend.earlier()))
             self._post(SeriesEnded())
 
@@ -222,6 +231,8 @@ class Bridge:
             self._post(AgentReported(error))
 
     def _deliver(self, event: Event) -> None:
+        if isinstance(event, CeilingsMeasured):
+            self._measured.append(event.ceilings)
         with self._lock:
             self._events.append(event)
             self._streaming = not isinstance(event, RunFinished)

@@ -25,6 +25,8 @@ class Situation:
     """The telemetry is a recorded one: a run beside it would seem to belong to it."""
     past: bool = False
     """A saved run is on the screen."""
+    other: bool = False
+    """Another workload than that of the run on the screen is highlighted: `run` starts it for the first time."""
     demo: bool = False
     """Recorded runs are played (`replay` is set, too): nothing here disturbs a measurement."""
 
@@ -102,7 +104,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "history", ("h",), "History",
         "List the saved runs, and open one in these panes; pressed there, back to the present run.", "history",
-        lambda s: s.may_start or s.may_play,
+        lambda s: s.may_start or s.demo,
     ),
     Command("machine", ("m",), "Machine", "Show what CPU, GPU and the cable between reach at most.", "machine"),
     Command(
@@ -110,7 +112,7 @@ COMMANDS: tuple[Command, ...] = (
         lambda s: s.may_start,
     ),
     Command(
-        "claims", ("k", "K"), "Claims",
+        "claims", ("K", "k"), "Claims",
         "Show what publications claim, and whether it holds here.", "claims",
     ),
     Command(
@@ -198,7 +200,7 @@ def label(command: Command, situation: Situation) -> str:
     """Return what the command is called now: a label follows the state."""
     if situation.demo and command.id in ("run", "stop"):
         return "Play again" if command.id == "run" else "Skip"
-    if command.id == "run" and situation.ran:
+    if command.id == "run" and situation.ran and not situation.other:
         return "Run again"
     if command.id == "pause" and situation.paused:
         return "Resume"

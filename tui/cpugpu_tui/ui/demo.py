@@ -12,7 +12,6 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import PROTOCOL, Ceilings, Hello, Plan, RunStarted, TelemetryRead
 from cpugpu_tui.runs.demo.playing import Playing
 from cpugpu_tui.runs.demo.recording import Recording
-from cpugpu_tui.runs.export.stream import ExportedRun
 from cpugpu_tui.runs.planning import PlanRequest
 from cpugpu_tui.runs.state import RunState, TelemetryState
 from cpugpu_tui.ui import themes
@@ -25,6 +24,7 @@ from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.screens.run_list import RunList
 
 ENDED = "the demo has ended: {run} plays it again, {history} lists its runs"
 
@@ -45,25 +45,21 @@ class DemoBackend(Backend):
         on_telemetry: Callable[[TelemetryRead], None],
         on_notice: Callable[[str], None],
     ) -> None:
-        """Make room for the runs, and say what the recorded agent said."""
+        """Put all runs into the history, so that they can be looked at, and say what the recorded agent said."""
         del on_telemetry, on_notice
         from cpugpu_tui.runs.store import Store
         from cpugpu_tui.runs.store.outbox import Outbox
 
         store = Store.in_memory()
+        for run in self._recording.runs:
+            store.import_run(run.events)
         self.outbox = Outbox(lambda _wait_s: store, store)
         on_agent(Hello(protocol=PROTOCOL, environment=self._recording.environment))
 
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
-        """Return what plays all runs; each is in the history as soon as it has begun, so that it can be exported."""
+        """Return what plays all runs."""
         del plan, series_id, case_timeout_s
-        assert self._store is not None
-        store = self._store
-
-        def keep(run: ExportedRun) -> None:
-            store.import_run(run.events)
-
-        return Playing(self._recording, self._pace, keep)
+        return Playing(self._recording, self._pace)
 
     def ceilings(self) -> tuple[Ceilings, ...]:
         """Return what the recorded machine reached."""
@@ -90,6 +86,8 @@ class DemoApp(CpuGpuApp):
         )  # fmt: skip
         assert options.demo is not None
         self._recording: Recording = options.demo
+        self._wanted: RunList.Chosen | None = None
+        """The saved run that is to be shown once the demo has ended."""
         self.picture = replace(
             self.picture, situation=Situation(replay=True, demo=True), replay_tag=self._recording.tag,
             replay_of=self._recording.summary, ceilings=self._recording.ceilings,
@@ -125,20 +123,44 @@ class DemoApp(CpuGpuApp):
             return
         ids = [run.started.run_id for run in self._recording.runs]
         self.bridge.repeat_number = ids.index(started.run_id) + 1
+        self._highlight_plan(started)
+
+    def _highlight_plan(self, started: RunStarted) -> None:
         main = next((screen for screen in self.screen_stack if isinstance(screen, MainScreen)), None)
         if main is not None:
             pane = main.query_one(WorkloadPane)
             pane.highlight(PlanRequest((started.plan.name,), scale=started.plan.scale))
 
     @on(SeriesEnded)
-    def _say_end(self) -> None:
+    def _show_end(self) -> None:
+        """Open the saved run that ended the demo, or else end on the picture of the crossover."""
+        wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            self._read_past(wanted.run)
+            return
         self.change(notice=self.picture.keymap.said(ENDED))
+        search = next((run for run in self._recording.runs if run.started.plan.search is not None), None)
+        if search is None or not self.screen_stack:
+            return
+        self.bridge.repeat_number = self._recording.runs.index(search) + 1
+        self.change(run=search.state, repeat_number=self.bridge.repeat_number, cursor=None)
+        self._highlight_plan(search.started)
+        if isinstance(self.screen, MainScreen) and not self.screen.query_one("#chart").display:
+            self.action_chart()
+
+    def on_run_list_chosen(self, message: RunList.Chosen) -> None:
+        """End the demo before a saved run is shown: its events would replace that run."""
+        if self.picture.situation.live:
+            message.prevent_default()
+            self._wanted = message
+            self.bridge.kill()
 
     # ---------------------------------------------------------------- what keys do
 
     def action_run(self) -> None:
         """Play it again."""
         if self.picture.situation.may_play:
+            self._close_pages()
             self.play()
 
     def action_stop(self) -> None:

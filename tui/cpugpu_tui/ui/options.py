@@ -37,6 +37,8 @@ class AppOptions:
     """File for what libraries print while the screen is ours; None for the default place."""
     replay: Trace | None = None
     """What the telemetry pane shows in place of this machine; then nothing can be run."""
+    ceilings: bool = True
+    """Whether a run may measure what `limited by` needs, where the history lacks it."""
     keymap: Keymap = DEFAULT_KEYMAP
     """Which key does what."""
     demo: Recording | None = None

@@ -158,6 +158,14 @@ class Picture:
         return self.run.simulated or (self.past is None and self.request.simulation is not None)
 
     @property
+    def is_other(self) -> bool:
+        """Whether another workload is highlighted than that of this terminal's run on the screen."""
+        run = self.whole.run if self.whole is not None else self.run
+        if run.run is None or self.past is not None or self.again is not None:
+            return False
+        return run.run.plan.name != "+".join(self.request.names)
+
+    @property
     def own(self) -> Own:
         """This terminal's own run, readings and ceilings."""
         return Own(self.run, self.telemetry, self.ceilings) if self.past is None else self.past.own

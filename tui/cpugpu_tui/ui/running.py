@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from textual import events, on
+from textual.await_complete import AwaitComplete
 from textual.driver import Driver
 from textual.geometry import Size
 from textual.timer import Timer
@@ -116,6 +117,9 @@ class Running(WatchedApp[AppResult]):
     def change(self, **changes: Any) -> None:
         """Change the picture and show it everywhere; while the gate is held nothing is painted by this."""
         self.picture = replace(self.picture, **changes)
+        if self.picture.situation.other != self.picture.is_other:
+            situation = replace(self.picture.situation, other=self.picture.is_other)
+            self.picture = replace(self.picture, situation=situation)
         if not self.is_running:
             return
         for screen in self.screen_stack:
@@ -133,6 +137,20 @@ class Running(WatchedApp[AppResult]):
         if self._silence is not None:
             self._silence.stop()
         self._silence = self.set_timer(SAID_S, lambda: self.change(said=""))
+
+    def push_screen(self, *arguments: Any, **named: Any) -> Any:
+        """Open a screen. What was said on the one below does not stand on it."""
+        self._hush()
+        return super().push_screen(*arguments, **named)
+
+    def pop_screen(self) -> AwaitComplete:
+        """Close a screen, and what was said on it."""
+        self._hush()
+        return super().pop_screen()
+
+    def _hush(self) -> None:
+        if self.picture.said:
+            self.change(said="")
 
     def begin_series(self, **changes: Any) -> None:
         """Note that a run is about to start."""

@@ -73,7 +73,7 @@ PRESETS: dict[str, Preset] = {
             "matmul-sweep",
             (Part("matmul", tuple(range(1, 10_000, 50))),),
             "P1's matrix products, n = 1, 51 … 9951",
-            "P1: the CPU's time rises to 11.3 s, the GPU stays flat at about 0.001 s",
+            "P1: CPU time rises to 11.3 s, GPU time stays at about 0.001 s",
             Small((Part("matmul", tuple(range(1, 502, 100))),), "n = 1, 101 … 501 instead of 1, 51 … 9951"),
             # METHOD.md, step 7: one second for sweeps of over 20 sizes.
             budget_s=1.0,
@@ -82,14 +82,14 @@ PRESETS: dict[str, Preset] = {
             "vector-dot",
             (Part("vector-dot", tens(2, 8), ("matmul", "dot")),),
             "P2's dot products, n = 10² … 10⁸, and the same with `dot`",
-            "P2: little difference on small data; then the CPU grows markedly, the GPU hardly",
+            "P2: on large data CPU time grows markedly, GPU time hardly",
             Small((Part("vector-dot", tens(2, 5), ("matmul", "dot")),), "n up to 10⁵ instead of 10⁸"),
         ),
         Preset(
             "jacobian",
             (Part("jacobian", (1, 10, 100, 1000), ("loop", "vectorized", "per-sample")),),
             "P3's full Jacobian of a small network, batch 1 … 1000: row by row, vectorized, per sample",
-            "P3: batch 100: GPU 19.5 s, CPU 11.1 s; batch 1000: GPU 192 s, CPU 524 s",
+            "P3: batch 100: CPU 11.1 s, GPU 19.5 s; 1000: CPU 524 s, GPU 192 s",
             Small(
                 (Part("jacobian", (1, 2, 4), ("loop", "vectorized", "per-sample")),),
                 "batch 1, 2, 4 instead of 1 … 1000",
@@ -137,7 +137,7 @@ PRESETS: dict[str, Preset] = {
                 Part("mnist-mlp-wide", (32,), ("pageable", "pinned", "eager", "cuda-graph")),
             ),
             "P5's training of a small and a wide network, 10 epochs of 60 000 images at batch 32",
-            "P5: small: CPU 52.4 s, GPU 122.8 s; wide: CPU 390.0 s, GPU 224.4 s; because copying costs much",
+            "P5: small: CPU 52.4 s, GPU 122.8 s; wide: CPU 390 s, GPU 224.4 s; because copying costs much",
             Small(
                 (
                     Part("mnist-mlp", (32,), ("pageable", "pinned", "eager", "cuda-graph")),

@@ -34,11 +34,10 @@ class Playing:
         self,
         recording: Recording,
         pace: float | None = None,
-        on_run: Callable[[ExportedRun], None] = lambda _run: None,
         clock: Clock | None = None,
     ) -> None:
-        """`on_run` is told of each run before its first event; `pace` as of `timeline.pace_of`."""
-        self._recording, self._pace, self._on_run = recording, pace, on_run
+        """`pace` as of `timeline.pace_of`."""
+        self._recording, self._pace = recording, pace
         self._clock = clock or Clock()
         self._changed = threading.Condition()
         self._paused = self._skipping = self._killed = False
@@ -53,7 +52,6 @@ class Playing:
                 self._begin()
                 self._until(between_s(self._pace))
             if not self._killed:
-                self._on_run(run)
                 self._play(run, speed, deliver)
         return RunFinished(status="stopped" if self._killed else "done")
 

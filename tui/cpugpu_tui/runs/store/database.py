@@ -218,9 +218,14 @@ class Store(Memory):
         self._cases.pop(run_id, None)
 
     def keep_ceilings(self, found: Ceilings) -> None:
-        """Save what a device reached; its last calibration under this torch build is replaced."""
+        """Save what a device reached. Its last calibration is replaced, except a full one by a quick one."""
+        row = rows.ceilings_row(found)
         with self._writing() as connection:
-            connection.execute("INSERT OR REPLACE INTO ceilings VALUES (?, ?, ?, ?, ?, ?)", rows.ceilings_row(found))
+            known = connection.execute(
+                "SELECT ceilings FROM ceilings WHERE (hostname, torch, identity, simulated) = (?, ?, ?, ?)", row[:4]
+            ).fetchone()
+            if not (found.quick and known is not None and not rows.from_json(known["ceilings"], Ceilings).quick):
+                connection.execute("INSERT OR REPLACE INTO ceilings VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def mark_interrupted(self) -> int:
         """Mark runs as `interrupted` that say `running` while their process is gone; return how many."""

@@ -14,7 +14,6 @@ from cpugpu_tui.model import (
     CaseFinished,
     CasesChosen,
     CaseStarted,
-    CeilingsMeasured,
     DevicesFound,
     Event,
     Gap,
@@ -32,7 +31,7 @@ from cpugpu_tui.runs.store.insertion import insert_beside, insert_case, insert_r
 from cpugpu_tui.runs.store.owner import Owner
 from cpugpu_tui.runs.store.selection import LIST_THEM
 
-_NOT_KEPT = (RunStarted, DevicesFound, RunFinished, Hello, Gap, Progressed, CeilingsMeasured)
+_NOT_KEPT = (RunStarted, DevicesFound, RunFinished, Hello, Gap, Progressed)
 """Events that have a place of their own, or none."""
 
 

@@ -132,6 +132,8 @@ def _columns(event: Event, leave_out: tuple[str, ...]) -> dict[str, Any]:
 def ceilings_row(found: Ceilings) -> tuple[object, ...]:
     """Return the row of `ceilings`."""
     identity = found.uuid or f"{found.device} {found.label} t{found.threads}"
+    if found.uuid and found.driver:  # another driver reaches other rates
+        identity += f" {found.driver}"
     return found.hostname, found.torch, identity, found.simulated, found.measured_wall_ns, to_json(found)
 
 

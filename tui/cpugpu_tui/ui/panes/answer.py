@@ -140,10 +140,6 @@ def _sentences(picture: Picture, *, has_table: bool) -> list[tuple[str, str]]:
         sentences.append(("This is a replay: readings of another time, and nothing is run beside them.", "strong"))
         sentences.append(("Start cpugpu-tui without --replay to run something.", "muted"))
     elif not situation.ran and picture.problem is None:
-        name = "+".join(picture.request.names)
-        sentences.append(
-            (f"Press {keymap.of('run')} to run {name}: from which size on is the GPU faster here?", "strong")
-        )
         choose = "Up and down choose another workload, {open} changes its parameters, {help} explains."
         sentences.append((keymap.said(choose), "muted"))
     return sentences

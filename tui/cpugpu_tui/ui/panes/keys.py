@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from textual.geometry import Size
+from textual.keys import _character_to_key
+from textual.screen import Screen
 
-from cpugpu_tui.ui.commands import COMMAND_BY_ID, COMMANDS, Command, Situation, label
+from cpugpu_tui.ui.commands import COMMAND_BY_ID, COMMANDS, Command, Situation, key_name, label
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.panes.lines import PicturePane
 from cpugpu_tui.ui.picture import Picture
@@ -24,23 +27,59 @@ class KeysPane(PicturePane):
 
     def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
         """Return the line."""
-        return (keys_line(picture.situation, size.width, picture.keymap),)
+        working = working_keys(self.screen, picture.keymap) if self.is_mounted else None
+        return (keys_line(picture.situation, size.width, picture.keymap, working),)
 
 
-def keys_line(situation: Situation, width: int, keymap: Keymap = DEFAULT_KEYMAP) -> Spans:
-    """Return the keys that fit into `width` cells, the footer's own before the others, in the order of the table."""
+SELECTS = ("select", "select_cursor")
+"""What a list and a table do on `enter`."""
+
+
+def working_keys(screen: Screen[Any], keymap: Keymap) -> dict[str, str]:
+    """Return command → the first of its keys that does it with the focus where it is; none while a box is open.
+
+    A list takes `k` for itself, and a field takes every letter.
+    """
+    found: dict[str, str] = {}
+    if screen.app.screen is not screen:
+        return found
+    active, focused = screen.active_bindings, screen.focused
+    for command in COMMANDS:
+        for key in keymap.keys[command.id]:
+            name = _character_to_key(key) if len(key) == 1 else key
+            # Textual asks the field itself, but by a character that it does not find for every key ("slash").
+            if len(key) == 1 and focused is not None and focused.check_consume_key(name, key):
+                continue
+            bound = active.get(name)
+            action = bound.binding.action.removeprefix("app.").partition("(")[0] if bound is not None else ""
+            if action == command.action or (command.id == "open" and action in SELECTS):
+                found.setdefault(command.id, key_name(key))
+    return found
+
+
+def keys_line(
+    situation: Situation, width: int, keymap: Keymap = DEFAULT_KEYMAP, working: Mapping[str, str] | None = None
+) -> Spans:
+    """Return the keys that fit into `width` cells, the footer's own before the others, in the order of the table.
+
+    `working` are the keys that do what they are named for, by command; None for all in the keymap.
+    """
+    if working is None:
+        working = {command.id: keymap.of(command.id) for command in COMMANDS}
     kept: list[Command] = []
     used = 1
     # Beside a saved run the way back comes first.
     for name in dict.fromkeys(("history", *IMPORTANCE) if situation.past else IMPORTANCE):
         command = COMMAND_BY_ID[name]
-        used += len(keymap.of(command.id)) + 1 + len(label(command, situation)) + (2 if kept else 0)
+        if name not in working:
+            continue
+        used += len(working[name]) + 1 + len(label(command, situation)) + (2 if kept else 0)
         if used > width:
             break
         kept.append(command)
     spans: list[tuple[str, str]] = []
     for command in sorted(kept, key=COMMANDS.index):
         possible = command.possible(situation)
-        spans += [("  " if spans else " ", "text"), (keymap.of(command.id), "key" if possible else "muted")]
+        spans += [("  " if spans else " ", "text"), (working[command.id], "key" if possible else "muted")]
         spans += [(f" {label(command, situation)}", "text" if possible else "muted")]
     return tuple(spans)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from textual.geometry import Size
 
 from cpugpu_tui.analysis.quantities import duration, size_text
-from cpugpu_tui.model import Progressed
+from cpugpu_tui.model import CALIBRATION, Progressed
+from cpugpu_tui.runs.progress import bar, left_text, points_text
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import PicturePane, spelled
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
@@ -86,7 +87,6 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
     """Return the name of the run with its progress, or that nothing runs."""
     run, situation = picture.run, picture.situation
     name = run.run.plan.name if run.run is not None else "+".join(picture.request.names)
-    total = len(run.rows)
     if picture.quitting:
         return (("quitting: the run is being stopped", "strong"),)
     if picture.past is not None:
@@ -106,7 +106,8 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
         left = _time_left(picture) if not state else ""
         return (
             (f"{name} ", "title"),
-            (f"{run.settled}/{total}", "strong"),
+            *_bar(picture, glyphs),
+            (points_text(run), "strong"),
             *((f" {glyphs.dot} {part}", "warn" if part == state else "text") for part in (state, left, series) if part),
         )
     if run.finished is not None:
@@ -121,7 +122,7 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
         return (
             (f"{name} ", "title"),
             (f"{glyph} {run.status}", role),
-            (f" {run.settled}/{total}{failed}{number}", "text"),
+            (f" {points_text(run)}{failed}{number}", "text"),
             *_baseline(picture, glyphs),
         )
     if picture.problem is not None and not (picture.agent_ready and picture.environment.get("torch")):
@@ -172,7 +173,13 @@ def _time_left(picture: Picture) -> str:
     current = picture.run.current
     if current is None or current.seconds_left is None:
         return ""
-    return f"{duration(current.seconds_left - picture.step_s)} left"
+    return left_text(picture.run, current.seconds_left - picture.step_s)
+
+
+def _bar(picture: Picture, glyphs: Glyphs) -> Spans:
+    """Return how much of the run is done, as a bar."""
+    done, rest = bar(picture.run, glyphs.full, glyphs.empty)
+    return ((done, "key"), (f"{rest} ", "muted"))
 
 
 def _step(picture: Picture, glyphs: Glyphs) -> Spans:
@@ -180,6 +187,8 @@ def _step(picture: Picture, glyphs: Glyphs) -> Spans:
     current = picture.run.current
     if current is None or not picture.situation.live or picture.situation.paused or picture.situation.stopping:
         return ()
+    if current.phase == CALIBRATION:
+        return ((f"{glyphs.dot} measuring {current.note}", "text"),)
     clock, elapsed_s = "", picture.step_s + (current.elapsed_s or 0.0)
     if elapsed_s >= LONG_STEP_S or (current.estimate_s or 0) >= LONG_STEP_S:
         of = f" of about {duration(current.estimate_s)}" if current.estimate_s else ""

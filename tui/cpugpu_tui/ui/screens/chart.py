@@ -51,11 +51,16 @@ class ChartScreen(Page, inherit_bindings=False):
 
     def redraw(self) -> None:
         """Write title and keys, and draw what has changed of the chart."""
-        picture = self.picture
         self.query_one("#page-title", Lines).show([self.page_title()])
-        self.query_one(ChartPane).show_picture(picture)
+        self.query_one(ChartPane).show_picture(self.picture)
+        self.show_keys(self.page_keys())
+
+    def page_keys(self) -> Sequence[tuple[str, str]]:
+        """Return the keys of the chart, after those of a demo that has ended on it."""
+        picture = self.picture
         sizes, times = (("log" if on else "linear") for on in (picture.linear_sizes, picture.linear_times))
-        self.show_keys(
-            (("{chart}", "back"), ("{what-if}", "what if"), ("j k", "other row"), ("X", f"{sizes} sizes"),
-             ("Y", f"{times} times"))
+        demo = (("{run}", "play again"), ("{history}", "runs")) if picture.situation.may_play else ()
+        what_if = (("{what-if}", "what if"),) if picture.situation.ran else ()
+        return (
+            *demo, ("{chart}", "back"), *what_if, ("j k", "row"), ("X", f"{sizes} sizes"), ("Y", f"{times} times"),
         )  # fmt: skip

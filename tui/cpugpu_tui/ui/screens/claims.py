@@ -128,7 +128,8 @@ class ClaimsScreen(Page, inherit_bindings=False):
 
     def _read(self) -> None:
         """Read the saved runs, on a thread, and never while something is being timed."""
-        if not self._stale or self._reading or self.picture.situation.live:
+        situation = self.picture.situation
+        if not self._stale or self._reading or (situation.live and not situation.demo):
             return
         self._stale, self._reading = False, True
         run, ceilings = self.picture.run, self.picture.ceilings
@@ -162,14 +163,22 @@ class ClaimsScreen(Page, inherit_bindings=False):
         """Write list, claim and keys."""
         super().redraw()
         width = max(20, self.size.width - 2)
-        live = self.picture.situation.live
+        situation = self.picture.situation
         announced = self._announced == self.chosen.claim.id
-        lines = about_lines(self.chosen, width, self._glyphs, live=live, announced=announced)
+        lines = about_lines(
+            self.chosen, width, self._glyphs, live=situation.live, announced=announced, is_replay=situation.replay
+        )
         self.query_one("#claim", Lines).show(lines)
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return what can be done here."""
-        return (("j k", "move"), ("enter", "measure what it needs"), ("{back}", "back"))
+        measure = (("enter", "measure what it needs"),) if self._may_measure else ()
+        return (("j k", "move"), *measure, ("{back}", "back"))
+
+    @property
+    def _may_measure(self) -> bool:
+        """Whether enter would measure something: not during a run, in a replay, or for what nothing can tell."""
+        return self.picture.situation.may_start and bool(command(self.chosen))
 
     # ---------------------------------------------------------------- keys
 
@@ -186,7 +195,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
     def action_measure_claim(self) -> None:
         """Say what the claim under the cursor needs and how long that takes; pressed again, measure it."""
         chosen = self.chosen
-        if self.picture.situation.live or not command(chosen):
+        if not self._may_measure:
             return
         if self._announced == chosen.claim.id:
             self._announced = ""
@@ -209,7 +218,9 @@ def claim_line(judged: JudgedClaim, width: int, glyphs: Glyphs, *, chosen: bool)
     return ((text, "muted" if judged.claim.outdated else "text"), (outcome, ROLES[judged.outcome]))
 
 
-def about_lines(judged: JudgedClaim, width: int, glyphs: Glyphs, *, live: bool, announced: bool = False) -> list[Spans]:
+def about_lines(
+    judged: JudgedClaim, width: int, glyphs: Glyphs, *, live: bool, announced: bool = False, is_replay: bool = False
+) -> list[Spans]:
     """Return a claim in full: the sentence, what came of it, where the numbers are from, what enter would do.
 
     `announced`: enter was pressed once, and would start it now; its cost is said in place of the sources.
@@ -218,7 +229,7 @@ def about_lines(judged: JudgedClaim, width: int, glyphs: Glyphs, *, live: bool, 
     lines = wrapped(shown(f"{claim.publication}: {claim.sentence}", glyphs), width, "strong")
     verdict = f"{sign(judged.outcome, glyphs)} {judged.outcome}. {judged.here}"
     lines += wrapped(shown(verdict, glyphs), width, ROLES[judged.outcome])
-    do = command(judged)
+    do = "" if is_replay else command(judged)
     if announced and do and not live:
         return lines + wrapped(f"enter again: {do.removeprefix('cpugpu-tui ')} ({cost_text(judged)})", width, "warn")
     if judged.sources:

@@ -55,8 +55,9 @@ class HistoryScreen(RunList):
         """Return what can be done with the run under the cursor, or with what is typed."""
         if self._line.typing:
             return (("enter", "keep"), ("esc", "as it was"))
+        again = (("{run}", "again"),) if self.picture.situation.may_start else ()
         return (
-            ("enter", "open"), ("{run}", "again"), ("{filter}", "filter"), ("l", "tags"), ("{baseline}", "baseline"),
+            ("enter", "open"), *again, ("{filter}", "filter"), ("l", "tags"), ("{baseline}", "baseline"),
             ("d", "delete"), ("esc", "all" if self._place.wanted else "back"), ("j k", "move"),
         )  # fmt: skip
 

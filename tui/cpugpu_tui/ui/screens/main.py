@@ -18,6 +18,7 @@ from cpugpu_tui.ui.panes.lines import Lines, PicturePane, spelled
 from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.panes.telemetry import TelemetryPane
 from cpugpu_tui.ui.panes.timings import TimingsPane
+from cpugpu_tui.ui.panes.welcome import WelcomePane, is_first
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import ROLE_CLASSES
@@ -48,6 +49,7 @@ class MainScreen(Screen[None]):
             yield WorkloadPane(glyphs, picture, id="workload")
             with Vertical(id="centre"):
                 yield TimingsPane(glyphs, id="timings")
+                yield WelcomePane(glyphs, picture, id="welcome")
                 yield ChartPane(glyphs, picture, id="chart")
                 yield AnswerPane(glyphs, picture, id="answer")
             yield TelemetryPane(glyphs, picture, id="telemetry")
@@ -58,6 +60,8 @@ class MainScreen(Screen[None]):
         """Name the panes, put the focus on the workloads."""
         for pane in (*PANES, "chart"):
             self.query_one(f"#{pane}").border_title = pane.capitalize()
+        self.query_one("#welcome").border_title = "First run"
+        self._show_welcome(self._picture)
         self.query_one("#telemetry").can_focus = True
         self.query_one(WorkloadPane).options.focus()
 
@@ -72,6 +76,8 @@ class MainScreen(Screen[None]):
 
     def show_picture(self, picture: Picture) -> None:
         """Show a picture in all panes; each paints only what differs."""
+        self._picture = picture
+        self._show_welcome(picture)
         title = f"Telemetry of run {picture.past.summary.number}" if picture.past is not None else "Telemetry"
         if picture.situation.demo:
             title = spelled(f"{title} · {picture.replay_of}".replace("[", "("), self._glyphs)  # a title is markup
@@ -84,6 +90,32 @@ class MainScreen(Screen[None]):
                 pane.show_picture(picture)
         self.query_one(TimingsPane).show_picture(picture)
         self.query_one(WorkloadPane).show_picture(picture)
+
+    def _show_welcome(self, picture: Picture) -> None:
+        """Show what will appear in place of a table without rows."""
+        # Not by a class: a table that is shown by the next key must take the focus at once.
+        self.query_one("#welcome").display = is_first(picture)
+        self.query_one("#timings").display = not is_first(picture)
+
+    def on_descendant_focus(self) -> None:
+        """Name the keys that work with the focus where it is now."""
+        self._show_keys()
+
+    def on_descendant_blur(self) -> None:
+        """Do the same where nothing has the focus."""
+        self._show_keys()
+
+    def on_screen_suspend(self) -> None:
+        """Name no keys while a box takes them."""
+        self._show_keys()
+
+    def on_screen_resume(self) -> None:
+        """Name them again."""
+        self._show_keys()
+
+    def _show_keys(self) -> None:
+        if self.is_mounted:
+            self.query_one(KeysPane).show_picture(self._picture)
 
     def show_status(self, picture: Picture) -> None:
         """Show a picture in the status line alone."""
