@@ -81,10 +81,7 @@ class SteppedBackend(DemoBackend):
         self._clock = clock
 
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
-        recording = self._recording
-        assert self._store is not None
-        store = self._store
-        return Playing(recording, None, lambda run: store.import_run(run.events), self._clock)
+        return Playing(self._recording, None, self._clock)
 
 
 @asynccontextmanager

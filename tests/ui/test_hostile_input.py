@@ -54,7 +54,7 @@ def test_bytes_that_are_no_key_end_neither_app_nor_keyboard(app: PtyApp) -> None
 
 def test_a_long_paste_of_coloured_text_during_a_run_is_cut_and_said(app: PtyApp) -> None:
     app.send("r")
-    app.until_text("matmul 16 ", LONG_S)
+    app.until_text("▼ CPU", LONG_S)
     app.send("/")
     app.until_text("enter keeps", LONG_S)
     before_mb = resident_mb(app)

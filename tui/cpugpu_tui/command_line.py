@@ -177,9 +177,11 @@ def machine(
     """Print the machine card: what CPU, GPU and the cable between them reach here, and what asking costs."""
     from cpugpu_tui.cli.machine import print_machine
     from cpugpu_tui.cli.options import RunOptions, found_python, simulation
+    from cpugpu_tui.runs.interpreter_places import AUTO
 
     made_up = simulation(simulate)
-    found = found_python(python, simulation=made_up) if measure else None
+    # Only a measurement is worth a search.
+    found = found_python(python, simulation=made_up) if measure or python != AUTO else None
     options = RunOptions("process", found, database, not no_save)
     devices = tuple(device or ["auto"])
     raise typer.Exit(print_machine(options, devices, made_up, measure=measure, as_json=json))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from textual.binding import Binding
 from textual.geometry import Size
-from textual.keys import _character_to_key
 from textual.screen import Screen
 
 from cpugpu_tui.ui.commands import COMMAND_BY_ID, COMMANDS, Command, Situation, key_name, label
@@ -46,7 +46,7 @@ def working_keys(screen: Screen[Any], keymap: Keymap) -> dict[str, str]:
     active, focused = screen.active_bindings, screen.focused
     for command in COMMANDS:
         for key in keymap.keys[command.id]:
-            name = _character_to_key(key) if len(key) == 1 else key
+            name = next(iter(Binding.make_bindings([Binding(key, "")]))).key
             # Textual asks the field itself, but by a character that it does not find for every key ("slash").
             if len(key) == 1 and focused is not None and focused.check_consume_key(name, key):
                 continue
