@@ -32,7 +32,7 @@ REAL_APP = Path(__file__).parents[1] / "ui/real_app.py"
 PACE = 2.0
 """Real seconds per virtual second: a simulated machine whose runs take as long as real ones."""
 IDLE_TRACE = Path(__file__).parents[1] / "traces" / "idle.ndjson"
-LIVE = re.compile(r" \d+/\d+ .*(matmul|vector-dot)")
+LIVE = re.compile(r" \d+ of (at most )?\d+ points")
 """The status line while a run is live: how many cases are over, and which one is timed."""
 LIVE_B, IDLE_B, PAUSED_B = 2300.0, 500.0, 0.0
 CPU_PCT, KEY_MS, AGAIN_MS = 5.0, 100.0, 150.0

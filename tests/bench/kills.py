@@ -148,7 +148,7 @@ def kill_app(outcome: Outcome, command: CommandLine) -> None:
     with PtyApp(COMMAND, rows=40, env={**env, "CPUGPU_DEVICE": " ".join(devices(kill.gpus))}) as app:
         app.until_text("Press r", PATIENCE_S)
         app.send("r")
-        app.until(lambda app: re.search(r"quick.* \d+/\d+", app.text) is not None, PATIENCE_S)
+        app.until(lambda app: re.search(r"\d+ of at most", app.text) is not None, PATIENCE_S)
         app.bytes_during(kill.moment_s)
         shown = settled_on(app)
         if kill.is_suspended:
@@ -170,7 +170,7 @@ def kill_app(outcome: Outcome, command: CommandLine) -> None:
 
 def settled_on(app: PtyApp) -> int:
     """Return how many cases are over, as the status line has it."""
-    found = re.search(r"quick.* (\d+)/\d+", app.text)
+    found = re.search(r"(\d+) (of at most|points)", app.text)
     return int(found[1]) if found else 0
 
 

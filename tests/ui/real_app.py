@@ -36,7 +36,7 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     pace = float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
     if "watched" in sys.argv:
-        Backend._new_sampler = lambda self, emit, agents: Sampler(TELEMETRY_S, emit, agents.pids)  # type: ignore[method-assign]
+        Backend._new_sampler = lambda self, emit: Sampler(TELEMETRY_S, emit, self._agents.pids)  # type: ignore[method-assign]
     if "busy" in sys.argv or "blocked" in sys.argv:
         CpuGpuApp.action_help = wedge  # type: ignore[method-assign]
     simulation = Simulation(pace=pace)

@@ -89,7 +89,7 @@ def test_a_whole_visit_leaves_the_terminal_as_it_was_and_the_result_on_it(start:
 )
 def test_a_signal_ends_it_in_order(start: Start, tmp_path: Path, number: signal.Signals, code: int) -> None:
     app = start(pace=1.2)
-    run_slowly(app, r"quick.* [1-9]\d?/\d+")
+    run_slowly(app, r"[1-9]\d? of at most")
     agents = all_agents(app.pid)
     assert agents
     app.signal(number)
@@ -103,7 +103,7 @@ def test_a_signal_ends_it_in_order(start: Start, tmp_path: Path, number: signal.
 
 def test_a_closed_terminal_ends_it_in_order(start: Start, tmp_path: Path) -> None:
     app = start(pace=1.2)
-    run_slowly(app, r"quick.* [1-9]\d?/\d+")
+    run_slowly(app, r"[1-9]\d? of at most")
     agents = all_agents(app.pid)
     app.hang_up()
     assert app.exit_code() == 129
@@ -113,7 +113,7 @@ def test_a_closed_terminal_ends_it_in_order(start: Start, tmp_path: Path) -> Non
 
 def test_quitting_during_a_run_stops_it_and_saves_what_was_finished(start: Start, tmp_path: Path) -> None:
     app = start(pace=1.2)
-    run_slowly(app, r"quick.* [1-9]\d?/\d+")
+    run_slowly(app, r"[1-9]\d? of at most")
     app.send("q")
     app.until_text("stop and quit")
     app.send("y")

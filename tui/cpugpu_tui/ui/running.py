@@ -94,6 +94,7 @@ class Running(WatchedApp[AppResult]):
         self.picture = first_picture(options)
         """All that is shown, and all the state there is."""
         self._silence: Timer | None = None
+        self._said_stays = False
         self._opened = False
         self._terminal_size: Size | None = None
         self._current: Progressed | None = None
@@ -131,8 +132,12 @@ class Running(WatchedApp[AppResult]):
         """Change what can be done now."""
         self.change(situation=replace(self.picture.situation, **changes))
 
-    def say(self, text: str) -> None:
-        """Say for a while what came of a key, where a person looks for that: the status line, a page's last line."""
+    def say(self, text: str, *, stays: bool = False) -> None:
+        """Say for a while what came of a key, in the status line or a page's last line.
+
+        `stays` keeps it when a screen opens or closes.
+        """
+        self._said_stays = stays
         self.change(said=text)
         if self._silence is not None:
             self._silence.stop()
@@ -149,7 +154,7 @@ class Running(WatchedApp[AppResult]):
         return super().pop_screen()
 
     def _hush(self) -> None:
-        if self.picture.said:
+        if self.picture.said and not self._said_stays:
             self.change(said="")
 
     def begin_series(self, **changes: Any) -> None:
@@ -232,7 +237,7 @@ class Running(WatchedApp[AppResult]):
 
     @on(InputDropped)
     def _say_dropped(self, message: InputDropped) -> None:
-        self.say(str(message))
+        self.say(str(message), stays=True)
 
     @on(NoticeGiven)
     def _notice(self, message: NoticeGiven) -> None:
