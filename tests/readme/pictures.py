@@ -34,8 +34,8 @@ MOMENTS_S = [second + GAP_S / 10 for second in range(1, int(FIRST_S))]
 
 MOMENT_SHOWN_S = 0.6
 
-LOOKS: tuple[tuple[Sequence[str], float], ...] = (((), 4.0), (("g",), 4.0), (("g", "enter"), 4.0), (("escape",), 5.0))
-"""After the run: keys to press, and how long to show what comes of them. The last one is the still."""
+LOOKS: tuple[tuple[Sequence[str], float], ...] = (((), 4.0), (("g",), 4.0), (("enter",), 4.0), (("escape",), 5.0))
+"""After the run, which ends on the chart: keys to press, and how long to show what comes of them. The last one is the still."""
 
 LONGEST_WAIT_S = 120.0
 
@@ -110,9 +110,10 @@ async def until(pilot: Pilot[Any], condition: Callable[[], bool]) -> None:
 
 
 async def played(pilot: Pilot[Any], clock: SteppedClock) -> None:
-    """Play to the end; what the demo says then is about a person's keys, so it is left out of pictures."""
+    """Play to the end, the chart; what the demo says then is about a person's keys, so it is left out of pictures."""
+    main = pilot.app.screen
     clock.go_to(float("inf"))
-    await until(pilot, lambda: not pilot.app.picture.situation.live)  # type: ignore[attr-defined]
+    await until(pilot, lambda: pilot.app.screen is not main)
     pilot.app.change(notice=None)  # type: ignore[attr-defined]
     await pilot.pause()
 
@@ -165,5 +166,5 @@ async def make_pictures(folder: Path) -> None:
     whole = shipped()
     quick = Recording(whole.runs[:1])
     (folder / "demo.svg").write_text(moving(await film(whole)))
-    (folder / "screenshot-chart.svg").write_text(await still(quick, "g"))
-    (folder / "screenshot-telemetry.svg").write_text(await still(whole, "tab", "z"))
+    (folder / "screenshot-chart.svg").write_text(await still(quick))
+    (folder / "screenshot-telemetry.svg").write_text(await still(whole, "g", "tab", "z"))
