@@ -35,7 +35,7 @@ MOMENTS_S = [second + GAP_S / 10 for second in range(1, int(FIRST_S))]
 MOMENT_SHOWN_S = 0.6
 
 LOOKS: tuple[tuple[Sequence[str], float], ...] = (((), 4.0), (("g",), 4.0), (("enter",), 4.0), (("escape",), 5.0))
-"""After the run, which ends on the chart: keys to press, and how long to show what comes of them. The last one is the still."""
+"""After the run, which ends on the chart: keys to press, and how long to show the result. The last one is the still."""
 
 LONGEST_WAIT_S = 120.0
 

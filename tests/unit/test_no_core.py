@@ -18,7 +18,7 @@ from cpugpu_tui.model import NO_CORE, CoreUse, CoreUser, CoreWait, HalfRoundTime
 from cpugpu_tui.runs.answers import answer_lines, answers
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.fleet.rows import FleetRow
-from cpugpu_tui.runs.insight import MARK_WORDS, end_to_end
+from cpugpu_tui.runs.insight import end_to_end
 from cpugpu_tui.runs.measured import measured_state
 from cpugpu_tui.runs.no_core import no_core_lines, reason_lines, use_lines
 from cpugpu_tui.runs.state import RunState
@@ -163,8 +163,8 @@ def test_who_used_the_cores_is_told_only_as_far_as_it_was_seen() -> None:
     )
 
 
-def test_a_mark_of_an_older_version_still_has_words() -> None:
-    assert "older version" in MARK_WORDS["foreign-load"]
+def test_a_mark_of_older_versions_that_meant_nothing_is_not_shown(cpugpu: CommandLine) -> None:
+    assert "foreign-load" not in cpugpu.here("demo", "--table").out
 
 
 # ------------------------------------------------------------------ from the command line

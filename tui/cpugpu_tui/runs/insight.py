@@ -21,7 +21,6 @@ MARK_WORDS = {
     "power-capped": "the GPU was at its power limit, which is normal under load",
     "shared-gpu": "another process was on the GPU",
     NO_CORE: "threads waited for a core, so there is no winner",
-    "foreign-load": "the machine's CPU ticks rose: a mark of older versions that also rang on idle machines",
     "one-thread": "one CPU thread where the machine has more cores",
     "denormals": "denormal numbers, which a CPU takes up to 187 times as long for, were not flushed to zero",
     "tf32-on": "TF32 was switched on from outside: these are not float32 products",
@@ -98,12 +97,16 @@ def row_marks(row: Row) -> list[str]:
 
 
 def device_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
-    """Return the marks of a row on one device; recordings of older versions call clear rows not converged, too."""
-    if "not-converged" not in times.marks:
-        return times.marks
+    """Return the marks of a row on one device, those of older versions judged by today's rules.
+
+    They marked rows `foreign-load` by CPU ticks, which rose on idle machines, and clear rows `not-converged`.
+    """
+    marks = tuple(mark for mark in times.marks if mark != "foreign-load")
+    if "not-converged" not in marks:
+        return marks
     devices = sorted(row.times.values(), key=lambda each: each.device != "cpu")
     usable = is_usable([each.round_ns for each in devices], is_compared=row.comparison is not None)
-    return tuple(mark for mark in times.marks if mark != "not-converged" or not usable)
+    return tuple(mark for mark in marks if mark != "not-converged" or not usable)
 
 
 def allowed_cores(run: RunState) -> int | None:

@@ -46,7 +46,7 @@ def working_keys(screen: Screen[Any], keymap: Keymap) -> dict[str, str]:
     active, focused = screen.active_bindings, screen.focused
     for command in COMMANDS:
         for key in keymap.keys[command.id]:
-            name = next(iter(Binding.make_bindings([Binding(key, "")]))).key
+            name = "comma" if key == "," else next(iter(Binding.make_bindings([Binding(key, "")]))).key
             # Textual asks the field itself, but by a character that it does not find for every key ("slash").
             if len(key) == 1 and focused is not None and focused.check_consume_key(name, key):
                 continue
