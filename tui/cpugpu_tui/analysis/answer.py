@@ -20,6 +20,9 @@ CLOSE = 1.1
 WIDE = 10.0
 """A bracket whose ends lie further apart than this factor has no point that is worth a number."""
 
+UNTOLD = 1e3
+"""An interval that reaches further than this many times the speedup is no number to tell."""
+
 MOST_NAMED = 3
 """Sizes that a sentence names; more are counted."""
 
@@ -81,7 +84,7 @@ def _spread(comparison: Comparison) -> float | None:
     if low is None or high is None or not 0 < low <= high < math.inf:
         return None
     spread = comparison.plus_minus
-    return spread if spread is not None and math.isfinite(spread) else None
+    return spread if spread is not None and spread < UNTOLD else None
 
 
 def speedup_text(comparison: Comparison) -> str:

@@ -36,10 +36,10 @@ class Comparison:
 
     @property
     def plus_minus(self) -> float | None:
-        """Relative half-width of the interval, 0.01 for ±1 %."""
+        """How far the interval reaches from the speedup, relative to it, on its longer side: 0.01 for ±1 %."""
         if self.low is None or self.high is None:
             return None
-        return math.sqrt(self.high / self.low) - 1
+        return max(self.high / self.speedup - 1, 1 - self.low / self.speedup)
 
     @property
     def faster(self) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.quantities import factor, plus_minus
 from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.insight import MARK_WORDS
+from cpugpu_tui.runs.insight import MARK_WORDS, device_marks
 from cpugpu_tui.runs.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -23,7 +23,7 @@ from cpugpu_tui.ui.screens.machine_state import machine_lines
 from cpugpu_tui.ui.screens.meaning import hardware_lines, moved_lines, training_lines, written_lines
 from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.screens.several_gpus import gpus_lines, peers_lines
-from cpugpu_tui.ui.screens.worlds import VERDICT_SENTENCES, world_lines
+from cpugpu_tui.ui.screens.worlds import verdict_sentence, world_lines
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.changes import Changes
@@ -69,7 +69,8 @@ def detail_lines(
 ) -> list[Spans]:  # fmt: skip
     """Return the detail of a row, the answer first: who wins, where the time goes, what if; then each device."""
     parts = [_failed(row, width), _unsaved(row, width), _starved(row, width), _compared(row, width, glyphs),
-             _beside(changes, run, row, width), gpus_lines(run, row, width, glyphs), peers_lines(run, row, width),
+             _less_certain(row, width), _beside(changes, run, row, width), gpus_lines(run, row, width, glyphs),
+             peers_lines(run, row, width),
              breakdown_lines(run, row, width, glyphs), world_lines(run, row, width, glyphs),
              *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
     lines: list[Spans] = []
@@ -94,6 +95,20 @@ def _unsaved(row: Row, width: int) -> list[Spans]:
     return [] if row.saved else wrapped(f"{NOT_SAVED} {UNSAVED}: {MARK_WORDS[UNSAVED]}", width, "warn")
 
 
+def _less_certain(row: Row, width: int) -> list[Spans]:
+    """Return what the sign `~` of the table stands for; the part of each device says more."""
+    odd = [
+        (times.device, (*device_marks(row, times), *(("unsettled start",) if not _is_settled(times) else ())))
+        for times in row.times.values()
+    ]
+    text = "; ".join(f"{device} {', '.join(marks)}" for device, marks in odd if marks)
+    return wrapped(f"~ less certain: {text}", width, "warn") if text else []
+
+
+def _is_settled(times: DeviceTimes) -> bool:
+    return times.calibrated is None or times.calibrated.stable
+
+
 def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     comparison = row.comparison
     if comparison is None:
@@ -104,7 +119,7 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
         text += f" {plus_minus(comparison.plus_minus or 0)}"
         text += f", 95 % interval {comparison.low:.4g}× to {comparison.high:.4g}×"
     rounds = f"{comparison.rounds} round{'' if comparison.rounds == 1 else 's'}"
-    text += f", from {rounds}: {VERDICT_SENTENCES.get(comparison.verdict, comparison.verdict)}"
+    text += f", from {rounds}: {verdict_sentence(comparison)}"
     once = wrapped(TIMED_ONCE, width, "warn") if any(is_timed_once(times) for times in row.times.values()) else []
     return [*wrapped(spelled(text, glyphs), width, "strong"), *once, *moved_lines(row, width, glyphs)]
 
