@@ -78,6 +78,16 @@ def table(run: RunState) -> dict[str, str]:
     return {str(column.header): str(next(iter(column.cells))) for column in columns}
 
 
+def test_the_detail_says_first_why_a_row_is_less_certain() -> None:
+    assert "less certain" not in text(h200())
+    marked = [half("cpu", index, {LATENCY: 1193e6}, ("page-faults",)) for index in range(9, 11)]
+    run = h200()
+    for event in marked:
+        run = run.apply(event)
+    lines = text(run).splitlines()
+    assert next(line for line in lines[:4] if "less certain" in line).strip() == "~ less certain: cpu page-faults"
+
+
 def test_the_row_of_a_large_product_says_everything_by_itself() -> None:
     run = h200()
     row = run.rows[LARGE.key]
