@@ -36,10 +36,13 @@ class Comparison:
 
     @property
     def plus_minus(self) -> float | None:
-        """How far the interval reaches from the speedup, relative to it, on its longer side: 0.01 for ±1 %."""
+        """Relative half-width of the interval, 0.01 for ±1 %.
+
+        The longer side of an uneven interval would stand as `± 10 %` beside a winner at 1.09×.
+        """
         if self.low is None or self.high is None:
             return None
-        return max(self.high / self.speedup - 1, 1 - self.low / self.speedup)
+        return math.sqrt(self.high / self.low) - 1
 
     @property
     def faster(self) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.analysis.quantities import factor, plus_minus
+from cpugpu_tui.analysis.quantities import factor
 from cpugpu_tui.runs.device_times import DeviceTimes
 from cpugpu_tui.runs.insight import MARK_WORDS, device_marks
 from cpugpu_tui.runs.state import UNSAVED, Row, RunState
@@ -116,7 +116,6 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     which = f" of {row.gpu.device}" if row.gpu is not None and len(row.gpus) > 1 else ""
     text = f"speedup{which} {factor(comparison.speedup)}"
     if comparison.low is not None and comparison.high is not None:
-        text += f" {plus_minus(comparison.plus_minus or 0)}"
         text += f", 95 % interval {comparison.low:.4g}× to {comparison.high:.4g}×"
     rounds = f"{comparison.rounds} round{'' if comparison.rounds == 1 else 's'}"
     text += f", from {rounds}: {verdict_sentence(comparison)}"
