@@ -16,7 +16,7 @@ GPU_OBSERVED, CPU_OBSERVED = "GPU, no interval", "CPU, no interval"
 """Too few rounds for an interval, and yet all rounds of one device are clearly shorter than all of the other."""
 
 OBSERVED_ROUNDS, OBSERVED_RATIO = 2, 1.5
-"""What such an observation takes: rounds of each device, and the ratio of their medians (METHOD.md, step 8)."""
+"""What such an observation takes: rounds of each device, and the ratio of their medians."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,11 @@ class DeviceTimes:
         return self.kernels.elapsed_ns if self.kernels is not None else None
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the warm-up settled before its limit, as far as is known."""
+        return self.calibrated is None or self.calibrated.stable
+
+    @property
     def is_starved(self) -> bool:
         """Whether threads lacked a core in a half-round, however often it was repeated: its times are no result."""
         return NO_CORE in self.marks

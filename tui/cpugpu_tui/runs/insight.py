@@ -91,7 +91,7 @@ def end_to_end(row: Row, metric: str) -> Comparison | None:
 
 def row_marks(row: Row) -> list[str]:
     """Return the marks of a row's half-rounds, and whether its warm-up had not settled."""
-    unstable = any(t.calibrated is not None and not t.calibrated.stable for t in row.times.values())
+    unstable = any(not times.is_settled for times in row.times.values())
     marks = dict.fromkeys(mark for times in row.times.values() for mark in device_marks(row, times))
     return [*marks, *(["unsettled start"] if unstable else []), *([] if row.saved else [UNSAVED])]
 

@@ -33,7 +33,7 @@ MEANINGS = {
 
 def is_odd(row: Row, times: DeviceTimes) -> bool:
     """Whether something about a device's time was odd: the detail says what."""
-    return bool(device_marks(row, times)) or not (times.calibrated is None or times.calibrated.stable)
+    return bool(device_marks(row, times)) or not times.is_settled
 
 
 def is_impossible(run: RunState, row: Row) -> bool:

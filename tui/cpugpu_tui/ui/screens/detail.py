@@ -23,7 +23,7 @@ from cpugpu_tui.ui.screens.machine_state import machine_lines
 from cpugpu_tui.ui.screens.meaning import hardware_lines, moved_lines, training_lines, written_lines
 from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.screens.several_gpus import gpus_lines, peers_lines
-from cpugpu_tui.ui.screens.worlds import verdict_sentence, world_lines
+from cpugpu_tui.ui.screens.worlds import winner_sentence, world_lines
 
 if TYPE_CHECKING:
     from cpugpu_tui.runs.changes import Changes
@@ -98,15 +98,11 @@ def _unsaved(row: Row, width: int) -> list[Spans]:
 def _less_certain(row: Row, width: int) -> list[Spans]:
     """Return what the sign `~` of the table stands for; the part of each device says more."""
     odd = [
-        (times.device, (*device_marks(row, times), *(("unsettled start",) if not _is_settled(times) else ())))
+        (times.device, (*device_marks(row, times), *(("unsettled start",) if not times.is_settled else ())))
         for times in row.times.values()
     ]
     text = "; ".join(f"{device} {', '.join(marks)}" for device, marks in odd if marks)
     return wrapped(f"~ less certain: {text}", width, "warn") if text else []
-
-
-def _is_settled(times: DeviceTimes) -> bool:
-    return times.calibrated is None or times.calibrated.stable
 
 
 def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
@@ -118,7 +114,7 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     if comparison.low is not None and comparison.high is not None:
         text += f", 95 % interval {comparison.low:.4g}× to {comparison.high:.4g}×"
     rounds = f"{comparison.rounds} round{'' if comparison.rounds == 1 else 's'}"
-    text += f", from {rounds}: {verdict_sentence(comparison)}"
+    text += f", from {rounds}: {winner_sentence(comparison)}"
     once = wrapped(TIMED_ONCE, width, "warn") if any(is_timed_once(times) for times in row.times.values()) else []
     return [*wrapped(spelled(text, glyphs), width, "strong"), *once, *moved_lines(row, width, glyphs)]
 

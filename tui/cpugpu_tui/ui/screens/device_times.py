@@ -186,7 +186,7 @@ def _one_thread(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs:
 def _odd(times: DeviceTimes, row: Row, width: int) -> list[Spans]:
     """Return what was odd, and what it changed: marked half-rounds count, they are never left out."""
     lines: list[Spans] = []
-    if times.calibrated is not None and not times.calibrated.stable:
+    if not times.is_settled:
         lines += paragraph("~ warm-up did not settle to 1 % before its limit", width, "warn")
     for sentence in reason_lines(times):
         lines += paragraph(f"{sentence[0].upper()}{sentence[1:]}", width, "warn" if times.is_starved else "text")

@@ -61,7 +61,7 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
     if width < LEAST_WITH_INTERVALS:
         speedups = [spelled(factor(comparison.speedup), glyphs) for _, comparison in shown]
     labels, numbers = max(len(label) for label, _ in shown) + 2, max(map(len, speedups)) + 1
-    sentences = [verdict_sentence(comparison) for _, comparison in shown]
+    sentences = [winner_sentence(comparison) for _, comparison in shown]
     is_wide = width >= 2 + labels + numbers + 2 + max(map(len, sentences))
     lines: list[Spans] = [(("What if: speedup of the GPU", "title"),)]
     lines += [
@@ -78,14 +78,14 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
     return lines
 
 
-def verdict_sentence(comparison: Comparison) -> str:
+def winner_sentence(comparison: Comparison) -> str:
     """Return who wins, or why nobody does."""
     return VERDICT_SENTENCES.get(comparison.verdict) or open_words(comparison)
 
 
 def _verdict(comparison: Comparison, glyphs: Glyphs, *, is_wide: bool) -> tuple[str, str]:
     """Return who would win as a sentence, or in a word where the line is too short for one."""
-    word = verdict_sentence(comparison) if is_wide else winner(comparison)
+    word = winner_sentence(comparison) if is_wide else winner(comparison)
     if comparison.faster == GPU_WINS:
         return f"{glyphs.up} {word}", "gpu"
     if comparison.faster == CPU_WINS:
