@@ -30,7 +30,7 @@ def test_it_prints_tables_answers_and_claims_and_says_whose_they_are(cpugpu: Com
     assert first.endswith("none of this was measured here.")
     for number, name in enumerate([run.name for run in shipped().runs], 1):
         assert f"REPLAY {number} of 10: {name}" in done.out
-    assert "The GPU wins from n ≈ 19" in done.out
+    assert "The GPU wins from n ≈ 215 (192–233)." in done.out
     assert "REPLAY: what five publications claim" in done.out
     assert "REPLAY: 6 hold, 5 do not, 2 depend, 2 undecided" in done.out
     assert "Saved as" not in done.out
