@@ -144,7 +144,7 @@ def test_however_slow_the_device_is_a_quick_measurement_keeps_to_its_time(
 ) -> None:
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    effort = calibration.quick(("float32", "float64"), first.STEPS_SHARE * 3.0)
+    effort = calibration.quick(("float32", "float64"), first.STEPS_SHARE * 3.0, is_cpu=False)
     found = calibration.measure(SlowGauge(clock, step_s), {}, Recorder(), Control(), effort)
     assert found is not None
     assert found.flops["float32"] > 0

@@ -78,7 +78,7 @@ def _measure_one(
         if left_s < LEAST_SHARE_S:
             break
         machine.watch.begin(device)
-        found = measure(gauge, environment, emit, control, quick(dtypes, STEPS_SHARE * left_s))
+        found = measure(gauge, environment, emit, control, quick(dtypes, STEPS_SHARE * left_s, is_cpu=device.is_cpu))
         if found is None:
             return
         if not lacks_core(machine.watch.end().waited):
