@@ -55,7 +55,7 @@ def test_after_10_000_finished_cases_the_app_takes_150_mb() -> None:
     with PtyApp([sys.executable, str(app_file), "10000", "100"]) as app:
         app.until_text("Press r")
         app.send("r")
-        app.until(lambda a: "10000/10000" in a.text, 3000)
+        app.until(lambda a: "done 10000 points" in a.text, 900)
         app.bytes_until_quiet(1.0)
         assert psutil.Process(app.pid).memory_info().rss / 1e6 <= MOST_MB
         app.send("q")

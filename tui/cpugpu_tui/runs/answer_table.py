@@ -28,8 +28,7 @@ def table_lines(run: RunState, width: int, spell: Callable[[str], str] = str) ->
 
     The lines are in the order of `leading_answers`. `spell` puts a text into the signs of the terminal.
     """
-    found = leading_answers(run)
-    if len(found) < 2 or not has_sweeps(run):
+    if not has_sweeps(run) or len(found := leading_answers(run)) < 2:
         return ()
     rows = [{name: spell(text) for name, text in _cells(run, answer).items()} for answer in found]
     names = _fitting(rows, width)
@@ -75,7 +74,7 @@ def _size(size: int) -> str:
 def _from(found: Crossover) -> str:
     """Return where the GPU wins in a word or two."""
     if found.kind == RISES and is_wide(found):
-        return "between"
+        return "somewhere in"
     if found.kind in (ALWAYS, RISES):
         return where(found).removeprefix("from ").removeprefix("at every size from ")
     if found.kind == NEVER:
@@ -87,10 +86,10 @@ def _from(found: Crossover) -> str:
     return "not judged" if all(not_judged(point.comparison) for point in found.points) else "too close to call"
 
 
-def _nowhere(found: Crossover) -> str:
+def _nowhere(found: Crossover, up_to: str = "not up to") -> str:
     """Return `no size`, or up to where that was judged."""
     winners = [point.size for point in found.points if point.comparison.verdict == CPU_WINS]
-    return "no size" if winners[-1] == found.points[-1].size else f"not up to {_size(winners[-1])}"
+    return "no size" if winners[-1] == found.points[-1].size else f"{up_to} {_size(winners[-1])}"
 
 
 def _at_largest(found: Crossover) -> str:
@@ -105,7 +104,10 @@ def _moved(moved: Crossover) -> str:
     """Return where the GPU wins including copies, and its speedup at the largest size."""
     largest = moved.points[-1].comparison
     reason = not_judged(largest)
-    place = f"{_size(moved.low or 0)}–{_size(moved.high or 0)}" if is_wide(moved) else _from(moved)
+    if is_wide(moved):
+        place = f"{_size(moved.low or 0)}–{_size(moved.high or 0)}"
+    else:  # beside a speedup whose rounds are too few, `not up to 100` would read as its contradiction
+        place = _nowhere(moved, "CPU up to") if moved.kind == NEVER else _from(moved)
     return f"{place}, {factor(largest.speedup)}{f' ({reason})' if reason else ''}"
 
 

@@ -86,7 +86,12 @@ def _answers_in_lines(run: RunState) -> tuple[str, ...]:
 
 
 def all_answers(run: RunState) -> tuple[Answer, ...]:
-    """Return `answers`, worked out once for a state."""
+    """Return `answers`, of several sweeps worked out once for a state.
+
+    A single sweep's are asked for once, for the lines that are kept: its points would take 1.4 KB a row beside them.
+    """
+    if not has_sweeps(run):
+        return answers(run)
     if "answers" not in run.derived:
         run.derived["answers"] = answers(run)
     known: tuple[Answer, ...] = run.derived["answers"]
