@@ -152,7 +152,7 @@ def run_with(cpugpu: CommandLine, python: Path | str, *more: Any) -> Outcome:
 def test_an_interpreter_without_torch_is_said_with_the_remedy(cpugpu: CommandLine, bare_python: Path) -> None:
     done = cpugpu("run", "--size", "16", "--python", bare_python)
     assert (done.code, done.out) == (EXIT_UNFIT, "")
-    assert_one_line(done.err, f"{bare_python} cannot import torch", "No module named 'torch'", "--python PATH")
+    assert_one_line(done.err, f"{bare_python} cannot import torch", "No module named 'torch'", "--python auto")
 
 
 def test_devices_says_the_same(cpugpu: CommandLine, bare_python: Path) -> None:

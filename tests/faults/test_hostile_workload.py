@@ -9,7 +9,7 @@ import pytest
 from command_line import FAST, CommandLine, Outcome
 
 from cpugpu_tui.model import CaseFailed, CaseFinished, RunFinished
-from cpugpu_tui.runs import launch
+from cpugpu_tui.runs import agent_process, launch
 
 HOSTILE = r'''
 import os
@@ -157,7 +157,7 @@ def test_whatever_it_does_while_it_is_loaded_is_one_sentence(
 def test_one_that_never_ends_is_given_up(cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "own.py"
     path.write_text("while True:\n    pass\n")
-    monkeypatch.setattr(launch, "LOAD_LIMIT_S", 0.5)
+    monkeypatch.setattr(agent_process, "LOAD_LIMIT_S", 0.5)
     done = cpugpu.here("run", "matmul", "--workloads", path, "--simulate", FAST, "--json")
     assert done.code == 2
     assert f"{path} was not loaded after 0.5 s." in done.err

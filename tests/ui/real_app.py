@@ -16,7 +16,6 @@ from typing import Any
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.runs.planning import PlanRequest
 from cpugpu_tui.telemetry.sampler import Sampler
-from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.backend import TELEMETRY_S, Backend
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.start import run_app
@@ -38,6 +37,8 @@ if __name__ == "__main__":
     if "watched" in sys.argv:
         Backend._new_sampler = lambda self, emit: Sampler(TELEMETRY_S, emit, self._agents.pids)  # type: ignore[method-assign]
     if "busy" in sys.argv or "blocked" in sys.argv:
+        from cpugpu_tui.ui.app import CpuGpuApp  # imports Textual, which reads its colours then
+
         CpuGpuApp.action_help = wedge  # type: ignore[method-assign]
     simulation = Simulation(pace=pace)
     endless = PlanRequest(("matmul",), sizes="64:4056:8", simulation=simulation)

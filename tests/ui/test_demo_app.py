@@ -78,16 +78,18 @@ async def test_at_80_columns_no_time_is_cut_and_runs_of_other_work_are_no_series
         await ended(pilot)
         shown = screen_text(pilot)
         (row,) = [line for line in shown.splitlines() if line.startswith(" matmul 9951")]
-        assert row.split()[2].lstrip("~") == "1,035,000"
+        assert row.split()[2:4] == ["1.03", "s"]
         assert "min-max" not in shown
-        assert "±%" in shown
+        assert "±" in shown
 
 
 async def test_at_80_columns_the_answer_is_whole_and_the_rows_stay(whole: Recording) -> None:
     async with demo(Recording(whole.runs[1:2]), size=(80, 24)) as pilot:
         await ended(pilot)
-        assert "×6.19." in text_of(pilot, "#answer")
-        assert pilot.app.screen.query_one("#timing-table").size.height >= 13
+        assert " ".join(text_of(pilot, "#answer").split()).endswith(
+            "at 9,951 it was 7.10× faster (1 round, not judged)."
+        )
+        assert pilot.app.screen.query_one("#timing-table").size.height >= 8, "a head and its rows"
         await pilot.press("q")
 
 
@@ -220,7 +222,7 @@ async def test_it_ends_on_the_picture_of_the_crossover(short: Recording, size: t
     async with demo(short, size=size) as pilot:
         await settled(pilot, lambda: "the demo has ended" in screen_text(pilot))
         await settled(pilot, lambda: "both axes logarithmic" in screen_text(pilot))
-        assert "192" in screen_text(pilot), "the crossover"
+        assert "215" in screen_text(pilot), "the crossover"
         played: list[bool] = []
         pilot.app.play = lambda: played.append(isinstance(pilot.app.screen, MainScreen))  # type: ignore[attr-defined]
         await pilot.press("r")
@@ -271,7 +273,7 @@ async def test_claims_are_judged_by_what_has_been_played(whole: Recording) -> No
     async with demo(whole, size=(200, 60)) as pilot:
         await ended(pilot)
         await pilot.press("K")
-        await settled(pilot, lambda: "8 hold" in text_of(pilot, "#page-title"))
+        await settled(pilot, lambda: "6 hold, 5 do not" in text_of(pilot, "#page-title"))
 
 
 # ------------------------------------------------------------------ the command

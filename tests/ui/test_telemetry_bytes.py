@@ -57,7 +57,7 @@ def test_eight_gpus_in_the_column_stay_within_six_kilobytes_a_second(app: PtyApp
 @pytest.mark.slow
 @pytest.mark.parametrize("app", [(200, 60)], indirect=True)
 def test_a_page_of_one_gpu_stays_within_it_too(app: PtyApp) -> None:
-    app.send("\t\tz")
+    app.send("\tz")
     app.until_text("kept by the driver")
     written = bytes_of_a_sweep(app)
     print(f"{written:.0f} bytes a sweep")

@@ -152,7 +152,7 @@ async def test_a_theme_never_moves_what_cannot_be_seen_under_no_color(monkeypatc
             colours = {c for _, s, _ in segments(pilot) if s is not None for c in (s.color, s.bgcolor) if c is not None}
             assert {colour.name for colour in colours} <= {"default"}
             reversed_text = "".join(text for text, style, _ in segments(pilot) if style is not None and style.reverse)
-            assert "matmul 16" in reversed_text
+            assert "▸16" in reversed_text
 
 
 # ------------------------------------------------------------------ the person's own

@@ -100,7 +100,7 @@ def test_starting_an_agent_leaves_no_descriptor_open(bare_python: Path) -> None:
     with closing(Agents(str(bare_python), simulated=True)) as agents:
         heard(agents.take())
         after = set(os.listdir("/proc/self/fd"))
-    assert len(after - before) == 3  # stdin, stdout, stderr
+    assert len(after - before) == 4  # stdin, stdout, stderr, and the pidfd that tells of its end
 
 
 def test_the_zip_has_the_agents_side_and_nothing_else() -> None:

@@ -243,7 +243,7 @@ def test_a_run_has_their_crossover_and_its_command_repeats_it(cpugpu: CommandLin
     run = ("run", "gelu", "--workloads", gelu, "--simulate", FAST)
     found = cpugpu(*run, "--find-crossover")
     assert found.code == 0
-    assert "The GPU is faster" in found.out
+    assert "The GPU wins from ≈" in found.out
     again = next(line for line in found.out.splitlines() if line.startswith("Again: "))
     assert f"--workloads {gelu}" in again
     started = cpugpu("show", "--json").events[0]
