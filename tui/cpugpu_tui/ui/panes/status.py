@@ -194,7 +194,8 @@ def _step(picture: Picture, glyphs: Glyphs) -> Spans:
         of = f" of about {duration(current.estimate_s)}" if current.estimate_s else ""
         clock = f" {duration(elapsed_s)}{of}"
     note = f" {glyphs.dot} {current.note}" if current.note else ""
-    return ((f"{glyphs.dot} {step_text(picture, current)}{clock}{note}", "muted"),)
+    doing = f"{step_text(picture, current)}{clock}{note}"  # empty in a gap between two cases
+    return ((f"{glyphs.dot} {doing}", "muted"),) if doing else ()
 
 
 def step_text(picture: Picture, current: Progressed) -> str:
