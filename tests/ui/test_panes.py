@@ -239,6 +239,13 @@ def test_the_status_says_how_far_it_is_and_what_is_left() -> None:
     assert len(line) == 100
 
 
+def test_between_two_cases_the_status_ends_in_no_dot() -> None:
+    run = run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0])).apply(
+        Progressed(case="", device="", phase="gap")
+    )
+    assert plain(status_line(picture_of(run), 60, UNICODE)).partition("torch")[0].rstrip().endswith("points")
+
+
 @given(st.integers(10, 300), st.text(max_size=80))
 def test_the_status_line_is_as_wide_as_the_screen_or_its_left_side(width: int, notice: str) -> None:
     line = status_line(picture_of(run_of(), notice=notice), width, UNICODE)
