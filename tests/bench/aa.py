@@ -12,17 +12,17 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from cpugpu_tui.analysis.stats import median
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, UNDECIDED, Comparison, compare
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.emitter import CallEmitter
-from cpugpu_tui.bench.environment import facts
-from cpugpu_tui.bench.point import Point
-from cpugpu_tui.bench.timers import Machine, Stopwatch
-from cpugpu_tui.bench.timers.cpu import CpuTimer
-from cpugpu_tui.bench.timers.operation import Operation
-from cpugpu_tui.bench.worker import make_machine, quiet_interpreter
+from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.worker import make_machine, quiet_interpreter
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, UNDECIDED, Comparison, compare
 from cpugpu_tui.model import LATENCY, Case, Device, Plan
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.timing.point import Point
+from cpugpu_tui.timing.timers import Machine, Stopwatch
+from cpugpu_tui.timing.timers.cpu import CpuTimer
+from cpugpu_tui.timing.timers.operation import Operation
 from tests.bench.ratios import cap_seconds, table
 
 TRIALS = int(os.environ.get("BENCH_TRIALS", "200"))

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from cpugpu_tui.analysis.stats import median
-from cpugpu_tui.bench.environment import facts
-from cpugpu_tui.bench.timers import Machine, Timer
-from cpugpu_tui.bench.timers.operation import Operation
-from cpugpu_tui.bench.warm_up import block_calls
-from cpugpu_tui.bench.worker import make_machine
+from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.worker import make_machine
+from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Case, Plan
+from cpugpu_tui.timing.timers import Machine, Timer
+from cpugpu_tui.timing.timers.operation import Operation
+from cpugpu_tui.timing.warm_up import block_calls
 from tests.bench import nvbench
 from tests.bench.ratios import SideBySide, cap_seconds, side_by_side, table
 

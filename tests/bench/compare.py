@@ -13,11 +13,11 @@ from collections import Counter
 
 from cpugpu_tui.analysis.compare import FASTER, SAME, SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import gated, verdict
-from cpugpu_tui.bench.timers import Stopwatch
 from cpugpu_tui.cli.series import turns
-from cpugpu_tui.runs.comparison import Series, compare_series
-from cpugpu_tui.runs.measured import MeasuredRun, measured
-from cpugpu_tui.runs.wire import decode
+from cpugpu_tui.compare.comparison import Series, compare_series
+from cpugpu_tui.state.measured import MeasuredRun, measured
+from cpugpu_tui.timing.timers import Stopwatch
+from cpugpu_tui.transport.wire import decode
 from tests.bench.ratios import cap_seconds, table
 
 PAIRS, RUNS = 20, 5

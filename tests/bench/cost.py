@@ -9,15 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
-from cpugpu_tui.analysis.stats import median
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.emitter import LineEmitter
-from cpugpu_tui.bench.environment import facts
-from cpugpu_tui.bench.sweep import Sweep
-from cpugpu_tui.bench.timers import Stopwatch
-from cpugpu_tui.bench.warm_up import block_calls
-from cpugpu_tui.bench.worker import make_machine, quiet_interpreter
+from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.worker import make_machine, quiet_interpreter
+from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import KERNELS, METRICS, Case, Plan
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.emitter import LineEmitter
+from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.timers import Stopwatch
+from cpugpu_tui.timing.warm_up import block_calls
 from cpugpu_tui.workloads import Workload, workload
 from tests.bench.ratios import cap_seconds, table
 

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
-from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import LATENCY, HalfRoundTimed
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 from tests.bench.driver import WINDOW_S, is_live
 from tests.bench.ratios import Ratio, cap_seconds, ratio_of, table
 from tests.ui.pty_app import PtyApp

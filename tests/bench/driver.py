@@ -17,7 +17,7 @@ from typing import Any
 from textual import on
 
 from cpugpu_tui.model import LATENCY, Case, Plan
-from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui import app as app_module
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.messages import AgentReported, RunAdvanced, SeriesEnded

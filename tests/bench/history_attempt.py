@@ -15,8 +15,8 @@ from pathlib import Path
 
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import CaseFinished, Event, RunFinished
-from cpugpu_tui.runs.store import Store
-from cpugpu_tui.runs.wire import decode
+from cpugpu_tui.store import Store
+from cpugpu_tui.transport.wire import decode
 from tests.command_line import CommandLine
 
 LIMIT_S, CASES = 240.0, 12

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import psutil
 
-from cpugpu_tui.analysis.stats import median, percentile
+from cpugpu_tui.decide.stats import median, percentile
 from cpugpu_tui.model import CaseStarted, RunStarted
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 from tests.bench.ratios import table
 from tests.bench.startup import START_RATIO, Starts
 from tests.ui.pty_app import PtyApp

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from cpugpu_tui.analysis.stats import percentile
+from cpugpu_tui.decide.stats import percentile
 from tests.bench.interface import key_to_paint_ms
 from tests.bench.ratios import table
 from tests.ui.pty_app import PtyApp

@@ -20,10 +20,10 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.runs.store import Store
-from cpugpu_tui.runs.store.insertion import insert_case, insert_run, put_devices
-from cpugpu_tui.runs.store.owner import Owner
-from cpugpu_tui.runs.store.rows import result_row, to_json
+from cpugpu_tui.store import Store
+from cpugpu_tui.store.insertion import insert_case, insert_run, put_devices
+from cpugpu_tui.store.owner import Owner
+from cpugpu_tui.store.rows import result_row, to_json
 
 RUNS, CASES, ROUNDS = 10_000, 5, 10
 MEASUREMENTS = RUNS * CASES * ROUNDS * 2

@@ -23,7 +23,7 @@ from cpugpu_tui.model import (
     Plan,
     RunStarted,
 )
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.state.state import RunState
 
 ROWS, ROUNDS, BLOCKS = 20, 40, 5
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.decide.stats import median
 from tests.bench.ratios import cap_seconds, table
 from tests.bench.surroundings import gpu_names
 from tests.ui.pty_app import PtyApp, TooLateError

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cpugpu_tui.runs.checkup.registry import CHECKS
-from cpugpu_tui.telemetry.limits import LIMITS
+from cpugpu_tui.doctor.registry import CHECKS
+from cpugpu_tui.machine.limits import LIMITS
 from cpugpu_tui.telemetry.reasons import REASONS
 from tests.bench.ratios import table
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.decide.stats import median
 
 
 @dataclass(frozen=True)

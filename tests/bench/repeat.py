@@ -10,10 +10,10 @@ import subprocess
 import sys
 from collections import defaultdict
 
-from cpugpu_tui.bench.timers import Stopwatch
 from cpugpu_tui.model import LATENCY
-from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.wire import decode
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.timing.timers import Stopwatch
+from cpugpu_tui.transport.wire import decode
 from tests.bench.ratios import cap_seconds, spread_of, table
 
 RUNS = 10

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from cpugpu_tui.analysis.stats import median, percentile
-from cpugpu_tui.bench.host_watch import STARVED_SHARE
-from cpugpu_tui.bench.timers import Stopwatch
+from cpugpu_tui.decide.stats import median, percentile
+from cpugpu_tui.timing.host_watch import STARVED_SHARE
+from cpugpu_tui.timing.timers import Stopwatch
 from tests.bench.ratios import cap_seconds, table
 
 RUNS = int(os.environ.get("BENCH_TRIALS", "50"))
@@ -120,13 +120,13 @@ def busy_core() -> Iterator[None]:
 
 def run_once() -> None:
     """Run `quick` on this thread and print what the kernel said of every half-round."""
-    from cpugpu_tui.bench.control import Control
-    from cpugpu_tui.bench.emitter import CallEmitter
-    from cpugpu_tui.bench.environment import facts
-    from cpugpu_tui.bench.lane import Lane
-    from cpugpu_tui.bench.worker import work
+    from cpugpu_tui.agent.environment import facts
+    from cpugpu_tui.agent.worker import work
     from cpugpu_tui.model import LATENCY, NO_CORE, Event, HalfRoundTimed, MachineRead
-    from cpugpu_tui.runs.planning import PlanRequest, build_plan
+    from cpugpu_tui.session.planning import PlanRequest, build_plan
+    from cpugpu_tui.timing.control import Control
+    from cpugpu_tui.timing.emitter import CallEmitter
+    from cpugpu_tui.timing.lane import Lane
 
     shares: list[tuple[str, float]] = []
     honest = Lane.take

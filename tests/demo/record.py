@@ -13,7 +13,7 @@ On a machine with a GPU, into a database of its own:
     cpugpu-tui run mnist-mlp --scale small --db demo.db
     cpugpu-tui run mnist-width --size 32,512,4096 --variant eager --db demo.db
     cpugpu-tui run mnist-batch --size 32,512,4096 --variant eager --db demo.db
-    python -m tests.demo.record tui/cpugpu_tui/runs/demo/recorded.ndjson.gz demo.db
+    python -m tests.demo.record tui/cpugpu_tui/demo/recorded.ndjson.gz demo.db
 
 Experiments are in small where the claims do not need more; the shipped runs had 60 s each (`--max-seconds`), on an
 H200 that was lent twice on one day.
@@ -29,12 +29,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from cpugpu_tui.demo.recording import MAX_BYTES, packed
 from cpugpu_tui.errors import CpuGpuError, UsageError
-from cpugpu_tui.runs.demo.recording import MAX_BYTES, packed
-from cpugpu_tui.runs.export.anonymize import anonymized
-from cpugpu_tui.runs.export.reading import read_runs
-from cpugpu_tui.runs.export.stream import ExportedRun, exported
-from cpugpu_tui.runs.store import open_to_read
+from cpugpu_tui.export.anonymize import anonymized
+from cpugpu_tui.export.reading import read_runs
+from cpugpu_tui.export.stream import ExportedRun, exported
+from cpugpu_tui.store import open_to_read
 
 
 def recording(source: Path, others: Sequence[str]) -> bytes:

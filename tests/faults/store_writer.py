@@ -16,7 +16,7 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 
 
 def run_started(run_id: str) -> RunStarted:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 from command_line import CommandLine
 
-from cpugpu_tui.bench.host_watch import STARVED_SHARE, HostWatch
 from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.model import Device
-from cpugpu_tui.runs.folding import folded
+from cpugpu_tui.state.folding import folded
+from cpugpu_tui.timing.host_watch import STARVED_SHARE, HostWatch
 
 SPIN = "import os, sys\nos.sched_setaffinity(0, [int(sys.argv[1])])\nprint('on', flush=True)\nwhile True: pass"
 

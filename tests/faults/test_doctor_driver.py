@@ -10,11 +10,11 @@ import pytest
 from command_line import CommandLine
 from nvml_library import FakeNvml, fake_nvml, nvml_library
 
+from cpugpu_tui.doctor.driver_child import Asked, ask_driver
+from cpugpu_tui.doctor.facts import DriverFacts, Facts
+from cpugpu_tui.doctor.finding import Finding
+from cpugpu_tui.doctor.registry import examine
 from cpugpu_tui.errors import EXIT_CHECK_SAID_NO
-from cpugpu_tui.runs.checkup.driver_child import Asked, ask_driver
-from cpugpu_tui.runs.checkup.facts import DriverFacts, Facts
-from cpugpu_tui.runs.checkup.finding import Finding
-from cpugpu_tui.runs.checkup.registry import examine
 
 __all__ = ["fake_nvml", "nvml_library"]
 
@@ -37,7 +37,7 @@ CODES = [*range(1, 12), *range(13, 31), 77, 999, -3]
 def test_each_code_of_a_driver_that_does_not_start_fails_with_a_remedy(
     fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cpugpu_tui.runs.checkup.driver_child import driver_facts
+    from cpugpu_tui.doctor.driver_child import driver_facts
 
     fake_nvml.use()
     for code in CODES:

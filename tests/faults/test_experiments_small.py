@@ -7,7 +7,7 @@ from command_line import CommandLine
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import EpochFinished, RunStarted
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.workloads import PRESETS
 
 

@@ -9,7 +9,7 @@ import pytest
 from command_line import FAST, CommandLine, Outcome
 
 from cpugpu_tui.model import CaseFailed, CaseFinished, RunFinished
-from cpugpu_tui.runs import agent_process, launch
+from cpugpu_tui.transport import agent_process, launch
 
 HOSTILE = r'''
 import os

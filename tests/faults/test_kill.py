@@ -26,7 +26,7 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 
 MACHINE = "pace=1,cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"
 KILLS = 20

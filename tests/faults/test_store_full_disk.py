@@ -16,7 +16,7 @@ from store_writer import case_events, run_started
 
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import CaseFinished
-from cpugpu_tui.runs.store import Store, open_to_read
+from cpugpu_tui.store import Store, open_to_read
 
 FILLING = """
 import os, signal, sys
@@ -24,7 +24,7 @@ from pathlib import Path
 from itertools import count
 from store_writer import case_events, run_started
 from cpugpu_tui.errors import StoreError
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 store = Store.open(Path(sys.argv[1]))
 store.begin_run(run_started("r"))
 try:

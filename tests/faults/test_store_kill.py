@@ -12,7 +12,7 @@ import pytest
 from store_writer import case_events
 
 from cpugpu_tui.model import CaseFinished, RunStarted, TelemetryRead
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 
 WRITER = Path(__file__).with_name("store_writer.py")
 KILLS = 20

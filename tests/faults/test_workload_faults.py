@@ -84,7 +84,7 @@ workload.deeds = {{}}
 workload.inputs = remember
 workload.step = lambda a: workload.deeds.get(id(a), lambda b: b * 2)(a)
 workload.reference = lambda variant, doubles: doubles[0] * 2
-from cpugpu_tui.bench.agent import main
+from cpugpu_tui.agent.main import main
 
 main()
 """

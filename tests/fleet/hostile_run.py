@@ -14,7 +14,7 @@ from typing import Any
 
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 
 SIZES = "64,128"
 FAST = "cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"
@@ -32,7 +32,7 @@ def plan() -> Plan:
 def record(path: Path) -> Path:
     """Write down what a real agent sends for that plan."""
     with subprocess.Popen(
-        [sys.executable, "-m", "cpugpu_tui.bench", "--simulated"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-m", "cpugpu_tui.agent", "--simulated"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as agent:
         assert agent.stdin is not None
         assert agent.stdout is not None

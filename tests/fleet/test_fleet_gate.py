@@ -10,13 +10,13 @@ from command_line import FAST, CommandLine
 
 from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, PASSED
+from cpugpu_tui.compare.comparison import Series
+from cpugpu_tui.compare.fleet_gating import FleetGate, judge_fleet
+from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import CaseFinished, Device, DevicesFound, Event, HalfRoundTimed, RunFinished, RunStarted
-from cpugpu_tui.runs.comparison import Series
-from cpugpu_tui.runs.fleet.gating import FleetGate, judge_fleet
-from cpugpu_tui.runs.fleet.state import DONE, FleetState, HostChanged
-from cpugpu_tui.runs.hosts import hosts_of
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
+from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 
 MACHINE = f"{FAST},noise=0.01"
 LOCAL = ("--launcher", "local", "-w")

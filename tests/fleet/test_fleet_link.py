@@ -19,7 +19,7 @@ from fleet_command import all_timing, inventory, lines_of
 from sshd_server import Server, host_lines, server
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED
-from cpugpu_tui.runs.launchers import SILENCE_S
+from cpugpu_tui.transport.launchers import SILENCE_S
 
 BUDGET_S = 2 * 1.0
 """ServerAliveInterval times ServerAliveCountMax, as the inventory below has them."""

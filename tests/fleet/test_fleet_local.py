@@ -368,7 +368,7 @@ def test_a_reader_that_goes_away_ends_the_fleet(cpugpu: CommandLine) -> None:
 
 def agent(*words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "cpugpu_tui.bench", "--simulated", *words],
+        [sys.executable, "-m", "cpugpu_tui.agent", "--simulated", *words],
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0,
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cpugpu_tui.cli.fleet_table import trouble_lines
+from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from cpugpu_tui.model import (
     Case,
@@ -20,8 +21,8 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.runs.fleet.rows import cases_text, host_rows
-from cpugpu_tui.runs.fleet.state import (
+from cpugpu_tui.render.fleet_rows import cases_text, host_rows
+from cpugpu_tui.session.fleet.state import (
     CONNECTING,
     DONE,
     RUNNING,
@@ -33,7 +34,6 @@ from cpugpu_tui.runs.fleet.state import (
     HostState,
     Told,
 )
-from cpugpu_tui.runs.hosts import hosts_of
 
 CASE = Case("matmul", 64)
 STARTED = RunStarted(run_id="r", series_id="s", plan=Plan("matmul", (CASE,)), environment={})

@@ -17,17 +17,17 @@ from hostile_run import FAST, GOOD, SIZES, fleet_of, plan, python_of, record, wa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, ProtocolError
 from cpugpu_tui.model import Case, CaseFailed, CaseFinished, Event, Hello, Plan, RunFinished
-from cpugpu_tui.runs import agent_process
-from cpugpu_tui.runs.fleet.state import DONE
-from cpugpu_tui.runs.guard import STRAY_LINES, MisbehavedError, StreamGuard
-from cpugpu_tui.runs.hosts import hosts_of
-from cpugpu_tui.runs.inbox import WAITING_EVENTS
-from cpugpu_tui.runs.last_lines import LastLines
-from cpugpu_tui.runs.launch import AgentProcess, Agents, Gone, Message
-from cpugpu_tui.runs.trouble import MISBEHAVING, TIMEOUT, HostError
-from cpugpu_tui.runs.wire import Garbage, LineReader
+from cpugpu_tui.session.fleet.state import DONE
+from cpugpu_tui.transport import agent_process
+from cpugpu_tui.transport.guard import STRAY_LINES, MisbehavedError, StreamGuard
+from cpugpu_tui.transport.inbox import WAITING_EVENTS
+from cpugpu_tui.transport.last_lines import LastLines
+from cpugpu_tui.transport.launch import AgentProcess, Agents, Gone, Message
+from cpugpu_tui.transport.trouble import MISBEHAVING, TIMEOUT, HostError
+from cpugpu_tui.transport.wire import Garbage, LineReader
 
 MOST_BYTES = 200_000_000
 """A command that nobody attacks takes 50 MB."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from cpugpu_tui.config.hosts import expanded, hosts_of, names_in, read_hosts
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.runs.hosts import expanded, hosts_of, names_in, read_hosts
 
 INVENTORY = """
 [defaults]

@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cpugpu_tui.machine.nvml.versions import versions
 from cpugpu_tui.model import GpuTelemetry, TelemetryRead
-from cpugpu_tui.telemetry.nvml.versions import versions
 from cpugpu_tui.telemetry.recording import Recorder, header_of
 from cpugpu_tui.telemetry.sampler import Sampler
 

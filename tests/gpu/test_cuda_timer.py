@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.emitter import CallEmitter
-from cpugpu_tui.bench.environment import facts
-from cpugpu_tui.bench.worker import work
+from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.worker import work
 from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,
@@ -30,10 +28,12 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.launch import Agents
-from cpugpu_tui.runs.session import Session
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.transport.launch import Agents
 
 pytestmark = pytest.mark.gpu
 SMALL, MIDDLE, LARGE = Case("matmul", 64), Case("matmul", 1024), Case("matmul", 8192)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.emitter import CallEmitter
-from cpugpu_tui.bench.environment import facts
-from cpugpu_tui.bench.worker import work
+from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.worker import work
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Event, Plan, RunFinished
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.emitter import CallEmitter
 
 pytestmark = pytest.mark.gpu
 

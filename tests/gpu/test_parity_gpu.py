@@ -12,8 +12,8 @@ from itertools import count
 
 import pytest
 
+from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.model import GpuTelemetry
-from cpugpu_tui.telemetry.nvml import Nvml
 
 pytestmark = pytest.mark.gpu
 

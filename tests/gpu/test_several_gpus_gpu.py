@@ -13,10 +13,8 @@ from itertools import pairwise
 
 import pytest
 
-from cpugpu_tui.analysis.stats import median
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.sweep import Sweep
-from cpugpu_tui.bench.torch_machine import TorchMachine
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.machine.nvml import GpuProbe, Nvml
 from cpugpu_tui.model import (
     DEVICE,
     LATENCY,
@@ -30,13 +28,15 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.runs.gpus import gpu_sentences
-from cpugpu_tui.runs.launch import Agents
-from cpugpu_tui.runs.parallel import named
-from cpugpu_tui.runs.peers import bytes_per_s, latency_ns, peer_sentences
-from cpugpu_tui.runs.session import Session
-from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.telemetry.nvml import GpuProbe, Nvml
+from cpugpu_tui.render.gpus import gpu_sentences
+from cpugpu_tui.render.peers import bytes_per_s, latency_ns, peer_sentences
+from cpugpu_tui.session.parallel import named
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.torch_machine import TorchMachine
+from cpugpu_tui.transport.launch import Agents
 
 pytestmark = pytest.mark.gpu
 
@@ -161,7 +161,7 @@ def test_copies_between_all_gpus_have_rate_wait_and_peer_access(gpu_count: int) 
 
 VISIBLE = """
 import json, sys
-from cpugpu_tui.bench.torch_machine import TorchMachine
+from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.model import Plan
 found = TorchMachine(Plan("test", (), devices=("cuda",)), {"threads": 1}).devices
 print(json.dumps([(device.name, device.uuid) for device in found]))

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
+from cpugpu_tui.machine.nvml import KEYS
 from cpugpu_tui.model import TelemetryRead
-from cpugpu_tui.telemetry.nvml import KEYS
 from cpugpu_tui.telemetry.sampler import Sampler
 
 pytestmark = pytest.mark.gpu
@@ -80,7 +80,7 @@ def test_readings_are_plausible(event: TelemetryRead) -> None:
 
 def test_our_own_process_is_found_and_torch_agrees_on_the_uuid() -> None:
     torch = pytest.importorskip("torch")
-    from cpugpu_tui.telemetry.nvml import Nvml
+    from cpugpu_tui.machine.nvml import Nvml
 
     held = torch.ones(1 << 20, device="cuda:0")
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"

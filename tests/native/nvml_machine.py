@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from nvml_library import FakeNvml
 
+from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.model import GpuTelemetry
-from cpugpu_tui.telemetry.nvml import Nvml
 
 
 class Machine:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from nvml_library import NOT_SUPPORTED, FakeNvml, fake_nvml, nvml_library, old_fake_nvml, old_nvml_library
 
-from cpugpu_tui.analysis.machine_state import company, process_text
-from cpugpu_tui.bench.edges import GpuWatcher, passage
+from cpugpu_tui.machine.edges import EDGE_KEYS, Edge
+from cpugpu_tui.machine.machine_state import company, process_text
+from cpugpu_tui.machine.nvml import GpuProbe
 from cpugpu_tui.model import Reading
-from cpugpu_tui.telemetry.edges import EDGE_KEYS, Edge
-from cpugpu_tui.telemetry.nvml import GpuProbe
+from cpugpu_tui.timing.edges import GpuWatcher, passage
 
 __all__ = ["fake_nvml", "nvml_library", "old_fake_nvml", "old_nvml_library"]
 

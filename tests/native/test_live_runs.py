@@ -12,11 +12,11 @@ from nvml_library import FakeNvml, fake_nvml, nvml_library
 
 from cpugpu_tui.cli import run as cli_run
 from cpugpu_tui.cli.options import RunOptions
+from cpugpu_tui.machine.nvml import gpu
 from cpugpu_tui.model import Event, RunFinished, RunStarted, Simulation, TelemetryRead
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
-from cpugpu_tui.runs.session import Session
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.session import Session
 from cpugpu_tui.telemetry import simulated
-from cpugpu_tui.telemetry.nvml import gpu
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.ui import backend as app_backend
 from cpugpu_tui.ui.backend import Backend

@@ -11,8 +11,8 @@ from command_line import PATIENCE_S
 from nvml_library import NOT_SUPPORTED, FakeNvml, fake_nvml, nvml_library
 from nvml_machine import NOT_THERE, Machine, machine, unknown
 
+from cpugpu_tui.machine.nvml import KEYS, SLOW_S, GpuProbe
 from cpugpu_tui.model import Reading, TelemetryRead
-from cpugpu_tui.telemetry.nvml import KEYS, SLOW_S, GpuProbe
 from cpugpu_tui.telemetry.sampler import Sampler
 
 __all__ = ["fake_nvml", "machine", "nvml_library"]

@@ -16,10 +16,10 @@ import torch
 from nvml_library import FakeNvml, fake_nvml, nvml_library
 from nvml_machine import Machine, machine
 
-from cpugpu_tui.bench import torch_devices
-from cpugpu_tui.bench.torch_machine import TorchMachine
+from cpugpu_tui.doctor.cuda_visibility import read_list
 from cpugpu_tui.model import Device, Plan
-from cpugpu_tui.runs.checkup.cuda_visibility import read_list
+from cpugpu_tui.timing import torch_devices
+from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.ui.panes.telemetry.identity import torch_names
 
 __all__ = ["fake_nvml", "machine", "nvml_library"]

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from cpugpu_tui.cli.claims import as_data
 from cpugpu_tui.cli.tables import print_state, summary
-from cpugpu_tui.runs.again import commands
-from cpugpu_tui.runs.claims import JudgedClaim, judge_all, numbers_of, points_of
-from cpugpu_tui.runs.demo.recording import Recording, shipped
-from cpugpu_tui.runs.insight import MARK_WORDS
-from cpugpu_tui.runs.signs import micro
+from cpugpu_tui.compare.claims import JudgedClaim, judge_all, numbers_of, points_of
+from cpugpu_tui.demo.recording import Recording, shipped
+from cpugpu_tui.render.insight import MARK_WORDS
+from cpugpu_tui.render.signs import micro
+from cpugpu_tui.session.again import commands
 from cpugpu_tui.ui.commands import markdown
 
 ROOT = Path(__file__).resolve().parents[2]

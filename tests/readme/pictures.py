@@ -16,10 +16,10 @@ from typing import Any
 
 from textual.pilot import Pilot
 
+from cpugpu_tui.demo.playing import Clock, Playing
+from cpugpu_tui.demo.recording import Recording, shipped
+from cpugpu_tui.demo.timeline import FIRST_S, GAP_S
 from cpugpu_tui.model import Plan
-from cpugpu_tui.runs.demo.playing import Clock, Playing
-from cpugpu_tui.runs.demo.recording import Recording, shipped
-from cpugpu_tui.runs.demo.timeline import FIRST_S, GAP_S
 from cpugpu_tui.ui import chart
 from cpugpu_tui.ui.backend import RunningSession
 from cpugpu_tui.ui.demo import DemoApp, DemoBackend

@@ -10,7 +10,7 @@ from fake_run import FakeBackend, new_app, readings, settled
 from several_gpus import run_of
 from textual.pilot import Pilot
 
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.commands import Situation
 
 SIZES = [(80, 24), (120, 40), (200, 60)]

@@ -15,7 +15,7 @@ from saved_runs import HOUR_NS, SWEEP, HistoryBackend, begin, list_runs, open_ne
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import Simulation
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
 

@@ -22,8 +22,8 @@ from fake_run import (
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import CaseFailed, DevicesFound, Progressed, RunStarted
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.commands import Situation
 

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from fake_nvml_library import LOST, Clock, FakeGpu, FakeLibrary
 
+from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.model import Reading, TelemetryRead
-from cpugpu_tui.telemetry.nvml import Nvml
 from cpugpu_tui.telemetry.recording import Recorder, header_of
 
 INTERVAL_S = 0.2

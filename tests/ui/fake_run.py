@@ -38,8 +38,8 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.runs.interpreter_search import Interpreter
-from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.transport.interpreter_search import Interpreter
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.options import AppOptions

@@ -22,10 +22,10 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Event, Plan, RunFinished, Simulation, TelemetryRead
-from cpugpu_tui.runs.folding import folded
-from cpugpu_tui.runs.planning import PlanRequest
-from cpugpu_tui.runs.session import Deliver, Session
-from cpugpu_tui.runs.store import RunSummary, Store
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.session.session import Deliver, Session
+from cpugpu_tui.state.folding import folded
+from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.backend import Backend, RunningSession
 from cpugpu_tui.ui.commands import COMMANDS

@@ -17,9 +17,9 @@ from typing import Any
 from textual.app import App
 
 from cpugpu_tui.__main__ import main as command_line
+from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.model import Simulation
-from cpugpu_tui.runs.demo.recording import shipped
-from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.bounded_input import BoundedInputDriver
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.start import run_app

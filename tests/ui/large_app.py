@@ -39,7 +39,7 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.runs.wire import decode, encode
+from cpugpu_tui.transport.wire import decode, encode
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.options import AppOptions

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.model import Simulation
-from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.ui.backend import TELEMETRY_S, Backend
 from cpugpu_tui.ui.options import AppOptions

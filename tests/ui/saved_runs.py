@@ -11,9 +11,9 @@ from looking import text_of
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import CaseFinished, DevicesFound, Event, Plan, RunFinished, RunStarted
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
-from cpugpu_tui.runs.store import Store
-from cpugpu_tui.runs.store.outbox import Outbox
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.store import Store
+from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.history import SavedRuns
 from cpugpu_tui.ui.screens.history import HistoryScreen

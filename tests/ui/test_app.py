@@ -8,7 +8,7 @@ from looking import done_run, shown, table_of, text_of
 
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Hello, RunFinished, Simulation
-from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.confirm import ConfirmScreen

@@ -14,7 +14,7 @@ import pytest
 from pty_app import PtyApp
 
 from cpugpu_tui.model import CaseFinished, RunFinished
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 
 SCRIPT = Path(__file__).parent / "real_app.py"
 ALTERNATE_SCREEN_OFF = b"\x1b[?1049l"

@@ -17,10 +17,10 @@ from test_layouts import screen_lines
 from test_states import SMALL, ShownApp, reads
 
 from cpugpu_tui.model import Hello, Simulation, TelemetryRead
-from cpugpu_tui.runs import interpreter_search
-from cpugpu_tui.runs.interpreter_search import Interpreter
-from cpugpu_tui.runs.planning import PlanRequest
-from cpugpu_tui.runs.state import TelemetryState
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.state.state import TelemetryState
+from cpugpu_tui.transport import interpreter_search
+from cpugpu_tui.transport.interpreter_search import Interpreter
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.picture import Picture

@@ -10,7 +10,7 @@ from fake_run import finish, finished, new_app, opened, reach_gap, readings, rou
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import Simulation
-from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui import chart
 from cpugpu_tui.ui.panes import chart as pane
 from cpugpu_tui.ui.panes.chart import ChartPane

@@ -13,11 +13,11 @@ from textual.widgets import OptionList
 
 from cpugpu_tui.analysis.claim_numbers import Point
 from cpugpu_tui.analysis.claims import CLAIMS
-from cpugpu_tui.analysis.verdict import CPU_WINS, Comparison
+from cpugpu_tui.compare.claims import JudgedClaim, judge_all, numbers_of
+from cpugpu_tui.decide.verdict import CPU_WINS, Comparison
 from cpugpu_tui.model import LATENCY, Case, Ceilings, Event
-from cpugpu_tui.runs.claims import JudgedClaim, judge_all, numbers_of
-from cpugpu_tui.runs.planning import PlanRequest
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.options import AppOptions

@@ -9,8 +9,8 @@ import pytest
 from fake_run import new_app, opened
 from looking import done_run, text_of
 
-from cpugpu_tui.runs.again import again
-from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.session.again import again
+from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.clipboard import envelope, way
 
 

@@ -17,8 +17,8 @@ from textual.pilot import Pilot
 from cpugpu_tui.analysis.compare import Pair, judge
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import DevicesFound, Event, Plan, RunFinished, RunStarted
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.options import AppOptions

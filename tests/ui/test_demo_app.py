@@ -15,9 +15,9 @@ from pty_app import PtyApp
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from cpugpu_tui.demo.recording import SHIPPED, Recording, packed, shipped
 from cpugpu_tui.model import TelemetryRead
-from cpugpu_tui.runs.demo.recording import SHIPPED, Recording, packed, shipped
-from cpugpu_tui.runs.state import TelemetryState
+from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.demo import DemoApp
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.options import AppOptions

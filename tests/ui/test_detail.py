@@ -37,7 +37,7 @@ from cpugpu_tui.model import (
     RunStarted,
     TensorsPlaced,
 )
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.roles import plain
 from cpugpu_tui.ui.screens.detail import DetailScreen, detail_lines

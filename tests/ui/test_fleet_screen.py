@@ -17,6 +17,8 @@ from pty_app import PtyApp
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
+from cpugpu_tui.config.config import KeyLine
+from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import (
     CaseFailed,
@@ -30,11 +32,9 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.runs.config import KeyLine
-from cpugpu_tui.runs.fleet.running import Deliver, Fleet, FleetPlan
-from cpugpu_tui.runs.fleet.state import CONNECTING, DONE, STOPPED, FleetState, HostChanged, Told
-from cpugpu_tui.runs.hosts import hosts_of
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
+from cpugpu_tui.session.fleet.running import Deliver, Fleet, FleetPlan
+from cpugpu_tui.session.fleet.state import CONNECTING, DONE, STOPPED, FleetState, HostChanged, Told
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.fleet import FleetApp, FleetOptions
 from cpugpu_tui.ui.fleet_lines import case_name, host_line, name_width
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs

@@ -16,8 +16,8 @@ from textual.keys import _character_to_key
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from cpugpu_tui.runs.demo.recording import Recording, shipped
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.demo.recording import Recording, shipped
+from cpugpu_tui.store import Store
 from cpugpu_tui.ui.commands import COMMANDS, label
 from cpugpu_tui.ui.demo import DemoApp
 from cpugpu_tui.ui.options import AppOptions

@@ -6,7 +6,7 @@ import pytest
 from several_gpus import run_of
 
 from cpugpu_tui.model import Case, Device
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.answer import pane_lines

@@ -25,7 +25,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from cpugpu_tui.model import RunFinished, Simulation
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 from cpugpu_tui.ui.screens.main import MainScreen
 
 

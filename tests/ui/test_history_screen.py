@@ -28,7 +28,7 @@ from saved_runs import (
 from textual.pilot import Pilot
 
 from cpugpu_tui.errors import StoreError
-from cpugpu_tui.runs.store import RunSummary, Store
+from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.history import SavedRuns, ago

@@ -8,7 +8,7 @@ import pytest
 from fake_run import FakeBackend, finish, new_app, opened, readings, settled, start_run, whole_sweep
 from textual.pilot import Pilot
 
-from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 

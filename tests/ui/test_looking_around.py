@@ -8,7 +8,7 @@ from fake_run import FakeBackend, finish, new_app, opened, reach_gap, rounds, se
 from looking import done_run, shown, table_of, text_of
 
 from cpugpu_tui.model import LATENCY, CaseFailed, HalfRoundTimed
-from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app import AppOptions, CpuGpuApp
 from cpugpu_tui.ui.commands import COMMANDS
 from cpugpu_tui.ui.glyphs import ASCII

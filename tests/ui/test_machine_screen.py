@@ -17,7 +17,7 @@ from cpugpu_tui.model import (
     RunFinished,
     Simulation,
 )
-from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.status import status_line

@@ -13,10 +13,10 @@ import pytest
 from large_app import case_events, plan_of
 from pty_app import PtyApp
 
-from cpugpu_tui.analysis.verdict import Comparison
+from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.model import RunStarted
-from cpugpu_tui.runs.folding import folded
-from cpugpu_tui.runs.wire import decode, encode
+from cpugpu_tui.state.folding import folded
+from cpugpu_tui.transport.wire import decode, encode
 
 MOST_MB = 150
 CASES = 60

@@ -10,8 +10,8 @@ from fake_run import settled
 from test_states import ShownApp, joined, reads, run_to_its_end, screen_lines
 
 from cpugpu_tui.model import Simulation
-from cpugpu_tui.runs.planning import PlanRequest
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.options import AppOptions
 

@@ -11,7 +11,7 @@ from looking import text_of
 from saved_runs import SWEEP, HistoryBackend, list_runs, stream
 from textual.pilot import Pilot
 
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 from cpugpu_tui.ui.commands import COMMANDS, Situation
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP
 from cpugpu_tui.ui.palette import command_entries, ranked, theme_entries, workload_entries

@@ -24,8 +24,8 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.runs.planning import PlanRequest
-from cpugpu_tui.runs.state import RunState, TelemetryState
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.commands import COMMANDS, Situation, markdown
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE

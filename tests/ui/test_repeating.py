@@ -26,13 +26,13 @@ from saved_runs import HistoryBackend, stream
 from test_compare_screen import run_stream, status_of
 from textual.pilot import Pilot
 
+from cpugpu_tui.compare.changes import remark_on, series_before
+from cpugpu_tui.compare.comparison import Series
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Device, DevicesFound, Plan, RunFinished, RunStarted, Simulation
-from cpugpu_tui.runs.changes import remark_on, series_before
-from cpugpu_tui.runs.comparison import Series
-from cpugpu_tui.runs.measured import measured
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.state.measured import measured
+from cpugpu_tui.store import Store
 from cpugpu_tui.ui import running
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.glyphs import ASCII

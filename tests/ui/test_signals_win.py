@@ -14,7 +14,7 @@ import pytest
 from pty_app import PtyApp
 
 from cpugpu_tui.model import CaseFinished
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 
 SCRIPT = Path(__file__).parent / "real_app.py"
 SHOWN = b"\x1b[?25h"

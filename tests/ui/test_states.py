@@ -37,12 +37,12 @@ from states import joined, slow_state, state
 from test_layouts import screen_lines
 from textual.pilot import Pilot
 
-from cpugpu_tui.bench import torch_devices
-from cpugpu_tui.bench.torch_machine import TorchMachine
 from cpugpu_tui.model import CaseFailed, DevicesFound, Simulation, TelemetryRead
-from cpugpu_tui.runs.planning import PlanRequest
-from cpugpu_tui.runs.store import Store
-from cpugpu_tui.runs.store import read_only as store_read_only
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.store import Store
+from cpugpu_tui.store import read_only as store_read_only
+from cpugpu_tui.timing import torch_devices
+from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.options import AppOptions
 

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from cpugpu_tui.model import RunFinished, RunStarted
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 from cpugpu_tui.ui.history import SavedRuns
 from cpugpu_tui.ui.screens.export_form import ExportForm
 from cpugpu_tui.ui.screens.main import MainScreen

@@ -13,8 +13,8 @@ from machine_readings import gpu, state, sweep
 from rich.segment import Segment
 from textual.strip import Strip
 
+from cpugpu_tui.machine.procfs import process_owner
 from cpugpu_tui.model import GpuProcess, MigInstance, Reading
-from cpugpu_tui.telemetry.procfs import process_owner
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.roles import Spans, width_of

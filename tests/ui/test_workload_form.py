@@ -13,8 +13,8 @@ from textual.pilot import Pilot
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Device, DevicesFound
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.runs.estimate import Earlier, likeness
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
+from cpugpu_tui.session.estimate import Earlier, likeness
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.screens.workload_form import WorkloadForm
 
 SIZES = [(80, 24), (120, 40), (200, 60)]

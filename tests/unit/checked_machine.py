@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
+from cpugpu_tui.doctor.finding import Finding
+from cpugpu_tui.doctor.registry import examine
+from cpugpu_tui.machine.host_setup import HostSetup
+from cpugpu_tui.machine.nvml.keys import KEYS
+from cpugpu_tui.machine.nvml.setup import DriverSetup
 from cpugpu_tui.model import Device, GpuTelemetry, Reading
-from cpugpu_tui.runs.capabilities import capabilities
-from cpugpu_tui.runs.checkup.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
-from cpugpu_tui.runs.checkup.finding import Finding
-from cpugpu_tui.runs.checkup.registry import examine
-from cpugpu_tui.telemetry.host_setup import HostSetup
-from cpugpu_tui.telemetry.nvml.keys import KEYS
-from cpugpu_tui.telemetry.nvml.setup import DriverSetup
+from cpugpu_tui.render.capabilities import capabilities
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 HELLO: dict[str, Any] = {

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from chart_runs import timed
 
+from cpugpu_tui.export.stream import ExportedRun, exported
 from cpugpu_tui.model import (
     Case,
     CaseFailed,
@@ -22,7 +23,6 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.runs.export.stream import ExportedRun, exported
 
 HOSTILE = "<script>alert(1)</script>"
 UUID = "GPU-8f3a1c52-9d4e-4b7a-a1c0-0123456789ab"

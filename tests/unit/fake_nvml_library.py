@@ -17,8 +17,8 @@ import pynvml
 import pytest
 from command_line import PATIENCE_S
 
+from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.model import GpuTelemetry
-from cpugpu_tui.telemetry.nvml import Nvml
 
 OK, NOT_SUPPORTED, NO_PERMISSION, INSUFFICIENT_SIZE, FUNCTION_MISSING = 0, 3, 4, 7, 13
 LOST, RESET_REQUIRED, UNKNOWN = 15, 16, 999

@@ -16,8 +16,8 @@ from cpugpu_tui.model import (
     Plan,
     RunStarted,
 )
-from cpugpu_tui.runs.launch import Agents, Gone, Message
-from cpugpu_tui.runs.session import Session
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.transport.launch import Agents, Gone, Message
 
 ENDLESS = replace(QUICK, pace=1.0)
 """Virtual time is real: a case takes about a second."""

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 
 from recorder import Recorder, state_of
 
-from cpugpu_tui.analysis.crossover import Crossover
-from cpugpu_tui.analysis.stats import percentile
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.sweep import Sweep
-from cpugpu_tui.bench.timers.planted import cpu_work_ns, gpu_work_ns, tiled
-from cpugpu_tui.bench.timers.simulated import SimulatedMachine
+from cpugpu_tui.decide.crossover import Crossover
+from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.model import Plan, Simulation
-from cpugpu_tui.runs.answers import answers
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.render.answers import answers
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.timers.planted import cpu_work_ns, gpu_work_ns, tiled
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 
 SLOW = 50.0
 """All times are so many times longer than the usual simulated ones: the same crossover, with few calls in a block."""

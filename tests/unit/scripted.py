@@ -9,13 +9,13 @@ from typing import Any
 
 from recorder import plan_of, swept
 
-from cpugpu_tui.bench.timers.simulated import SimulatedMachine
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import PROTOCOL, CaseFailed, Ceilings, DevicesFound, Event, Hello, Plan, Progressed, RunFinished
-from cpugpu_tui.runs.launch import Gone, Message
-from cpugpu_tui.runs.session import Session
-from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store.outbox import Outbox
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store.outbox import Outbox
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+from cpugpu_tui.transport.launch import Gone, Message
 
 Script = Callable[[Plan], Iterable[Message]]
 HELLO = Hello(protocol=PROTOCOL, environment={"torch": None, "interpreter": "/usr/bin/python3"})

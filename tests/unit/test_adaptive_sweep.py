@@ -10,20 +10,20 @@ import pytest
 from planted_crossover import machine, record, search_plan, searched, true_crossings
 from recorder import QUICK, Recorder, state_of
 
-from cpugpu_tui.analysis.crossover import RISES
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS
-from cpugpu_tui.bench.agent import plan_from_json
-from cpugpu_tui.bench.chooser import END_ROUNDS
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.sweep import Sweep
-from cpugpu_tui.bench.timers import CaseError
-from cpugpu_tui.bench.timers.simulated import SimulatedMachine, SimulatedTimer
+from cpugpu_tui.agent.main import plan_from_json
+from cpugpu_tui.decide.crossover import RISES
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
 from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, CaseStarted, Found, Simulation
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.runs.answers import answers
-from cpugpu_tui.runs.planning import FieldError, PlanRequest, build_plan
-from cpugpu_tui.runs.remaining import Remaining
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.render.answers import answers
+from cpugpu_tui.session.planning import FieldError, PlanRequest, build_plan
+from cpugpu_tui.state.remaining import Remaining
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.timing.chooser import END_ROUNDS
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine, SimulatedTimer
 
 CALM = Simulation(noise=0.002)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.analysis.quantities import duration, gib, percent, significant, size_text, time_text, unit_for
+from cpugpu_tui.model.quantities import duration, gib, percent, significant, size_text, time_text, unit_for
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cpugpu_tui.analysis.stats import MIN_ROUNDS, mean_interval, median, percentile, student_t_975
-from cpugpu_tui.analysis.verdict import (
+from cpugpu_tui.decide.stats import MIN_ROUNDS, mean_interval, median, percentile, student_t_975
+from cpugpu_tui.decide.verdict import (
     CPU_OBSERVED,
     CPU_WINS,
     EQUIVALENCE,

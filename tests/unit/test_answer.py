@@ -14,9 +14,10 @@ from test_crossover import POINTS, SIZES, point, sweep
 
 from cpugpu_tui.analysis.answer import Evidence, Printed, not_judged, so_far, speedup_text, verdict_sentence, where
 from cpugpu_tui.analysis.costs import Decomposition, decompose
-from cpugpu_tui.analysis.crossover import Crossover, SweepPoint, crossover
 from cpugpu_tui.analysis.reasons import cause_sentence, clock_sentence, counterfactual_sentence, sentences
-from cpugpu_tui.analysis.verdict import (
+from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
+from cpugpu_tui.decide.crossover import Crossover, SweepPoint, crossover
+from cpugpu_tui.decide.verdict import (
     CPU_OBSERVED,
     CPU_WINS,
     GPU_OBSERVED,
@@ -26,7 +27,6 @@ from cpugpu_tui.analysis.verdict import (
     UNDECIDED,
     Comparison,
 )
-from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 
 AXIS = "n of two n×n matrices"
 

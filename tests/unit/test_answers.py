@@ -14,9 +14,10 @@ from command_line import FAST, CommandLine
 from recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.costs import LAUNCH
-from cpugpu_tui.analysis.crossover import ALWAYS, NEVER, RISES
-from cpugpu_tui.analysis.verdict import compare
 from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
+from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES
+from cpugpu_tui.decide.verdict import compare
+from cpugpu_tui.export.results import case_results
 from cpugpu_tui.model import (
     AS_WRITTEN,
     DEVICE,
@@ -41,14 +42,13 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.model import PINNED as PINNED_NS
-from cpugpu_tui.runs.answer_table import table_lines
-from cpugpu_tui.runs.answers import answer_lines, answers, as_data, beside, crossover_data
-from cpugpu_tui.runs.columns import is_column
-from cpugpu_tui.runs.export.results import case_results
-from cpugpu_tui.runs.insight import end_to_end
-from cpugpu_tui.runs.signs import with_micro
-from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.wire import decode, encode
+from cpugpu_tui.render.answer_table import table_lines
+from cpugpu_tui.render.answers import answer_lines, answers, as_data, beside, crossover_data
+from cpugpu_tui.render.insight import end_to_end
+from cpugpu_tui.render.signs import with_micro
+from cpugpu_tui.state.columns import is_column
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.transport.wire import decode, encode
 
 CPU, GPU = Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1")
 
@@ -415,7 +415,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         calls["compare"] += 1
         return compare(*rounds)
 
-    monkeypatch.setattr("cpugpu_tui.runs.state.compare", counted)
+    monkeypatch.setattr("cpugpu_tui.state.state.compare", counted)
     return calls
 
 
@@ -443,7 +443,7 @@ def test_a_sweep_beside_another_costs_no_look_at_all_rows_for_each(monkeypatch: 
     cases = tuple(Case("matmul", size, threads=count) for count in (1, 4) for size in range(1, 1001))
     run = run_of(cases)
     looks: Counter[str] = Counter()
-    monkeypatch.setattr("cpugpu_tui.runs.answers.usable", lambda rows: looks.update(rows=len(rows)) or rows)
+    monkeypatch.setattr("cpugpu_tui.render.answers.usable", lambda rows: looks.update(rows=len(rows)) or rows)
     for row in run.rows.values():
         beside(run, row, 1)
     assert looks["rows"] <= len(run.rows)

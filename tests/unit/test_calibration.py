@@ -10,16 +10,16 @@ import pytest
 from command_line import PATIENCE_S
 from recorder import Recorder
 
-from cpugpu_tui.bench import calibrate as calibration
-from cpugpu_tui.bench.calibrate import calibrate, copy_size, largest_product
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.environment import facts
-from cpugpu_tui.bench.gauges.cpu import CpuGauge
-from cpugpu_tui.bench.gauges.simulated import SimulatedGauge
-from cpugpu_tui.bench.timers.simulated import SimulatedMachine
-from cpugpu_tui.bench.worker import work
+from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.worker import work
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Device, Plan, Progressed, RunFinished, Simulation
+from cpugpu_tui.timing import calibrate as calibration
+from cpugpu_tui.timing.calibrate import calibrate, copy_size, largest_product
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.gauges.cpu import CpuGauge
+from cpugpu_tui.timing.gauges.simulated import SimulatedGauge
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 
 GPU = Device("cuda:0", "H200", "GPU-1")
 ENVIRONMENT = {"hostname": "node1", "torch": "2.11"}

@@ -12,7 +12,6 @@ import pytest
 from recorder import plan_of
 from scripted import HELLO, ListStore, ScriptedAgent, session_of, three_cases, well
 
-from cpugpu_tui.bench.timers.simulated import SimulatedMachine
 from cpugpu_tui.model import (
     Calibrated,
     CaseFinished,
@@ -30,8 +29,9 @@ from cpugpu_tui.model import (
     RunStarted,
     Simulation,
 )
-from cpugpu_tui.runs.launch import Message
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+from cpugpu_tui.transport.launch import Message
 
 CEILINGS = Ceilings(
     "cpu", "simulated CPU", None, "node1", "2.11", 7, 2, {"float32": 5e11}, {"float32": 2048}, 2e10, 1 << 30, 1e3,

@@ -15,7 +15,6 @@ from fake_run import DEVICES, finished
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpugpu_tui.analysis.quantities import size_text
 from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, RESIDENT, WHAT_IFS
 from cpugpu_tui.model import (
     Case,
@@ -25,7 +24,8 @@ from cpugpu_tui.model import (
     Plan,
     RunStarted,
 )
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.model.quantities import size_text
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.axis import Axis, axis_over, round_numbers, size_labels, time_labels
 from cpugpu_tui.ui.chart import ChartOptions, chart_lines
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs

@@ -21,8 +21,18 @@ from cpugpu_tui.analysis.claim_numbers import (
     Point,
 )
 from cpugpu_tui.analysis.claims import CLAIMS
-from cpugpu_tui.analysis.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
-from cpugpu_tui.analysis.verdict import UNDECIDED as NO_WINNER
+from cpugpu_tui.compare.claims import (
+    REQUESTS,
+    JudgedClaim,
+    command,
+    judge_all,
+    numbers_of,
+    points_of,
+    stored_points,
+    tally,
+)
+from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
+from cpugpu_tui.decide.verdict import UNDECIDED as NO_WINNER
 from cpugpu_tui.model import (
     AS_WRITTEN,
     D2H_PAGEABLE,
@@ -42,19 +52,9 @@ from cpugpu_tui.model import (
     RunStarted,
     Simulation,
 )
-from cpugpu_tui.runs.claims import (
-    REQUESTS,
-    JudgedClaim,
-    command,
-    judge_all,
-    numbers_of,
-    points_of,
-    stored_points,
-    tally,
-)
-from cpugpu_tui.runs.planning import build_plan
-from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.session.planning import build_plan
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store import Store
 
 US, MS, S = 1e3, 1e6, 1e9
 CPU = Ceilings("cpu", "Xeon", None, "box", "2.11", 0, 16, {"float32": 1.35e12}, {}, 1e11, 1 << 30, 1.3e3)

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from cpugpu_tui import command_line
 from cpugpu_tui.cli import run as run_module
 from cpugpu_tui.model import Case, Plan, RunStarted
-from cpugpu_tui.runs.again import again, commands
-from cpugpu_tui.runs.planning import PlanRequest, build_plan, parse_simulation
+from cpugpu_tui.session.again import again, commands
+from cpugpu_tui.session.planning import PlanRequest, build_plan, parse_simulation
 
 REQUESTS = [
     PlanRequest(),
@@ -108,7 +108,7 @@ def test_what_no_single_command_can_say_is_said_by_several(cases: list[Case], mo
 def planned(request: PlanRequest) -> list[str]:
     """Return the cases of a request, also of workloads that are in no catalogue."""
     from cpugpu_tui.model import WorkloadInfo
-    from cpugpu_tui.runs.own import Own
+    from cpugpu_tui.session.own import Own
 
     infos = tuple(WorkloadInfo(name, "n", ("default",), (1,), "") for name in request.names if name.startswith("not-"))
     return [case.key for case in build_plan(replace(request, own=Own(workloads=infos))).cases]

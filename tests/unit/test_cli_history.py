@@ -13,7 +13,7 @@ from command_line import FAST, CommandLine, Outcome
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import Case, CaseFinished, CaseStarted, Device, DevicesFound, Plan, RunFinished, RunStarted
-from cpugpu_tui.runs.store import Store, schema
+from cpugpu_tui.store import Store, schema
 
 DAY_NS = 86_400 * 10**9
 

@@ -24,9 +24,9 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.runs.answers import answer_lines
-from cpugpu_tui.runs.signs import micro
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.render.answers import answer_lines
+from cpugpu_tui.render.signs import micro
+from cpugpu_tui.state.state import RunState
 
 RUN = ("run", "--simulate", FAST)
 PACED = f"{FAST},pace=0.4"

@@ -26,8 +26,8 @@ from cpugpu_tui.analysis.compare import (
     together,
 )
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, gated, verdict
-from cpugpu_tui.analysis.student import quantile, two_sided_p
-from cpugpu_tui.runs.comparison_words import times
+from cpugpu_tui.decide.student import quantile, two_sided_p
+from cpugpu_tui.render.comparison_words import times
 
 NOISE = 0.02
 TRIALS = 200

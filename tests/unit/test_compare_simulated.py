@@ -10,10 +10,10 @@ from recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.compare import FASTER, SLOWER
 from cpugpu_tui.analysis.gating import gated, verdict
+from cpugpu_tui.compare.comparison import Series, SeriesComparison, compare_series
+from cpugpu_tui.machine.driver_version import driver_version
 from cpugpu_tui.model import LATENCY, DevicesFound, GpuTelemetry, Reading, TelemetryRead
-from cpugpu_tui.runs.comparison import Series, SeriesComparison, compare_series
-from cpugpu_tui.runs.measured import MeasuredRun, measured, measured_state
-from cpugpu_tui.telemetry.driver_version import driver_version
+from cpugpu_tui.state.measured import MeasuredRun, measured, measured_state
 
 WANDERING = replace(QUICK, noise=0.01, cpu_drift=0.02, gpu_drift=0.02, drift_rho=0.97)
 """Drift that a run hardly leaves: medians of runs then lie 2 % apart, as those of processes do."""

@@ -12,7 +12,7 @@ import pytest
 from command_line import FAST, CommandLine
 from recorder import QUICK, plan_of, state_of, swept
 
-from cpugpu_tui.analysis.machine_state import BY_CASE, BY_COUNTER, BY_MASK, Throttle
+from cpugpu_tui.machine.machine_state import BY_CASE, BY_COUNTER, BY_MASK, Throttle
 from cpugpu_tui.model import (
     ENERGY,
     LATENCY,
@@ -25,9 +25,9 @@ from cpugpu_tui.model import (
     Reading,
     RunStarted,
 )
-from cpugpu_tui.runs.condition import Condition, condition, condition_data
-from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.state.condition import Condition, condition, condition_data
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store import Store
 
 PLAN = plan_of(64)
 CASE = PLAN.cases[0]

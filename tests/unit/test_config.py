@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from command_line import FAST, CommandLine
 
+from cpugpu_tui.config import config
+from cpugpu_tui.config.config import KEYS
+from cpugpu_tui.config.config_file import read
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import RunStarted
-from cpugpu_tui.runs import config
-from cpugpu_tui.runs.config import KEYS
-from cpugpu_tui.runs.config_file import read
 
 WHOLE = """\
 # What I always want
@@ -214,7 +214,7 @@ def test_a_folder_into_which_nobody_may_look_is_said(tmp_path: Path) -> None:
     attempt = (
         "import os; from pathlib import Path\n"
         "from cpugpu_tui.errors import UsageError\n"
-        "from cpugpu_tui.runs import config, config_file\n"
+        "from cpugpu_tui.config import config, config_file\n"
         "config.path = lambda: Path('closed/config.toml')\n"
         "os.geteuid() or os.setresuid(65534, 65534, 65534)\n"
         "try: config.load()\n"

@@ -8,7 +8,7 @@ import sys
 FIRST_AT_ONCE = """
 import sys, threading
 from cpugpu_tui.model import Case, Device, DevicesFound, MachineRead, Plan, Reading, RunStarted
-from cpugpu_tui.runs.wire import decode, encode
+from cpugpu_tui.transport.wire import decode, encode
 sys.setswitchinterval(1e-6)
 lines = [encode(event) for event in (
     RunStarted(run_id="r", series_id="s", plan=Plan("m", (Case("matmul", 64),)), environment={}),

@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 from recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
 
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.core_lack import READING_S, REPEATS
-from cpugpu_tui.bench.host_watch import Disturbance
-from cpugpu_tui.bench.sweep import Sweep
+from cpugpu_tui.machine.schedstat import Waited
 from cpugpu_tui.model import (
     CORES,
     LATENCY,
@@ -29,7 +26,10 @@ from cpugpu_tui.model import (
     Search,
     Simulation,
 )
-from cpugpu_tui.telemetry.schedstat import Waited
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.core_lack import READING_S, REPEATS
+from cpugpu_tui.timing.host_watch import Disturbance
+from cpugpu_tui.timing.sweep import Sweep
 
 ALWAYS = replace(QUICK, starved_share=0.4)
 

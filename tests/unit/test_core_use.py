@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cpugpu_tui.machine import procfs
+from cpugpu_tui.machine.core_use import Process, Snapshot, core_use, parse_cores, parse_process, snapshot
 from cpugpu_tui.model import CoreUse
-from cpugpu_tui.telemetry import procfs
-from cpugpu_tui.telemetry.core_use import Process, Snapshot, core_use, parse_cores, parse_process, snapshot
 
 TICK_S = 0.01
 SECOND = 100

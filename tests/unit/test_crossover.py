@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.analysis.crossover import (
+from cpugpu_tui.decide.crossover import (
     ALWAYS,
     FALLS,
     NEVER,
@@ -24,7 +24,7 @@ from cpugpu_tui.analysis.crossover import (
     SweepPoint,
     crossover,
 )
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison, compare, word
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison, compare, word
 
 LETTERS = {"C": CPU_WINS, "G": GPU_WINS, "=": TIE, "?": UNDECIDED, "-": TOO_FEW}
 

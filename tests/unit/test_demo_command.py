@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine, events_of
 
-from cpugpu_tui.runs.demo.recording import packed, shipped
-from cpugpu_tui.runs.export.stream import exported
+from cpugpu_tui.demo.recording import packed, shipped
+from cpugpu_tui.export.stream import exported
 
 
 @pytest.fixture(scope="module")

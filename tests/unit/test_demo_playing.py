@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import pytest
 
+from cpugpu_tui.demo.playing import Clock, Playing
+from cpugpu_tui.demo.recording import Recording, shipped
+from cpugpu_tui.demo.timeline import GAP_S, lasted_s, pace_of, told
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import Event, Gap, HalfRoundTimed, Progressed, RunFinished, RunStarted
-from cpugpu_tui.runs.demo.playing import Clock, Playing
-from cpugpu_tui.runs.demo.recording import Recording, shipped
-from cpugpu_tui.runs.demo.timeline import GAP_S, lasted_s, pace_of, told
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.state.state import RunState
 
 
 class VirtualClock(Clock):

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from demo.record import recording
 
+from cpugpu_tui.demo.recording import MAX_BYTES, SHIPPED, Recording, load, packed, shipped, unpacked
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import HalfRoundTimed, TelemetryRead
-from cpugpu_tui.runs.demo.recording import MAX_BYTES, SHIPPED, Recording, load, packed, shipped, unpacked
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 from cpugpu_tui.workloads import PRESETS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,8 +75,8 @@ def test_the_wheel_has_it_and_it_is_small(tmp_path: Path) -> None:
     wheel = pytest.importorskip("hatchling.builders.wheel")
     (path,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     with zipfile.ZipFile(path) as archive:
-        found = [info for info in archive.infolist() if "runs/demo/" in info.filename and info.filename.endswith(".gz")]
-        assert [info.filename for info in found] == [f"cpugpu_tui/runs/demo/{SHIPPED}"]
+        found = [info for info in archive.infolist() if "demo/" in info.filename and info.filename.endswith(".gz")]
+        assert [info.filename for info in found] == [f"cpugpu_tui/demo/{SHIPPED}"]
         assert found[0].compress_size <= MAX_BYTES
         assert archive.read(found[0]) == FILE.read_bytes()
 
@@ -167,7 +167,7 @@ def test_a_bad_recording_is_told_in_one_sentence_and_what_to_do(name: str, tmp_p
 def test_a_file_that_unpacks_without_end_does_not_fill_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cpugpu_tui.runs.demo.recording._MAX_PLAIN_BYTES", 1_000_000)
+    monkeypatch.setattr("cpugpu_tui.demo.recording._MAX_PLAIN_BYTES", 1_000_000)
     with pytest.raises(UsageError, match="larger than 1 MB"):
         unpacked(gzip.compress(bytes(5_000_000)), "bomb")
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from checked_machine import HELLO, gpu, machine, no_driver, said
 
+from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
+from cpugpu_tui.doctor.finding import Finding, ok
+from cpugpu_tui.doctor.registry import CHECKS, Check, examine
+from cpugpu_tui.machine.host_setup import HostSetup, OwnRun
+from cpugpu_tui.machine.nvml.setup import ClockSetting
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, MigInstance
-from cpugpu_tui.runs.capabilities import capabilities
-from cpugpu_tui.runs.checkup.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
-from cpugpu_tui.runs.checkup.finding import Finding, ok
-from cpugpu_tui.runs.checkup.registry import CHECKS, Check, examine
-from cpugpu_tui.telemetry.host_setup import HostSetup, OwnRun
-from cpugpu_tui.telemetry.nvml.setup import ClockSetting
+from cpugpu_tui.render.capabilities import capabilities
 
 
 def test_a_healthy_machine_has_nothing_to_know_about() -> None:

@@ -11,11 +11,11 @@ from fake_nvml_library import FakeLibrary, library
 from nvml_library import FakeNvml, fake_nvml, nvml_library
 
 from cpugpu_tui.cli.doctor import INDENT, show
+from cpugpu_tui.doctor import collect
+from cpugpu_tui.doctor.finding import Finding
+from cpugpu_tui.doctor.registry import CHECKS
 from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_USAGE
-from cpugpu_tui.runs import interpreter_search
-from cpugpu_tui.runs.checkup import collect
-from cpugpu_tui.runs.checkup.finding import Finding
-from cpugpu_tui.runs.checkup.registry import CHECKS
+from cpugpu_tui.transport import interpreter_search
 
 __all__ = ["fake_nvml", "library", "nvml_library"]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from fake_nvml_library import FakeLibrary, library
 
-from cpugpu_tui.runs.checkup import collect
-from cpugpu_tui.runs.checkup.collect import DEADLINE_S, Section, history_facts
-from cpugpu_tui.runs.checkup.driver_child import Asked, driver_facts
-from cpugpu_tui.runs.checkup.facts import Facts
-from cpugpu_tui.runs.checkup.registry import examine
-from cpugpu_tui.runs.launch import Agents
-from cpugpu_tui.runs.store import Store
-from cpugpu_tui.telemetry.host_setup import has_nvidia_gpu, host_setup, own_runs
+from cpugpu_tui.doctor import collect
+from cpugpu_tui.doctor.collect import DEADLINE_S, Section, history_facts
+from cpugpu_tui.doctor.driver_child import Asked, driver_facts
+from cpugpu_tui.doctor.facts import Facts
+from cpugpu_tui.doctor.registry import examine
+from cpugpu_tui.machine.host_setup import has_nvidia_gpu, host_setup, own_runs
+from cpugpu_tui.store import Store
+from cpugpu_tui.transport.launch import Agents
 
 __all__ = ["library"]
 
@@ -66,9 +66,9 @@ def test_a_gpu_is_told_from_nvidias_other_devices(tmp_path: Path) -> None:
 def test_another_run_is_found_without_its_agents_and_without_ourselves(tmp_path: Path) -> None:
     process(tmp_path, 10, 1, "/bin/bash")
     process(tmp_path, 11, 10, "/usr/bin/python3", "/usr/bin/cpugpu-tui", "doctor")
-    process(tmp_path, 12, 11, "/usr/bin/python3", "-P", "-m", "cpugpu_tui.bench")
+    process(tmp_path, 12, 11, "/usr/bin/python3", "-P", "-m", "cpugpu_tui.agent")
     process(tmp_path, 20, 1, "/usr/bin/python3.12", "-m", "cpugpu_tui", "run")
-    process(tmp_path, 21, 20, "/usr/bin/python3.12", "-P", "-m", "cpugpu_tui.bench")
+    process(tmp_path, 21, 20, "/usr/bin/python3.12", "-P", "-m", "cpugpu_tui.agent")
     process(tmp_path, 30, 1, "vim", "cpugpu-tui")
     process(tmp_path, 31, 1, "/usr/bin/python3", "-m", "http.server")
     assert [run.pid for run in own_runs(str(tmp_path), me=11)] == [20]

@@ -9,8 +9,8 @@ from checked_machine import gpu, machine, said
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cpugpu_tui.doctor.cuda_visibility import read_list
 from cpugpu_tui.model import MigInstance
-from cpugpu_tui.runs.checkup.cuda_visibility import read_list
 
 UUIDS = ("GPU-aaaa1111-0000", "GPU-aaaa2222-0000")
 SLICES = ("MIG-cccc3333-0000", "MIG-cccc4444-0000")

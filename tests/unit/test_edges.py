@@ -9,10 +9,7 @@ import pytest
 from recorder import QUICK, Call, Recorder, SpiedMachine, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.energy import energy
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.edges import NOT_WATCHED, passage
-from cpugpu_tui.bench.sweep import Sweep
-from cpugpu_tui.bench.timers.sensors import Sensors
+from cpugpu_tui.machine.edges import EDGE_KEYS, Edge, State
 from cpugpu_tui.model import (
     DEVICE,
     LATENCY,
@@ -25,7 +22,10 @@ from cpugpu_tui.model import (
     Reading,
     Simulation,
 )
-from cpugpu_tui.telemetry.edges import EDGE_KEYS, Edge, State
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.edges import NOT_WATCHED, passage
+from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.timers.sensors import Sensors
 
 PLANTED = replace(
     QUICK, sm_clock_mhz=1980.0, temperature_c=41.0, gpu_busy_w=620.0, gpu_idle_w=120.0, throttle_share=0.3,

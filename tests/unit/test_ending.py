@@ -15,9 +15,9 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.runs.ending import cut_short
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.render.ending import cut_short
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.state.state import RunState
 
 DEVICES = (Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1"))
 LIMITED = PlanRequest(("matmul",), find_crossover=True, max_seconds=5.0)

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from saved_runs import stream
 
-from cpugpu_tui.bench.warm_up import least_lane_ns
 from cpugpu_tui.model import Case, Ceilings, Device, Plan, Simulation
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.runs import estimate as estimate_module
-from cpugpu_tui.runs.estimate import (
+from cpugpu_tui.session import estimate as estimate_module
+from cpugpu_tui.session.estimate import (
     LEAST_CASE,
     MOST_PLAN,
     NOTHING_EARLIER,
@@ -23,10 +22,11 @@ from cpugpu_tui.runs.estimate import (
     estimate,
     likeness,
 )
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
-from cpugpu_tui.runs.store import Store
-from cpugpu_tui.runs.store import timed as timed_module
-from cpugpu_tui.runs.store.timed import TimedRun
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.store import Store
+from cpugpu_tui.store import timed as timed_module
+from cpugpu_tui.store.timed import TimedRun
+from cpugpu_tui.timing.warm_up import least_lane_ns
 from cpugpu_tui.ui import estimate_lines
 from cpugpu_tui.ui.estimate_lines import estimate_of
 from cpugpu_tui.ui.form_fields import request_from, texts_of

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from recorder import plan_of
 
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.emitter import LineEmitter
-from cpugpu_tui.bench.sweep import Sweep
-from cpugpu_tui.bench.timers.simulated import SimulatedMachine
 from cpugpu_tui.model import METRICS, Simulation
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.emitter import LineEmitter
+from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 
 LIMIT_BYTES = 4096
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from cpugpu_tui.bench.torch_machine import as_double, relative_error
 from cpugpu_tui.model import ITEMSIZE_BYTES, Case, torch_dtype
+from cpugpu_tui.timing.torch_machine import as_double, relative_error
 from cpugpu_tui.workloads import PRESETS, Setting, Workload, find
 
 SIZES = {"elementwise": 1000, "jacobian": 3, "transfer": 4096, "transfer-model": 2, "mnist-mlp": 32,

@@ -8,11 +8,11 @@ from dataclasses import replace
 import export_runs
 import pytest
 
+from cpugpu_tui.export.anonymize import anonymized
+from cpugpu_tui.export.formats import rendered
+from cpugpu_tui.export.reading import read_runs
+from cpugpu_tui.export.stream import ExportedRun, exported
 from cpugpu_tui.model import CaseFailed, Ceilings, RunStarted, TelemetryRead
-from cpugpu_tui.runs.export.anonymize import anonymized
-from cpugpu_tui.runs.export.formats import rendered
-from cpugpu_tui.runs.export.reading import read_runs
-from cpugpu_tui.runs.export.stream import ExportedRun, exported
 
 SECRETS = (
     "gpu17", "example.org", "zoe", "yuki", "secret-project", "train.py", "8f3a1c52", "3B:00", "boss", "node9", "/opt",

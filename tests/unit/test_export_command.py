@@ -11,7 +11,7 @@ from export_runs import stream
 
 from cpugpu_tui.cli import import_
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE
-from cpugpu_tui.runs.export.stream import kept
+from cpugpu_tui.export.stream import kept
 
 RUN = ("run", "--simulate", FAST, "matmul", "--size", "16,64,256")
 
@@ -205,7 +205,7 @@ def test_the_events_say_so_too(cpugpu: CommandLine, tmp_path: Path) -> None:
 
 def test_a_file_that_became_unwritable_meanwhile_costs_the_file_alone(cpugpu: CommandLine, tmp_path: Path) -> None:
     from cpugpu_tui.cli.export import Outputs
-    from cpugpu_tui.runs.state import RunState
+    from cpugpu_tui.state.state import RunState
 
     (tmp_path / "out").mkdir()
     outputs = Outputs([tmp_path / "out" / "x.json", tmp_path / "y.json"])

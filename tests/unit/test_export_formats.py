@@ -13,9 +13,9 @@ import export_runs
 import pytest
 
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.export.formats import FORMATS, checked, format_of, rendered, required_format_of
+from cpugpu_tui.export.stream import exported
 from cpugpu_tui.model import Calibrated, RunStarted
-from cpugpu_tui.runs.export.formats import FORMATS, checked, format_of, rendered, required_format_of
-from cpugpu_tui.runs.export.stream import exported
 
 
 def table(*runs: export_runs.ExportedRun, samples: bool = False) -> list[dict[str, str]]:

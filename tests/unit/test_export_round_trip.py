@@ -16,18 +16,18 @@ import pytest
 from hypothesis import Phase, given, settings
 from test_store import save, streams
 
-from cpugpu_tui.bench import environment
+from cpugpu_tui.agent import environment
 from cpugpu_tui.cli.history import print_run
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.export.formats import rendered
+from cpugpu_tui.export.json_document import json_document
+from cpugpu_tui.export.reading import read_runs
+from cpugpu_tui.export.schema import made_schema, schema_text
+from cpugpu_tui.export.stream import exported, kept
 from cpugpu_tui.model import CaseStarted, Event, HalfRoundTimed, RunFinished, RunStarted
-from cpugpu_tui.runs.export.facts import FACTS, wrong_fact
-from cpugpu_tui.runs.export.formats import rendered
-from cpugpu_tui.runs.export.json_document import json_document
-from cpugpu_tui.runs.export.reading import read_runs
-from cpugpu_tui.runs.export.schema import made_schema, schema_text
-from cpugpu_tui.runs.export.stream import exported, kept
-from cpugpu_tui.runs.store import Store
-from cpugpu_tui.runs.wire import decode, encode
+from cpugpu_tui.store import Store
+from cpugpu_tui.transport.facts import FACTS, wrong_fact
+from cpugpu_tui.transport.wire import decode, encode
 
 
 def as_told(stream: Sequence[Event]) -> list[Event]:
@@ -100,7 +100,7 @@ def test_a_case_that_was_not_over_is_no_part_of_a_broken_off_run() -> None:
 
 
 def test_the_shipped_schema_is_that_of_this_version() -> None:
-    """Made anew by `python -c 'from cpugpu_tui.runs.export.schema import *; print(made_schema(), end="")'`."""
+    """Made anew by `python -c 'from cpugpu_tui.export.schema import *; print(made_schema(), end="")'`."""
     assert schema_text() == made_schema()
 
 

@@ -11,6 +11,11 @@ from typing import Any
 import export_runs
 import pytest
 
+from cpugpu_tui.config.converting import convert
+from cpugpu_tui.export.anonymize import anonymized
+from cpugpu_tui.export.formats import rendered
+from cpugpu_tui.export.stream import KEPT, ExportedRun, exported
+from cpugpu_tui.export.tensorboard import write_tensorboard
 from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
@@ -36,11 +41,6 @@ from cpugpu_tui.model import (
     TensorsPlaced,
 )
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.runs.converting import convert
-from cpugpu_tui.runs.export.anonymize import anonymized
-from cpugpu_tui.runs.export.formats import rendered
-from cpugpu_tui.runs.export.stream import KEPT, ExportedRun, exported
-from cpugpu_tui.runs.export.tensorboard import write_tensorboard
 
 SECRETS = {
     "a path with blanks": "cannot open /srv/aurora/my thesis/plan b.csv for you",

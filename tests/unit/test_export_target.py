@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cpugpu_tui.errors import UnfitError, UsageError
-from cpugpu_tui.runs.export.target import check_file, check_folder, write
+from cpugpu_tui.export.target import check_file, check_folder, write
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_place_where_nobody_may_look_is_said(tmp_path: Path) -> None:
     attempts = (
         "import os, sys; from pathlib import Path\n"
         "from cpugpu_tui.errors import UnfitError\n"
-        "from cpugpu_tui.runs.export.target import check_file, check_folder\n"
+        "from cpugpu_tui.export.target import check_file, check_folder\n"
         "os.geteuid() or os.setresuid(65534, 65534, 65534)\n"
         "for check in (check_file, check_folder):\n"
         "    try: check(Path('closed/in/x.json'))\n"

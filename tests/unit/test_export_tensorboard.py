@@ -15,11 +15,11 @@ pytest.importorskip("tensorboard")
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.export import tensorboard
+from cpugpu_tui.export.stream import exported
+from cpugpu_tui.export.tensorboard import LiveTensorboard, write_tensorboard
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, RunStarted
-from cpugpu_tui.runs.export import tensorboard
-from cpugpu_tui.runs.export.stream import exported
-from cpugpu_tui.runs.export.tensorboard import LiveTensorboard, write_tensorboard
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.state.state import RunState
 
 Scalars = dict[str, dict[str, list[tuple[int, float]]]]
 

@@ -14,16 +14,10 @@ from command_line import FAST, CommandLine
 from recorder import Recorder, plan_of
 from scripted import HELLO, KILLED, ScriptedAgent, session_of, three_cases, well
 
+from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.worker import work
 from cpugpu_tui.analysis.card import card
-from cpugpu_tui.bench import calibrate as calibration
-from cpugpu_tui.bench import first_ceilings as first
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.environment import facts
-from cpugpu_tui.bench.gauges.simulated import SimulatedGauge
-from cpugpu_tui.bench.host_watch import Disturbance
-from cpugpu_tui.bench.timers.planted_watch import PlantedWatch
-from cpugpu_tui.bench.timers.simulated import SimulatedMachine
-from cpugpu_tui.bench.worker import work
+from cpugpu_tui.machine.schedstat import Waited
 from cpugpu_tui.model import (
     CALIBRATION,
     CaseFinished,
@@ -37,10 +31,16 @@ from cpugpu_tui.model import (
     RunStarted,
     Simulation,
 )
-from cpugpu_tui.runs.launch import Message
-from cpugpu_tui.runs.session import CEILINGS_S
-from cpugpu_tui.runs.store import Store
-from cpugpu_tui.telemetry.schedstat import Waited
+from cpugpu_tui.session.session import CEILINGS_S
+from cpugpu_tui.store import Store
+from cpugpu_tui.timing import calibrate as calibration
+from cpugpu_tui.timing import first_ceilings as first
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.gauges.simulated import SimulatedGauge
+from cpugpu_tui.timing.host_watch import Disturbance
+from cpugpu_tui.timing.timers.planted_watch import PlantedWatch
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+from cpugpu_tui.transport.launch import Message
 
 CPU = Ceilings(
     "cpu", "simulated CPU", None, "node1", "2.11", 7, 2, {"float32": 5e11}, {"float32": 2048}, 2e10, 1 << 30, 1e3,

@@ -24,8 +24,8 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.runs.folding import folded
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.state.folding import folded
+from cpugpu_tui.state.state import RunState
 
 
 def one_by_one(events: Sequence[Event]) -> RunState:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from cpugpu_tui.bench.gauges import cuda as cuda_module
-from cpugpu_tui.bench.gauges.clock import TRIES, block_ns, timed_ns
-from cpugpu_tui.bench.gauges.cuda import LAUNCHES, CudaGauge
 from cpugpu_tui.model import Device
+from cpugpu_tui.timing.gauges import cuda as cuda_module
+from cpugpu_tui.timing.gauges.clock import TRIES, block_ns, timed_ns
+from cpugpu_tui.timing.gauges.cuda import LAUNCHES, CudaGauge
 
 
 class Log(list[str]):
@@ -78,7 +78,7 @@ def test_a_copy_over_the_cable_is_waited_for(gauge: tuple[CudaGauge, Log], direc
 
 
 def test_an_interruption_is_not_the_time_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cpugpu_tui.bench.gauges import clock
+    from cpugpu_tui.timing.gauges import clock
 
     now = iter([0, 100, 200, 90_000, 100_000, 100_102])
     monkeypatch.setattr(clock, "perf_counter_ns", lambda: next(now))

@@ -11,8 +11,8 @@ from test_store_open import STARTED, without_root
 
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import RunFinished
-from cpugpu_tui.runs.store import Store
-from cpugpu_tui.runs.store.outbox import Outbox
+from cpugpu_tui.store import Store
+from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.options import AppOptions
 

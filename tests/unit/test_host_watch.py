@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from cpugpu_tui.bench import host_watch
-from cpugpu_tui.bench.host_watch import Disturbance, HostWatch, is_starved, lacks_core
+from cpugpu_tui.machine import schedstat
+from cpugpu_tui.machine.schedstat import Waited, parse, timing_threads
 from cpugpu_tui.model import Device
-from cpugpu_tui.telemetry import schedstat
-from cpugpu_tui.telemetry.schedstat import Waited, parse, timing_threads
+from cpugpu_tui.timing import host_watch
+from cpugpu_tui.timing.host_watch import Disturbance, HostWatch, is_starved, lacks_core
 
 CPU, GPU = Device("cpu", "made up"), Device("cuda:0", "made up")
 POOL = 4_000_001

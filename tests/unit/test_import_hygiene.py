@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from cpugpu_tui.transport.agent_zip import ROOMS
+
 HEAVY = {"torch", "textual", "pynvml", "sqlite3", "_sqlite3", "numpy"}
 TERMINAL_ONLY = {
     "textual", "rich", "typer", "click", "msgspec", "psutil", "platformdirs", "sqlite3", "_sqlite3", "pydantic",
@@ -53,7 +55,7 @@ def test_the_public_name_is_there_when_it_is_asked_for() -> None:
     [
         "cpugpu_tui.ui.app",
         "cpugpu_tui.ui.start",
-        "cpugpu_tui.runs.session",
+        "cpugpu_tui.session.session",
         "cpugpu_tui.cli.run",
         "cpugpu_tui.cli.listing",
     ],
@@ -77,9 +79,9 @@ def test_a_simulated_run_and_the_listings_load_no_torch() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "cpugpu_tui.model", "cpugpu_tui.errors", "cpugpu_tui.workloads", "cpugpu_tui.analysis.answer",
-        "cpugpu_tui.analysis.quantities", "cpugpu_tui.bench.agent", "cpugpu_tui.bench.torch_machine",
-        "cpugpu_tui.bench.timers.cuda", "cpugpu_tui.bench.timers.simulated", "cpugpu_tui.telemetry.sampler",
+        "cpugpu_tui.model", "cpugpu_tui.errors", "cpugpu_tui.workloads", "cpugpu_tui.decide.crossover",
+        "cpugpu_tui.model.quantities", "cpugpu_tui.agent.main", "cpugpu_tui.timing.torch_machine",
+        "cpugpu_tui.timing.timers.cuda", "cpugpu_tui.timing.timers.simulated", "cpugpu_tui.machine.nvml",
     ],
 )  # fmt: skip
 def test_the_agents_side_imports_the_standard_library_alone(module: str) -> None:
@@ -92,10 +94,10 @@ def test_what_every_plan_needs_is_done_when_the_plan_comes() -> None:
     """A plan waited 240 ms for modules, and for a collection over all of torch."""
     seen = (
         "def seen(line):\n"
-        "    print('cpugpu_tui.bench.torch_machine' in sys.modules, gc.get_freeze_count() > 100_000, file=sys.stderr)\n"
+        "    print('cpugpu_tui.timing.torch_machine' in sys.modules, gc.get_freeze_count() > 10**5, file=sys.stderr)\n"
         "    raise SystemExit\n"
     )
-    code = f"import gc, sys\nfrom cpugpu_tui.bench import agent\n{seen}agent.plan_from_json = seen\nagent.main()"
+    code = f"import gc, sys\nfrom cpugpu_tui.agent import main\n{seen}main.plan_from_json = seen\nmain.main()"
     agent = subprocess.Popen(
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
@@ -115,8 +117,10 @@ def test_what_every_plan_needs_is_done_when_the_plan_comes() -> None:
 
 def test_the_agents_side_does_not_reach_up() -> None:
     loaded = subprocess.run(
-        [sys.executable, "-c", "import cpugpu_tui.bench.agent, sys; print(*sys.modules)"],
+        [sys.executable, "-c", "import cpugpu_tui.agent.main, sys; print(*sys.modules)"],
         capture_output=True, text=True, timeout=120, check=True,
     ).stdout.split()  # fmt: skip
-    assert not [name for name in loaded if name.startswith(("cpugpu_tui.runs", "cpugpu_tui.cli", "cpugpu_tui.ui"))]
+    assert {name.split(".")[1] for name in loaded if name.startswith("cpugpu_tui.")} <= {
+        *(room.removesuffix(".py") for room in ROOMS)
+    }
     assert not {name.split(".")[0] for name in loaded} & TERMINAL_ONLY

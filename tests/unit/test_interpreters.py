@@ -22,8 +22,8 @@ from cpugpu_tui.model import (
     Hello,
     RunFinished,
 )
-from cpugpu_tui.runs.agent_zip import agent_zip
-from cpugpu_tui.runs.launch import Agents
+from cpugpu_tui.transport.agent_zip import agent_zip
+from cpugpu_tui.transport.launch import Agents
 
 
 def test_another_environments_interpreter_runs_the_kernels_with_its_torch(torch_python: Path) -> None:
@@ -105,7 +105,7 @@ def test_starting_an_agent_leaves_no_descriptor_open(bare_python: Path) -> None:
 
 def test_the_zip_has_the_agents_side_and_nothing_else() -> None:
     names = zipfile.ZipFile(io.BytesIO(agent_zip())).namelist()
-    assert {"__main__.py", "pynvml.py", "cpugpu_tui/model/events.py", "cpugpu_tui/bench/agent.py"} <= set(names)
+    assert {"__main__.py", "pynvml.py", "cpugpu_tui/model/events.py", "cpugpu_tui/agent/main.py"} <= set(names)
     assert {name.split("/")[1] for name in names if name.startswith("cpugpu_tui/")} == {
-        "__init__.py", "model", "plain.py", "errors.py", "workloads", "analysis", "bench", "telemetry",
+        "__init__.py", "model", "plain.py", "errors.py", "workloads", "machine", "decide", "timing", "agent",
     }  # fmt: skip

@@ -6,9 +6,9 @@ from typing import Any
 
 from recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
 
-from cpugpu_tui.bench.lane import EXTRAS_SHARE, SINGLES, Lane, known
-from cpugpu_tui.bench.timers import DeviceSamples
 from cpugpu_tui.model import DEVICE, LATENCY, SINGLE, THROUGHPUT, Calibrated, Plan, Simulation
+from cpugpu_tui.timing.lane import EXTRAS_SHARE, SINGLES, Lane, known
+from cpugpu_tui.timing.timers import DeviceSamples
 
 
 def test_eight_rounds_give_the_two_hundred_single_calls_that_percentiles_ask_for() -> None:

@@ -18,8 +18,8 @@ from command_line import Witness
 from listening import ENDLESS, PATIENCE_S, heard, next_of
 from recorder import QUICK, plan_of
 
-from cpugpu_tui.bench.agent import EXIT_BROKEN, EXIT_CONTROLLER_GONE
-from cpugpu_tui.bench.guardian import NAME
+from cpugpu_tui.agent.guardian import NAME
+from cpugpu_tui.agent.main import EXIT_BROKEN, EXIT_CONTROLLER_GONE
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import (
     CaseFinished,
@@ -30,8 +30,8 @@ from cpugpu_tui.model import (
     Progressed,
     RunFinished,
 )
-from cpugpu_tui.runs import output
-from cpugpu_tui.runs.launch import AgentProcess, Agents, Gone, Inbox, Message
+from cpugpu_tui.transport import output
+from cpugpu_tui.transport.launch import AgentProcess, Agents, Gone, Inbox, Message
 
 
 @pytest.fixture
@@ -173,10 +173,10 @@ def test_a_suspended_agent_can_be_ended(agents: Agents, agent: AgentProcess) -> 
 
 FORKING_AGENT = """
 import os, sys, time
-from cpugpu_tui.bench.guardian import guard
+from cpugpu_tui.agent.guardian import guard
 guard()
-from cpugpu_tui.bench import agent
-from cpugpu_tui.bench.timers.simulated import SimulatedTimer
+from cpugpu_tui.agent import agent
+from cpugpu_tui.timing.timers.simulated import SimulatedTimer
 def forks(self, op):
     child = os.fork()
     if not child:
@@ -226,7 +226,7 @@ import sys
 from listening import heard, next_of
 from recorder import plan_of
 from cpugpu_tui.model import Progressed
-from cpugpu_tui.runs.launch import Agents
+from cpugpu_tui.transport.launch import Agents
 agents = Agents(sys.argv[1], simulated=True)
 agent = agents.take()
 inbox = heard(agent)
@@ -361,8 +361,8 @@ def test_what_is_said_early_is_delivered_first() -> None:
 
 SPY_AGENT = """
 import threading
-from cpugpu_tui.bench import agent
-from cpugpu_tui.bench.timers.simulated import SimulatedTimer
+from cpugpu_tui.agent import agent
+from cpugpu_tui.timing.timers.simulated import SimulatedTimer
 honest = SimulatedTimer.first_call
 def noisy(self, op):
     print("a library prints to stdout; ", end="", flush=True)

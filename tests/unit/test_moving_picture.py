@@ -12,7 +12,7 @@ from readme.blocks import ROOT
 from readme.moving import SVG, Frame, moving
 from readme.pictures import film
 
-from cpugpu_tui.runs.demo.recording import shipped
+from cpugpu_tui.demo.recording import shipped
 
 PICTURES = sorted((ROOT / "docs").glob("*.svg"))
 

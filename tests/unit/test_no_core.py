@@ -15,13 +15,13 @@ from cpugpu_tui.cli.fleet_table import case_cells
 from cpugpu_tui.cli.tables import run_cells
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import NO_CORE, CoreUse, CoreUser, CoreWait, HalfRoundTimed, Simulation
-from cpugpu_tui.runs.answers import answer_lines, answers
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.fleet.rows import FleetRow
-from cpugpu_tui.runs.insight import end_to_end
-from cpugpu_tui.runs.measured import measured_state
-from cpugpu_tui.runs.no_core import no_core_lines, reason_lines, use_lines
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.render.answers import answer_lines, answers
+from cpugpu_tui.render.fleet_rows import FleetRow
+from cpugpu_tui.render.insight import end_to_end
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.measured import measured_state
+from cpugpu_tui.state.no_core import no_core_lines, reason_lines, use_lines
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import UNICODE
 

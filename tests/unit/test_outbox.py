@@ -22,9 +22,9 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.runs.saving import Saver
-from cpugpu_tui.runs.store import Store, outbox
-from cpugpu_tui.runs.store.outbox import Outbox
+from cpugpu_tui.session.saving import Saver
+from cpugpu_tui.store import Store, outbox
+from cpugpu_tui.store.outbox import Outbox
 
 CASES = tuple(Case("matmul", size) for size in (16, 32, 64, 128))
 STARTED = RunStarted(run_id="r", series_id="s", plan=Plan("sweep", CASES), environment={}, seq=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.analysis.verdict import Comparison
+from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.model import (
     DEVICE,
     LATENCY,
@@ -18,9 +18,9 @@ from cpugpu_tui.model import (
     Reading,
     RunStarted,
 )
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.packed import Comparisons, Numbers, Readings, Rounds, Series
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.packed import Comparisons, Numbers, Readings, Rounds, Series
+from cpugpu_tui.state.state import RunState
 
 NS = st.floats(allow_nan=False, allow_infinity=False)
 KEYS = st.sampled_from((LATENCY, DEVICE, PAGEABLE, "other"))

@@ -11,7 +11,6 @@ from command_line import FAST, PATIENCE_S, CommandLine, agents_of, next_event
 from recorder import QUICK, plan_of, swept
 from scripted import HELLO, KILLED, ScriptedAgent, ScriptedAgents
 
-from cpugpu_tui.bench.timers.simulated import SimulatedMachine
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import (
     Case,
@@ -29,10 +28,11 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.runs.inbox import Message
-from cpugpu_tui.runs.parallel import AgentGroup, Merge
-from cpugpu_tui.runs.session import Session
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.session.parallel import AgentGroup, Merge
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+from cpugpu_tui.transport.inbox import Message
 
 FIRST, SECOND = Case("matmul", 64).key, Case("matmul", 128).key
 QUICK_3 = replace(QUICK, gpus=3)

@@ -15,17 +15,23 @@ from hypothesis import strategies as st
 
 from cpugpu_tui.analysis.gating import gated
 from cpugpu_tui.analysis.what_if import END_TO_END, RESIDENT
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.emitter import CallEmitter
-from cpugpu_tui.bench.sweep import Sweep
-from cpugpu_tui.bench.timers.simulated import SimulatedMachine
 from cpugpu_tui.cli import claims as claims_cli
 from cpugpu_tui.cli.compare import show_comparison
 from cpugpu_tui.cli.fleet_gate import fleet_junit, fleet_markdown, gate_data
 from cpugpu_tui.cli.fleet_table import print_fleet
 from cpugpu_tui.cli.gate_report import GateReport, junit, markdown, print_report
 from cpugpu_tui.cli.tables import print_state, run_cells, run_table
+from cpugpu_tui.compare.changes import Changes
+from cpugpu_tui.compare.claims import judge_all, numbers_of, points_of
+from cpugpu_tui.compare.comparison import Series, compare_series
+from cpugpu_tui.compare.comparison_data import comparison_data
+from cpugpu_tui.compare.fleet_gating import judge_fleet
+from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.export import formats
+from cpugpu_tui.export.anonymize import anonymized
+from cpugpu_tui.export.stream import ExportedRun, exported
+from cpugpu_tui.export.tensorboard import all_points
 from cpugpu_tui.model import (
     DEVICE,
     LATENCY,
@@ -41,21 +47,15 @@ from cpugpu_tui.model import (
     RunStarted,
     Simulation,
 )
-from cpugpu_tui.runs.answers import as_data
-from cpugpu_tui.runs.changes import Changes
-from cpugpu_tui.runs.claims import judge_all, numbers_of, points_of
-from cpugpu_tui.runs.comparison import Series, compare_series
-from cpugpu_tui.runs.comparison_data import comparison_data
-from cpugpu_tui.runs.condition import conditions_data
-from cpugpu_tui.runs.export import formats
-from cpugpu_tui.runs.export.anonymize import anonymized
-from cpugpu_tui.runs.export.stream import ExportedRun, exported
-from cpugpu_tui.runs.export.tensorboard import all_points
-from cpugpu_tui.runs.fleet.gating import judge_fleet
-from cpugpu_tui.runs.fleet.rows import fleet_rows, host_data
-from cpugpu_tui.runs.fleet.state import DONE, FleetState, HostChanged
-from cpugpu_tui.runs.hosts import hosts_of
-from cpugpu_tui.runs.measured import measured
+from cpugpu_tui.render.answers import as_data
+from cpugpu_tui.render.fleet_rows import fleet_rows, host_data
+from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
+from cpugpu_tui.state.condition import conditions_data
+from cpugpu_tui.state.measured import measured
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 from cpugpu_tui.ui import fleet_lines, rows
 from cpugpu_tui.ui.chart import ChartOptions, chart_lines
 from cpugpu_tui.ui.commands import Situation

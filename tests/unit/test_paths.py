@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cpugpu_tui.runs import paths
+from cpugpu_tui.config import paths
 
 
 @pytest.fixture(autouse=True)

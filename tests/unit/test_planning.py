@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cpugpu_tui.errors import EXIT_USAGE, CpuGpuError
 from cpugpu_tui.model import KERNELS, MAX_SIZE, METRICS, THROUGHPUT, Case, Simulation
-from cpugpu_tui.runs.planning import (
+from cpugpu_tui.session.planning import (
     MAX_CASES,
     FieldError,
     PlanRequest,

@@ -8,11 +8,6 @@ from typing import Any
 import pytest
 from recorder import Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
 
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.lane import DEVICE_SAMPLES, Lane
-from cpugpu_tui.bench.point import Point
-from cpugpu_tui.bench.timers import CaseError
-from cpugpu_tui.bench.warm_up import BLOCK_NS, FIRST_WARMUP_NS, WARMUP_NS
 from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,
@@ -28,6 +23,11 @@ from cpugpu_tui.model import (
     Progressed,
     Simulation,
 )
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.lane import DEVICE_SAMPLES, Lane
+from cpugpu_tui.timing.point import Point
+from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.timing.warm_up import BLOCK_NS, FIRST_WARMUP_NS, WARMUP_NS
 
 LONG = Simulation(cpu_overhead_ns=9e9, launch_ns=1e5, first_call_ns=0.0, noise=0.0)
 """A CPU call of nine seconds, beyond the budget of five."""

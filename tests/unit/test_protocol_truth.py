@@ -12,11 +12,8 @@ from typing import Any
 import pytest
 from recorder import Recorder, plan_of, state_of, swept
 
-from cpugpu_tui.analysis.stats import median
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE, UNDECIDED, compare, is_usable
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.sweep import Sweep
-from cpugpu_tui.bench.timers.simulated import SimulatedMachine
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, UNDECIDED, compare, is_usable
 from cpugpu_tui.model import (
     AS_WRITTEN,
     DEVICE,
@@ -32,8 +29,11 @@ from cpugpu_tui.model import (
     Plan,
     Simulation,
 )
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.state import Row
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import Row
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 from cpugpu_tui.workloads import find
 
 WITHIN = 0.03

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cpugpu_tui.bench.edges import CpuWatcher
+from cpugpu_tui.machine.rapl import Rapl
 from cpugpu_tui.model import Reading
-from cpugpu_tui.telemetry.rapl import Rapl
+from cpugpu_tui.timing.edges import CpuWatcher
 
 
 def package(root: Path, number: str, energy_uj: int, name: str = "package-0", range_uj: int = 262_143_328_850) -> Path:

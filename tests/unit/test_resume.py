@@ -22,8 +22,8 @@ from cpugpu_tui.model import (
     RunStarted,
     Search,
 )
-from cpugpu_tui.runs.resume import device_differences, differences, unfinished
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.session.resume import device_differences, differences, unfinished
+from cpugpu_tui.store import Store
 
 SIZES = (64, 96, 128)
 

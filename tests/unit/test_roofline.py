@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from cpugpu_tui.analysis.roofline import Limit, least_ns, limit, link_of
+from cpugpu_tui.analysis.roofline import Limit, least_ns, limit
 from cpugpu_tui.analysis.written import judge
 from cpugpu_tui.model import Ceilings, Line
+from cpugpu_tui.workloads.transfer import link_of
 
 GPU = Ceilings(
     "cuda:0", "NVIDIA H200", "GPU-1", "node1", "2.11", 10**18, 16, {"float32": 51e12, "bfloat16": 787e12},

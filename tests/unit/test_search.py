@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_crossover import POINTS, point, sweep
 
-from cpugpu_tui.analysis.crossover import Crossover, SweepPoint, crossover
-from cpugpu_tui.analysis.search import HOPELESS, MOST_GRID, grid, is_clear, is_hopeless, next_size
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, NARROW, TIE, TOO_FEW, UNDECIDED, Comparison, word
+from cpugpu_tui.decide.crossover import Crossover, SweepPoint, crossover
+from cpugpu_tui.decide.search import HOPELESS, MOST_GRID, grid, is_clear, is_hopeless, next_size
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, NARROW, TIE, TOO_FEW, UNDECIDED, Comparison, word
 
 RATIO = 1.1
 MOST_STEPS = 6

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.analysis.stats import (
+from cpugpu_tui.decide.stats import (
     MIN_ROUNDS,
     MOST_CORRELATION,
     mean_interval,

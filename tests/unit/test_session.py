@@ -42,9 +42,9 @@ from cpugpu_tui.model import (
     TelemetryRead,
     TensorsPlaced,
 )
-from cpugpu_tui.runs.launch import Gone
-from cpugpu_tui.runs.saving import new_id
-from cpugpu_tui.runs.store.outbox import Outbox
+from cpugpu_tui.session.saving import new_id
+from cpugpu_tui.store.outbox import Outbox
+from cpugpu_tui.transport.launch import Gone
 
 
 def run(*arguments: Any, **more: Any) -> tuple[RunFinished, list[Event]]:

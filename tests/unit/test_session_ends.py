@@ -31,8 +31,8 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.runs import session as session_module
-from cpugpu_tui.runs.launch import Gone
+from cpugpu_tui.session import session as session_module
+from cpugpu_tui.transport.launch import Gone
 
 # ------------------------------------------------------------------ time limits
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cpugpu_tui.bench.timers import Readiness
-from cpugpu_tui.bench.timers import clock as clock_module
-from cpugpu_tui.bench.timers.clock import WAIT_S, SettledClock
+from cpugpu_tui.timing.timers import Readiness
+from cpugpu_tui.timing.timers import clock as clock_module
+from cpugpu_tui.timing.timers.clock import WAIT_S, SettledClock
 
 
 class FakeProbe:

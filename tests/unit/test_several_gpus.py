@@ -14,7 +14,7 @@ import pytest
 from command_line import FAST, CommandLine
 from recorder import QUICK, Call, plan_of, state_of, swept
 
-from cpugpu_tui.analysis.verdict import GPU_WINS
+from cpugpu_tui.decide.verdict import GPU_WINS
 from cpugpu_tui.model import (
     DEVICE,
     Calibrated,
@@ -27,12 +27,12 @@ from cpugpu_tui.model import (
     Search,
     Simulation,
 )
-from cpugpu_tui.runs.answers import answer_lines, answers, as_data
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.gpus import gpu_sentences, listed, run_standings, told_rows
-from cpugpu_tui.runs.peers import bytes_per_s, latency_ns, matrices, peer_sentences, peers_data
-from cpugpu_tui.runs.remaining import Remaining
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.render.answers import answer_lines, answers, as_data
+from cpugpu_tui.render.gpus import gpu_sentences, listed, run_standings, told_rows
+from cpugpu_tui.render.peers import bytes_per_s, latency_ns, matrices, peer_sentences, peers_data
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.remaining import Remaining
+from cpugpu_tui.state.state import RunState
 
 FOUR = replace(QUICK, gpus=4, slow_gpu=2, slow_factor=1.3)
 ALL = ("cpu", "cuda")

@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 from recorder import QUICK, Recorder, plan_of, state_of, swept
 
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS
-from cpugpu_tui.bench.timers import simulated
-from cpugpu_tui.bench.timers.simulated import SimulatedMachine
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import (
     AS_WRITTEN,
@@ -22,7 +20,9 @@ from cpugpu_tui.model import (
     HalfRoundTimed,
     Simulation,
 )
-from cpugpu_tui.runs.answers import answers
+from cpugpu_tui.render.answers import answers
+from cpugpu_tui.timing.timers import simulated
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 from cpugpu_tui.workloads import find
 
 SIZES = (64, 256, 1024, 2048)

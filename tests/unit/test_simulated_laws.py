@@ -11,9 +11,6 @@ from typing import Any
 import pytest
 from recorder import QUICK, plan_of, state_of, swept
 
-from cpugpu_tui.bench.timers import DeviceSamples
-from cpugpu_tui.bench.timers.planted import Drift, cpu_work_ns, gpu_work_ns, tiled
-from cpugpu_tui.bench.timers.simulated import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.model import (
     D2H_PAGEABLE,
     DEVICE_WARM,
@@ -28,6 +25,9 @@ from cpugpu_tui.model import (
     Case,
     Simulation,
 )
+from cpugpu_tui.timing.timers import DeviceSamples
+from cpugpu_tui.timing.timers.planted import Drift, cpu_work_ns, gpu_work_ns, tiled
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.workloads import Costs
 
 QUIET = Simulation(

@@ -38,8 +38,8 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.runs.answers import answer_lines, answers
-from cpugpu_tui.runs.state import HISTORY, RunState, TelemetryState
+from cpugpu_tui.render.answers import answer_lines, answers
+from cpugpu_tui.state.state import HISTORY, RunState, TelemetryState
 from cpugpu_tui.telemetry.sampler import aged
 
 CASES = (Case("matmul", 16), Case("matmul", 32))

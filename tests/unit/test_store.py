@@ -38,8 +38,8 @@ from cpugpu_tui.model import (
     Simulation,
     TelemetryRead,
 )
-from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store import Store
 
 CASES = tuple(Case("matmul", size, variant="out") for size in (16, 64, 256, 1024))
 PLAN = Plan(name="quick", cases=CASES, simulation=Simulation(seed=3))
@@ -338,7 +338,7 @@ DYING_WRITER = """
 import os, sys
 from pathlib import Path
 from cpugpu_tui.model import Plan, RunStarted
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 store = Store.open(Path(sys.argv[1]))
 store.begin_run(RunStarted(run_id="died", series_id="s", plan=Plan("quick", ()), environment={}))
 os._exit(9)

@@ -12,7 +12,7 @@ import pytest
 from command_line import CommandLine
 
 from cpugpu_tui.model import Case, CaseFinished, CaseStarted, HalfRoundTimed, Plan, RunStarted
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.store import Store
 
 
 def spoil(path: Path, number: float, metric: str = "%") -> None:

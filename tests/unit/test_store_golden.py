@@ -23,9 +23,9 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store import Store, schema
-from cpugpu_tui.runs.store.read_only import open_read_only
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store import Store, schema
+from cpugpu_tui.store.read_only import open_read_only
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NEWEST = len(schema.MIGRATIONS)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cpugpu_tui.config import paths
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import (
     Calibrated,
@@ -27,8 +28,7 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.runs import paths
-from cpugpu_tui.runs.store import Store, open_store, open_to_read, rows, schema
+from cpugpu_tui.store import Store, open_store, open_to_read, rows, schema
 
 STARTED = RunStarted(run_id="r1", series_id="s", plan=Plan("quick", ()), environment={})
 NOBODY = 65534

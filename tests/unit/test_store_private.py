@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from test_store_open import STARTED, damage
 
-from cpugpu_tui.runs import paths
-from cpugpu_tui.runs.export import target
-from cpugpu_tui.runs.store import Store, open_store, schema
+from cpugpu_tui.config import paths
+from cpugpu_tui.export import target
+from cpugpu_tui.store import Store, open_store, schema
 from cpugpu_tui.telemetry.recording import Recorder
 
 

@@ -15,8 +15,8 @@ from test_store_open import STARTED, without_root
 from cpugpu_tui.cli.history import print_history, print_run
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import RunFinished
-from cpugpu_tui.runs.store import Store, open_to_read, schema
-from cpugpu_tui.runs.store.read_only import is_read_only
+from cpugpu_tui.store import Store, open_to_read, schema
+from cpugpu_tui.store.read_only import is_read_only
 
 
 def one_run(path: Path) -> None:

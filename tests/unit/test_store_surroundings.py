@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from cpugpu_tui.runs import paths
-from cpugpu_tui.runs.store import Store, filesystem, open_store
-from cpugpu_tui.runs.store.filesystem import journal_mode
-from cpugpu_tui.runs.store.owner import Owner
+from cpugpu_tui.config import filesystem, paths
+from cpugpu_tui.config.filesystem import journal_mode
+from cpugpu_tui.store import Store, open_store
+from cpugpu_tui.store.owner import Owner
 
 MOUNTS = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw

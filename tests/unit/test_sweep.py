@@ -10,11 +10,6 @@ from typing import Any
 import pytest
 from recorder import QUICK, Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
 
-from cpugpu_tui.bench import sweep as sweep_module
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.point import Point
-from cpugpu_tui.bench.sweep import GAP_MS, Sweep
-from cpugpu_tui.bench.timers import CaseError
 from cpugpu_tui.model import (
     Calibrated,
     CaseFailed,
@@ -27,6 +22,11 @@ from cpugpu_tui.model import (
     Progressed,
     Simulation,
 )
+from cpugpu_tui.timing import sweep as sweep_module
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.point import Point
+from cpugpu_tui.timing.sweep import GAP_MS, Sweep
+from cpugpu_tui.timing.timers import CaseError
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
 

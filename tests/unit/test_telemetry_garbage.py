@@ -14,13 +14,13 @@ from fake_nvml_library import FakeLibrary, library
 from nvml_library import FakeNvml, fake_nvml, nvml_library
 from nvml_machine import Machine, machine, unknown
 
+from cpugpu_tui.machine import procfs
+from cpugpu_tui.machine.limits import LIMITS, MOST_PROCESSES
+from cpugpu_tui.machine.nvml import KEYS, SLOW_S, GpuProbe, Nvml
+from cpugpu_tui.machine.rapl import Rapl
 from cpugpu_tui.model import TelemetryRead
-from cpugpu_tui.telemetry import procfs
 from cpugpu_tui.telemetry.asker import Asker
 from cpugpu_tui.telemetry.host import Host
-from cpugpu_tui.telemetry.limits import LIMITS, MOST_PROCESSES
-from cpugpu_tui.telemetry.nvml import KEYS, SLOW_S, GpuProbe, Nvml
-from cpugpu_tui.telemetry.rapl import Rapl
 
 __all__ = ["fake_nvml", "library", "machine", "nvml_library"]
 

@@ -22,7 +22,7 @@ from fake_nvml_library import (
     values,
 )
 
-from cpugpu_tui.telemetry.nvml import KEYS, SLOW_S, Nvml
+from cpugpu_tui.machine.nvml import KEYS, SLOW_S, Nvml
 
 __all__ = ["Clock", "clock", "library", "nvml"]
 

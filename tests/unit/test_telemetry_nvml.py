@@ -24,8 +24,8 @@ from fake_nvml_library import (
     values,
 )
 
+from cpugpu_tui.machine.nvml import KEYS, THROTTLE_WORDS, Nvml
 from cpugpu_tui.model import Reading
-from cpugpu_tui.telemetry.nvml import KEYS, THROTTLE_WORDS, Nvml
 from cpugpu_tui.telemetry.reasons import REASONS
 
 __all__ = ["Clock", "clock", "library", "nvml"]

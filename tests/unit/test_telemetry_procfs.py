@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cpugpu_tui.machine import procfs
 from cpugpu_tui.model import Reading
-from cpugpu_tui.telemetry import procfs
 from cpugpu_tui.telemetry.host import SLOW_S, Host
 
 GIB = 1 << 30

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.machine.text import printable
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from cpugpu_tui.bench.timers import CaseError, DeviceSamples
-from cpugpu_tui.bench.timers import cuda as cuda_module
-from cpugpu_tui.bench.timers.cuda import SPIN_CAP_NS, SPIN_MARGIN_NS, CudaTimer, require_memory
 from cpugpu_tui.model import Device
+from cpugpu_tui.timing.timers import CaseError, DeviceSamples
+from cpugpu_tui.timing.timers import cuda as cuda_module
+from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS, SPIN_MARGIN_NS, CudaTimer, require_memory
 
 GPU = Device("cuda:0", "H200")
 Batch = Callable[[int, float], bool]

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UnfitError, UsageError
+from cpugpu_tui.machine.nvml import THROTTLE_WORDS, throttle_words
+from cpugpu_tui.machine.nvml.keys import KEYS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
-from cpugpu_tui.runs.state import TelemetryState
-from cpugpu_tui.telemetry.nvml import THROTTLE_WORDS, throttle_words
-from cpugpu_tui.telemetry.nvml.keys import KEYS
+from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.telemetry.recording import MAX_PAUSE_S, Player, Recorder, Trace, header_of, load, pauses
 from cpugpu_tui.telemetry.sampler import SILENT

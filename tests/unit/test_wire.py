@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpugpu_tui.bench import emitter
-from cpugpu_tui.bench.agent import plan_from_json
-from cpugpu_tui.bench.emitter import LineEmitter
+from cpugpu_tui.agent.main import plan_from_json
 from cpugpu_tui.errors import EXIT_UNFIT, ProtocolError
 from cpugpu_tui.model import (
     EVENTS,
@@ -55,7 +53,9 @@ from cpugpu_tui.model import (
     WorkloadsLoading,
 )
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.runs.wire import MAX_LINE_BYTES, Garbage, LineReader, decode, encode
+from cpugpu_tui.timing import emitter
+from cpugpu_tui.timing.emitter import LineEmitter
+from cpugpu_tui.transport.wire import MAX_LINE_BYTES, Garbage, LineReader, decode, encode
 
 PLAN = Plan(
     "quick", (Case("matmul", 16), Case("vector-dot", 10**12, "float64", 3, "dot")), max_seconds=2.5,

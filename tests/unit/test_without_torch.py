@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import FAST, CommandLine, Outcome
 
-from cpugpu_tui.runs.demo.recording import packed, shipped
+from cpugpu_tui.demo.recording import packed, shipped
 
 Call = Callable[..., Outcome]
 

@@ -13,9 +13,7 @@ import pytest
 from listening import environment_of, heard, next_of, run_with
 from recorder import plan_of
 
-from cpugpu_tui.bench import worker as worker_module
-from cpugpu_tui.bench.timers import CaseError
-from cpugpu_tui.bench.timers.simulated import SimulatedTimer
+from cpugpu_tui.agent import worker as worker_module
 from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
@@ -23,7 +21,9 @@ from cpugpu_tui.model import (
     Plan,
     RunFinished,
 )
-from cpugpu_tui.runs.launch import Agents, AgentThread, Gone
+from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.timing.timers.simulated import SimulatedTimer
+from cpugpu_tui.transport.launch import Agents, AgentThread, Gone
 from cpugpu_tui.workloads import Workload, contract
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from counting import Operations
 
-from cpugpu_tui.bench.torch_machine import relative_error
 from cpugpu_tui.model import torch_dtype
+from cpugpu_tui.timing.torch_machine import relative_error
 from cpugpu_tui.workloads import Setting, Workload, find
 from cpugpu_tui.workloads.contract import CLOCK_WRONG, SCOPE
 

@@ -10,14 +10,6 @@ import pytest
 import torch
 from recorder import Recorder
 
-from cpugpu_tui.bench import reporting
-from cpugpu_tui.bench.control import Control
-from cpugpu_tui.bench.reporting import Reporter
-from cpugpu_tui.bench.sweep import Sweep
-from cpugpu_tui.bench.timers import CaseError, Stopped
-from cpugpu_tui.bench.timers import operation as operation_module
-from cpugpu_tui.bench.timers.operation import time_written
-from cpugpu_tui.bench.torch_machine import TorchMachine
 from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,
@@ -35,6 +27,14 @@ from cpugpu_tui.model import (
     Plan,
     Progressed,
 )
+from cpugpu_tui.timing import reporting
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.reporting import Reporter
+from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.timers import CaseError, Stopped
+from cpugpu_tui.timing.timers import operation as operation_module
+from cpugpu_tui.timing.timers.operation import time_written
+from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.workloads import AsWritten, Report, Workload
 from cpugpu_tui.workloads.contract import REGISTRY, SCOPE
 

@@ -27,7 +27,7 @@ def config(context: typer.Context) -> None:
 def show(json: Json = False) -> None:
     """Print each key with its value and who set it, and your own presets."""
     from cpugpu_tui.cli.config import print_config
-    from cpugpu_tui.runs.config import load
+    from cpugpu_tui.config.config import load
     from cpugpu_tui.ui.keymap import keymap_of
 
     found = load()
@@ -46,7 +46,7 @@ def print_path() -> None:
 def themes(json: Json = False) -> None:
     """List the themes that `theme` can name: your own, those that come with this, Textual's."""
     from cpugpu_tui.cli.config import print_themes
-    from cpugpu_tui.runs.paths import config_dir
+    from cpugpu_tui.config.paths import config_dir
     from cpugpu_tui.ui.themes import all_themes
 
     raise typer.Exit(print_themes(*all_themes(config_dir() / "themes"), as_json=json))
@@ -73,7 +73,7 @@ def defaults(app: typer.Typer, arguments: Sequence[str]) -> dict[str, Any]:
     """
     if arguments[:1] == ["config"] or {"-h", "--help", "--version"} & set(arguments) or _is_completion():
         return {}
-    from cpugpu_tui.runs.config import load
+    from cpugpu_tui.config.config import load
 
     config = load()
     if config.keys:

@@ -96,7 +96,7 @@ def run(
     from cpugpu_tui.cli.export import Outputs
     from cpugpu_tui.cli.fleet import Asked, run_fleet
     from cpugpu_tui.cli.options import RunOptions, simulation
-    from cpugpu_tui.runs.planning import PlanRequest
+    from cpugpu_tui.session.planning import PlanRequest
 
     request = PlanRequest(
         tuple(names or ["quick"]), size, dtype, threads, variant, tuple(node_device or ["auto"]), rounds,

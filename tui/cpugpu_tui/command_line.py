@@ -126,8 +126,8 @@ def run(
     from cpugpu_tui.cli.export import Outputs
     from cpugpu_tui.cli.options import RunOptions, check_worker, found_python, simulation
     from cpugpu_tui.cli.run import run_headless
-    from cpugpu_tui.runs.paths import absolute
-    from cpugpu_tui.runs.planning import PlanRequest
+    from cpugpu_tui.config.paths import absolute
+    from cpugpu_tui.session.planning import PlanRequest
 
     # With three runs of each interpreter, 10 % among 25 cases is found in 28 % of trials.
     runs = (5 if python and len(python) > 1 else 1) if repeat is None else repeat
@@ -177,7 +177,7 @@ def machine(
     """Print the machine card: what CPU, GPU and the cable between them reach here, and what asking costs."""
     from cpugpu_tui.cli.machine import print_machine
     from cpugpu_tui.cli.options import RunOptions, found_python, simulation
-    from cpugpu_tui.runs.interpreter_places import AUTO
+    from cpugpu_tui.transport.interpreter_places import AUTO
 
     made_up = simulation(simulate)
     # Only a measurement is worth a search.

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from cpugpu_tui.cli.fleet import Asked
     from cpugpu_tui.cli.options import RunOptions
     from cpugpu_tui.model import Simulation
-    from cpugpu_tui.runs.fleet.running import Deliver, Fleet
-    from cpugpu_tui.runs.fleet.state import FleetState
-    from cpugpu_tui.runs.planning import PlanRequest
+    from cpugpu_tui.session.fleet.running import Deliver, Fleet
+    from cpugpu_tui.session.fleet.state import FleetState
+    from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.telemetry.recording import Trace
     from cpugpu_tui.ui.options import AppResult
 
@@ -41,9 +41,9 @@ def open_app(
         UsageError: an option, the terminal, the theme or the trace to replay cannot be used.
     """
     from cpugpu_tui.cli.options import RunOptions, check_worker, found_python, simulation
-    from cpugpu_tui.runs import config, paths
-    from cpugpu_tui.runs.own import offers_installed
-    from cpugpu_tui.runs.planning import PlanRequest
+    from cpugpu_tui.config import config, paths
+    from cpugpu_tui.session.own import offers_installed
+    from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.ui.keymap import keymap_of
 
     files = tuple(map(str, workloads or ()))
@@ -116,8 +116,8 @@ def open_demo(
     Raises:
         UsageError: the pace is none, the recording cannot be read, or the terminal or the theme cannot be used.
     """
-    from cpugpu_tui.runs.demo.recording import load, shipped
-    from cpugpu_tui.runs.demo.timeline import pace_of
+    from cpugpu_tui.demo.recording import load, shipped
+    from cpugpu_tui.demo.timeline import pace_of
 
     factor = pace_of(pace)
     recording = load(file) if file is not None else shipped()
@@ -126,7 +126,7 @@ def open_demo(
 
         print_demo(recording, as_json=as_json)
         return 0
-    from cpugpu_tui.runs import config, paths
+    from cpugpu_tui.config import config, paths
     from cpugpu_tui.ui.keymap import keymap_of
     from cpugpu_tui.ui.options import AppOptions
     from cpugpu_tui.ui.start import run_app
@@ -153,7 +153,7 @@ def open_fleet(
         UnfitError: this terminal cannot show it, or Slurm cannot be asked.
     """
     from cpugpu_tui.cli.fleet import run_fleet
-    from cpugpu_tui.runs import config, paths
+    from cpugpu_tui.config import config, paths
     from cpugpu_tui.ui.fleet import FleetOptions
     from cpugpu_tui.ui.keymap import keymap_of
     from cpugpu_tui.ui.start import run_fleet_app
@@ -172,7 +172,7 @@ def open_as_configured() -> int:
     Raises:
         UsageError: as `open_app`, or the config is wrong.
     """
-    from cpugpu_tui.runs import config
+    from cpugpu_tui.config import config
 
     settings = config.resolved(config.load(), os.environ)
     text = {name: None if each.value is None else str(each.value) for name, each in settings.items()}
@@ -195,7 +195,7 @@ def _with_own(request: PlanRequest, files: tuple[str, ...], python: str | None) 
         UsageError: the config or a file is wrong; a bad package is said on stderr, for later.
     """
     from cpugpu_tui.cli.own import all_own, refuse, say
-    from cpugpu_tui.runs.paths import absolute
+    from cpugpu_tui.config.paths import absolute
 
     own, refused = all_own(files, python)
     named = set(map(absolute, files))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.decide.stats import median
 
 MOST_SLOWER = 0.05
 """GPUs of a model that are this close are alike: chips, cooling and clocks differ by a few per cent."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from cpugpu_tui.analysis.costs import Decomposition
-from cpugpu_tui.analysis.crossover import ALWAYS, FALLS, NEVER, RISES, SEVERAL, Crossover, SweepPoint
-from cpugpu_tui.analysis.quantities import factor, faster, joined, plus_minus
-from cpugpu_tui.analysis.stats import MIN_ROUNDS
-from cpugpu_tui.analysis.verdict import CPU_WINS, EQUIVALENCE, GPU_WINS, TIE, UNDECIDED, Comparison
 from cpugpu_tui.analysis.what_if import END_TO_END
+from cpugpu_tui.decide.crossover import ALWAYS, FALLS, NEVER, RISES, SEVERAL, Crossover, SweepPoint
+from cpugpu_tui.decide.stats import MIN_ROUNDS
+from cpugpu_tui.decide.verdict import CPU_WINS, EQUIVALENCE, GPU_WINS, TIE, UNDECIDED, Comparison
+from cpugpu_tui.model.quantities import factor, faster, joined, plus_minus
 
 CLOSE = 1.1
 """An interval between 1/1.1 and 1.1 is close to 1; a wider one that holds 1 is too noisy to be a result."""

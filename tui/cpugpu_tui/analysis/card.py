@@ -6,8 +6,8 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.quantities import significant, time_text
 from cpugpu_tui.model import Ceilings, place
+from cpugpu_tui.model.quantities import significant, time_text
 
 Part = tuple[str, str]
 """(text, role); roles are `title`, `text`, `muted`, `cpu`, `gpu`, `strong`."""

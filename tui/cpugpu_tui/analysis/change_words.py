@@ -13,7 +13,7 @@ from cpugpu_tui.analysis.compare import (
     Judged,
     Pair,
 )
-from cpugpu_tui.analysis.quantities import factor
+from cpugpu_tui.model.quantities import factor
 
 VERDICT_WORDS = {FASTER: "faster", SLOWER: "slower", SAME: "same", UNDECIDED: "no clear change",
                  TOO_FEW: "too few runs", NOT_COMPARABLE: "not comparable"}  # fmt: skip

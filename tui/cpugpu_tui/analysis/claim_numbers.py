@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cpugpu_tui.analysis.answer import not_judged
-from cpugpu_tui.analysis.quantities import factor, faster, percent, time_text
-from cpugpu_tui.analysis.verdict import GPU_WINS, TIE, Comparison
+from cpugpu_tui.decide.verdict import GPU_WINS, TIE, Comparison
 from cpugpu_tui.model import DEVICE, KERNELS, LATENCY, Ceilings
+from cpugpu_tui.model.quantities import factor, faster, percent, time_text
 
 HOLDS, FAILS, DEPENDS, UNDECIDED, UNMEASURED, OUTDATED = (
     "holds", "does not hold here", "depends on size", "undecided here", "not measured yet", "outdated"

@@ -31,9 +31,8 @@ from cpugpu_tui.analysis.claim_numbers import (
     unmeasured,
     winner,
 )
-from cpugpu_tui.analysis.quantities import factor, percent, significant, time_text
 from cpugpu_tui.analysis.roofline import COMPUTE, limit
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
 from cpugpu_tui.model import (
     AS_WRITTEN,
     D2H_PAGEABLE,
@@ -44,6 +43,7 @@ from cpugpu_tui.model import (
     SYNCED,
     SYNCHRONISE,
 )
+from cpugpu_tui.model.quantities import factor, percent, significant, time_text
 
 Judge = Callable[[Numbers], Judgement]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from cpugpu_tui.analysis.student import quantile, two_sided_p
-from cpugpu_tui.analysis.verdict import EQUIVALENCE
+from cpugpu_tui.decide.student import quantile, two_sided_p
+from cpugpu_tui.decide.verdict import EQUIVALENCE
 
 FASTER, SLOWER, SAME, UNDECIDED = "FASTER", "SLOWER", "SAME", "UNDECIDED"
 NOT_COMPARABLE, TOO_FEW = "NOT COMPARABLE", "TOO FEW RUNS"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cpugpu_tui.analysis.quantities import significant
 from cpugpu_tui.model import EnergyMeasured, Reading
+from cpugpu_tui.model.quantities import significant
 
 LEAST_NS = 1e9
 """Shorter windows have no energy (METHOD.md, step 10)."""

@@ -6,9 +6,9 @@ import math
 
 from cpugpu_tui.analysis.answer import Evidence, Printed, lead, verdict_sentence
 from cpugpu_tui.analysis.costs import CAUSES, Decomposition
-from cpugpu_tui.analysis.crossover import ALWAYS, NEVER, Crossover
-from cpugpu_tui.analysis.quantities import factor, faster, percent, time_text
 from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED
+from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover
+from cpugpu_tui.model.quantities import factor, faster, percent, time_text
 
 
 def sentences(evidence: Evidence) -> tuple[str, ...]:

@@ -29,11 +29,6 @@ class Limit:
     """Share of that ceiling that was reached; None for launches and calls, which have none."""
 
 
-def link_of(variant: str) -> str | None:
-    """Return the key in `Ceilings.transfers` of a variant that copies over the cable; None for all others."""
-    return variant.replace("-", "_") if variant.startswith(("h2d", "d2h")) else None
-
-
 def least_ns(flops: float, bytes_moved: float, dtype: str, ceilings: Ceilings) -> tuple[str, float] | None:
     """Return what binds and the least time, ns; None where the ceiling that it needs was not measured."""
     bounds = []

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cpugpu_tui.analysis.stats import series_interval
+from cpugpu_tui.decide.stats import series_interval
 
 WANTED_HALF_WIDTH = 0.01
 """Rounds are taken until the 95 % interval of the ratio is this narrow."""

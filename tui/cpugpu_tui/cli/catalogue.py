@@ -10,7 +10,7 @@ from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.own import all_own, say
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
-from cpugpu_tui.runs.own import Own
+from cpugpu_tui.session.own import Own
 from cpugpu_tui.workloads import PRESETS
 
 

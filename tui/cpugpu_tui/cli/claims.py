@@ -10,11 +10,11 @@ from rich.table import Table
 from cpugpu_tui.analysis.card import newest
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
+from cpugpu_tui.compare.claims import JudgedClaim, command, judge_all, numbers_of, stored_points, tally
+from cpugpu_tui.config import paths
 from cpugpu_tui.errors import EXIT_OK
-from cpugpu_tui.runs import paths
-from cpugpu_tui.runs.claims import JudgedClaim, command, judge_all, numbers_of, stored_points, tally
-from cpugpu_tui.runs.signs import with_micro
-from cpugpu_tui.runs.store import open_to_read
+from cpugpu_tui.render.signs import with_micro
+from cpugpu_tui.store import open_to_read
 
 
 def print_claims(database: Path | None, *, simulated: bool, as_json: bool) -> int:

@@ -12,13 +12,13 @@ from cpugpu_tui.cli.history import say_remark, writing
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
+from cpugpu_tui.compare.comparison import Difference, Series, SeriesComparison, compare_series, series_of_id
+from cpugpu_tui.compare.comparison_data import comparison_data
+from cpugpu_tui.compare.naming import reading, series_in
 from cpugpu_tui.errors import EXIT_OK, UnfitError, UsageError
-from cpugpu_tui.runs.comparison import Difference, Series, SeriesComparison, compare_series, series_of_id
-from cpugpu_tui.runs.comparison_data import comparison_data
-from cpugpu_tui.runs.comparison_words import NOTHING_DIFFERS, left_out, said, summary, times, verdict_text
-from cpugpu_tui.runs.naming import reading, series_in
-from cpugpu_tui.runs.store import Store
-from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.render.comparison_words import NOTHING_DIFFERS, left_out, said, summary, times, verdict_text
+from cpugpu_tui.store import Store
 
 
 def print_comparison(base: str, new: str, database: Path | None, *, as_json: bool) -> int:

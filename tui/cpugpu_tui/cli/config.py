@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
+from cpugpu_tui.config import config
 from cpugpu_tui.errors import EXIT_OK, print_notice
-from cpugpu_tui.runs import config
-from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.machine.text import printable
 from cpugpu_tui.workloads import Preset
 
 

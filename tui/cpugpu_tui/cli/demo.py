@@ -9,10 +9,10 @@ from cpugpu_tui.cli.json_lines import print_json
 from cpugpu_tui.cli.run import print_answer, print_event
 from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import plain, print_state
+from cpugpu_tui.compare.claims import judge_all, numbers_of, points_of
+from cpugpu_tui.demo.recording import Recording
 from cpugpu_tui.model import RunFinished
-from cpugpu_tui.runs.claims import judge_all, numbers_of, points_of
-from cpugpu_tui.runs.demo.recording import Recording
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.state.state import RunState
 
 
 def print_demo(recording: Recording, *, as_json: bool) -> None:

@@ -14,14 +14,14 @@ from rich.text import Text
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import console, plain
+from cpugpu_tui.doctor.collect import collect
+from cpugpu_tui.doctor.cost import cost_finding
+from cpugpu_tui.doctor.finding import Finding, fail
+from cpugpu_tui.doctor.registry import examine
+from cpugpu_tui.doctor.telemetry_cost import measure_cost
 from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, CpuGpuError, shown
+from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Simulation
-from cpugpu_tui.runs.checkup.collect import collect
-from cpugpu_tui.runs.checkup.cost import cost_finding
-from cpugpu_tui.runs.checkup.finding import Finding, fail
-from cpugpu_tui.runs.checkup.registry import examine
-from cpugpu_tui.runs.checkup.telemetry_cost import measure_cost
-from cpugpu_tui.telemetry.text import printable
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "unknown": "magenta"}
 """Beside the word, never instead of it."""

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cpugpu_tui.compare.naming import reading
 from cpugpu_tui.errors import EXIT_OK, CpuGpuError, UsageError, print_notice
+from cpugpu_tui.export import formats, target
+from cpugpu_tui.export.anonymize import anonymized
+from cpugpu_tui.export.stream import KEPT, ExportedRun, exported
+from cpugpu_tui.export.tensorboard import LiveTensorboard, write_tensorboard
 from cpugpu_tui.model import Event, RunFinished, RunStarted
-from cpugpu_tui.runs.export import formats, target
-from cpugpu_tui.runs.export.anonymize import anonymized
-from cpugpu_tui.runs.export.stream import KEPT, ExportedRun, exported
-from cpugpu_tui.runs.export.tensorboard import LiveTensorboard, write_tensorboard
-from cpugpu_tui.runs.naming import reading
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.state.state import RunState
 
 STDOUT = Path("-")
 """What `--out` calls standard output."""
@@ -36,7 +36,7 @@ class Wanted:
 
 def print_schema() -> None:
     """Print the JSON Schema of the JSON export."""
-    from cpugpu_tui.runs.export.schema import schema_text
+    from cpugpu_tui.export.schema import schema_text
 
     sys.stdout.write(schema_text())
 

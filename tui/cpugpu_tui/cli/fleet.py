@@ -18,24 +18,24 @@ from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.run import facts, failed, print_event, signals_stop
 from cpugpu_tui.cli.saving import remark_of, save_rest, saving
 from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain
+from cpugpu_tui.config import config
+from cpugpu_tui.config.hosts import Host, hosts_of, read_hosts
 from cpugpu_tui.errors import CpuGpuError, UsageError, print_notice
+from cpugpu_tui.export.stream import KEPT, exported
+from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Event, RunFinished, RunStarted
-from cpugpu_tui.runs import config
-from cpugpu_tui.runs.answers import as_data
-from cpugpu_tui.runs.condition import conditions_data
-from cpugpu_tui.runs.export.stream import KEPT, exported
-from cpugpu_tui.runs.fleet.rows import host_data
-from cpugpu_tui.runs.fleet.running import AT_ONCE, Deliver, Fleet, FleetPlan, fleet_devices
-from cpugpu_tui.runs.fleet.state import FleetState, HostChanged, Told
-from cpugpu_tui.runs.hosts import Host, hosts_of, read_hosts
-from cpugpu_tui.runs.launchers import launch_argv, shell_line
-from cpugpu_tui.runs.own import Own
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
-from cpugpu_tui.runs.signs import with_micro
-from cpugpu_tui.runs.slurm import with_resources
-from cpugpu_tui.runs.starting import HELLO_LIMIT_S
-from cpugpu_tui.runs.wire import encode
-from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.render.answers import as_data
+from cpugpu_tui.render.fleet_rows import host_data
+from cpugpu_tui.render.signs import with_micro
+from cpugpu_tui.session.fleet.running import AT_ONCE, Deliver, Fleet, FleetPlan, fleet_devices
+from cpugpu_tui.session.fleet.state import FleetState, HostChanged, Told
+from cpugpu_tui.session.own import Own
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.state.condition import conditions_data
+from cpugpu_tui.transport.launchers import launch_argv, shell_line
+from cpugpu_tui.transport.slurm import with_resources
+from cpugpu_tui.transport.starting import HELLO_LIMIT_S
+from cpugpu_tui.transport.wire import encode
 
 PROGRESS_S = 0.5
 """Between two updates of the line on stderr."""

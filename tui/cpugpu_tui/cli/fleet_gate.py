@@ -26,20 +26,20 @@ from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.run import facts
 from cpugpu_tui.cli.saving import remark_of, save_rest, saving
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
+from cpugpu_tui.compare.comparison import Series
+from cpugpu_tui.compare.fleet_gating import FleetGate, GpuGate, judge_fleet
+from cpugpu_tui.compare.naming import series_in
+from cpugpu_tui.config import config
 from cpugpu_tui.errors import EXIT_UNFIT, UsageError, print_notice
+from cpugpu_tui.export import target
+from cpugpu_tui.export.markdown import escaped
+from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Simulation
-from cpugpu_tui.runs import config
-from cpugpu_tui.runs.comparison import Series
-from cpugpu_tui.runs.export import target
-from cpugpu_tui.runs.export.markdown import escaped
-from cpugpu_tui.runs.fleet.gating import FleetGate, GpuGate, judge_fleet
-from cpugpu_tui.runs.fleet.rows import host_data
-from cpugpu_tui.runs.fleet.running import Fleet, FleetPlan
-from cpugpu_tui.runs.fleet.state import FleetState
-from cpugpu_tui.runs.naming import series_in
-from cpugpu_tui.runs.own import Own
-from cpugpu_tui.runs.slurm import with_resources
-from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.render.fleet_rows import host_data
+from cpugpu_tui.session.fleet.running import Fleet, FleetPlan
+from cpugpu_tui.session.fleet.state import FleetState
+from cpugpu_tui.session.own import Own
+from cpugpu_tui.transport.slurm import with_resources
 
 COLUMNS = ("host", "GPU", "model", "baseline", "worst case", "change", "outcome")
 

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from cpugpu_tui.analysis.answer import speedup_text
-from cpugpu_tui.analysis.quantities import time_text
 from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain
 from cpugpu_tui.cli.tables import mark_lines
-from cpugpu_tui.runs.cells import name_text, winner
-from cpugpu_tui.runs.comparison import numbers_text
-from cpugpu_tui.runs.fleet.rows import FleetRow, cases_text, fleet_rows, machine_text, numbers_of, says
-from cpugpu_tui.runs.fleet.standing import FleetStanding, standing_of
-from cpugpu_tui.runs.fleet.state import FleetState, HostState
-from cpugpu_tui.runs.no_core import WORD as NO_CORE_WORD
-from cpugpu_tui.runs.peers import peer_sentences
-from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.compare.comparison import numbers_text
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model.quantities import time_text
+from cpugpu_tui.render.cells import name_text, winner
+from cpugpu_tui.render.fleet_rows import FleetRow, cases_text, fleet_rows, machine_text, numbers_of, says
+from cpugpu_tui.render.fleet_standing import FleetStanding, standing_of
+from cpugpu_tui.render.peers import peer_sentences
+from cpugpu_tui.session.fleet.state import FleetState, HostState
+from cpugpu_tui.state.no_core import WORD as NO_CORE_WORD
 
 LONGEST_LINE = 1000
 """Characters that are said of one host."""

@@ -15,6 +15,8 @@ from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.own import with_own, words_for
 from cpugpu_tui.cli.saving import remark_of, save_rest, saving
 from cpugpu_tui.cli.series import RanOnce, new_session, run_quietly
+from cpugpu_tui.compare.comparison import Series, SeriesComparison, compare_series
+from cpugpu_tui.compare.naming import series_in
 from cpugpu_tui.errors import (
     EXIT_CASES_FAILED,
     EXIT_CHECK_SAID_NO,
@@ -24,16 +26,14 @@ from cpugpu_tui.errors import (
     UsageError,
     print_notice,
 )
+from cpugpu_tui.export import target
 from cpugpu_tui.model import Plan, Simulation
-from cpugpu_tui.runs.comparison import Series, SeriesComparison, compare_series
-from cpugpu_tui.runs.export import target
-from cpugpu_tui.runs.launch import Agents
-from cpugpu_tui.runs.measured import MeasuredRun
-from cpugpu_tui.runs.naming import series_in
-from cpugpu_tui.runs.own import Own
-from cpugpu_tui.runs.planning import PlanRequest, build_plan, nth_plan
-from cpugpu_tui.runs.saving import new_id
-from cpugpu_tui.runs.store.outbox import Outbox
+from cpugpu_tui.session.own import Own
+from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
+from cpugpu_tui.session.saving import new_id
+from cpugpu_tui.state.measured import MeasuredRun
+from cpugpu_tui.store.outbox import Outbox
+from cpugpu_tui.transport.launch import Agents
 
 EXIT_CODES = {PASSED: EXIT_OK, SLOWER: EXIT_CHECK_SAID_NO, FAILED: EXIT_CASES_FAILED}
 """What each verdict of the whole exits with; undecided is `EXIT_UNFIT`, never 0."""

@@ -11,16 +11,16 @@ from xml.etree import ElementTree
 from cpugpu_tui.analysis.change_words import judged_text, percent_text, runs_text
 from cpugpu_tui.analysis.compare import SLOWER, TOO_FEW, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated, verdict
-from cpugpu_tui.analysis.stats import median
 from cpugpu_tui.cli.compare import differences_table
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
-from cpugpu_tui.runs.comparison import SeriesComparison
-from cpugpu_tui.runs.comparison_data import comparison_data, judged_data
-from cpugpu_tui.runs.comparison_words import mean_text, said, times
-from cpugpu_tui.runs.export.markdown import escaped
-from cpugpu_tui.runs.signs import micro
-from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.compare.comparison import SeriesComparison
+from cpugpu_tui.compare.comparison_data import comparison_data, judged_data
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.export.markdown import escaped
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.render.comparison_words import mean_text, said, times
+from cpugpu_tui.render.signs import micro
 
 COLUMNS = ("case", "on", "base", "new", "change", "at most", "runs", "outcome")
 """`at most`: the change is no larger, with 95 % confidence."""

@@ -15,12 +15,12 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
-from cpugpu_tui.analysis.quantities import counted, duration
 from cpugpu_tui.cli.json_lines import print_json
 from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain, tell
 from cpugpu_tui.errors import UsageError, print_notice
-from cpugpu_tui.runs.store import RunSummary, Store, open_store, open_to_read
-from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model.quantities import counted, duration
+from cpugpu_tui.store import RunSummary, Store, open_store, open_to_read
 
 LISTED = 20
 """Runs that a dry run names one by one."""
@@ -136,7 +136,7 @@ def print_run(name: str, database: Path | None, *, as_json: bool) -> None:
         UsageError: there is no such run, or several.
     """
     from cpugpu_tui.model import RunFinished
-    from cpugpu_tui.runs.folding import folded
+    from cpugpu_tui.state.folding import folded
 
     with reading(database) as store:
         events = store.load(store.find(name))
@@ -147,7 +147,7 @@ def print_run(name: str, database: Path | None, *, as_json: bool) -> None:
         print_state(state)
         return
     from cpugpu_tui.cli.run import print_answer
-    from cpugpu_tui.runs.wire import encode
+    from cpugpu_tui.transport.wire import encode
 
     is_over = bool(events) and isinstance(events[-1], RunFinished)
     for event in events[:-1] if is_over else events:
@@ -188,7 +188,7 @@ def prune(database: Path | None, keep: int | None, older_than: str | None, *, su
         UsageError: neither a number nor an age was given, or the age is none.
         StoreError: the history cannot be read, or written.
     """
-    from cpugpu_tui.runs.store.pruning import age_ns, pruning
+    from cpugpu_tui.store.pruning import age_ns, pruning
 
     if keep is None and older_than is None:
         raise UsageError("What is old has to be said.", "Write --keep 100, or --older-than 30d, or both.")
@@ -223,7 +223,7 @@ def merge_from(path: Path, database: Path | None, *, as_json: bool) -> None:
         UsageError: there is no such file, or it is the history itself.
         StoreError: one of the databases cannot be read, or ours not written.
     """
-    from cpugpu_tui.runs.store.merging import merge
+    from cpugpu_tui.store.merging import merge
 
     with writing(database, keep_aside=True) as store:
         merged = merge(store, path)

@@ -10,9 +10,9 @@ from cpugpu_tui.cli.history import writing
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.runs.export.reading import read_runs
-from cpugpu_tui.runs.export.stream import ExportedRun
-from cpugpu_tui.runs.store import Store
+from cpugpu_tui.export.reading import read_runs
+from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.store import Store
 from cpugpu_tui.telemetry.files import MOST_OF_A_DEVICE, read_at_most
 
 STDIN = Path("-")

@@ -7,7 +7,7 @@ import msgspec
 from cpugpu_tui.cli.json_lines import print_json as print_json
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
 from cpugpu_tui.model import Device, DevicesFound, Simulation
-from cpugpu_tui.runs.devices import DeviceSurvey
+from cpugpu_tui.session.devices import DeviceSurvey
 
 PATIENCE_S = 5.0
 """How long the driver may take to list its GPUs; without persistence it has to wake each of them."""

@@ -19,14 +19,14 @@ from cpugpu_tui.cli.run import facts, signals_stop
 from cpugpu_tui.cli.saving import remark_of, save_rest, saving
 from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import unicode
+from cpugpu_tui.config import paths
 from cpugpu_tui.errors import EXIT_OK, StoreError, print_notice
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, DevicesFound, Event, Plan, Simulation
-from cpugpu_tui.runs import paths
-from cpugpu_tui.runs.launch import Agents
-from cpugpu_tui.runs.planning import check_device
-from cpugpu_tui.runs.session import Session
-from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store import open_to_read
+from cpugpu_tui.session.planning import check_device
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store import open_to_read
+from cpugpu_tui.transport.launch import Agents
 
 HOW = "No GPU is measured unless you ask for it: cpugpu-tui machine --measure"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.errors import UsageError, print_notice
-from cpugpu_tui.runs.interpreter_places import AUTO
+from cpugpu_tui.transport.interpreter_places import AUTO
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import Simulation
@@ -56,7 +56,7 @@ def found_python(python: str | None, worker: str = "process", simulation: Simula
         return python
     if worker == "thread" or simulation is not None:  # no process of another interpreter will import torch
         return None
-    from cpugpu_tui.runs.interpreter_search import choose
+    from cpugpu_tui.transport.interpreter_search import choose
 
     choice = choose()
     if choice.sentence:
@@ -68,6 +68,6 @@ def simulation(text: str | None) -> Simulation | None:
     """Return the simulated machine that `--simulate` asks for."""
     if text is None:
         return None
-    from cpugpu_tui.runs.planning import parse_simulation
+    from cpugpu_tui.session.planning import parse_simulation
 
     return parse_simulation(text)

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from cpugpu_tui.bench.control import FILE, INSTALLED
 from cpugpu_tui.cli.options import found_python
+from cpugpu_tui.config import config
 from cpugpu_tui.errors import UsageError, print_notice
 from cpugpu_tui.model import Plan, Refused
-from cpugpu_tui.runs import config
-from cpugpu_tui.runs.own import Own, learn, named_files, offers_installed
-from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.session.own import Own, learn, named_files, offers_installed
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.timing.control import FILE, INSTALLED
 from cpugpu_tui.workloads import catalogue
 
 

@@ -7,11 +7,11 @@ import sys
 import time
 from typing import TextIO
 
-from cpugpu_tui.analysis.quantities import duration
 from cpugpu_tui.errors import shown
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Progressed, RunFinished
-from cpugpu_tui.runs.progress import bar, left_text, points_text
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.model.quantities import duration
+from cpugpu_tui.render.progress import bar, left_text, points_text
+from cpugpu_tui.state.state import RunState
 
 EVERY_S = 0.5
 """Between two updates of the line: painting while a block is timed costs CPU time that the block wants."""

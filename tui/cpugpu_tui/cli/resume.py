@@ -10,10 +10,10 @@ from cpugpu_tui.cli.own import check_unchanged, words_for
 from cpugpu_tui.cli.run import failed, print_event, run_once
 from cpugpu_tui.cli.saving import save_rest, way_into
 from cpugpu_tui.errors import CpuGpuError, StoreError, UsageError
-from cpugpu_tui.runs.launch import Agents
-from cpugpu_tui.runs.resume import ResumedSession, Unfinished, unfinished
-from cpugpu_tui.runs.store import Store, open_store
-from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.session.resume import ResumedSession, Unfinished, unfinished
+from cpugpu_tui.store import Store, open_store
+from cpugpu_tui.transport.launch import Agents
 
 if TYPE_CHECKING:
     import typer

@@ -17,20 +17,20 @@ from cpugpu_tui.cli.progress import Progress
 from cpugpu_tui.cli.saving import remark_of, save_rest, saving
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, CpuGpuError, print_notice
 from cpugpu_tui.model import Event, Plan, RunFinished
-from cpugpu_tui.runs.answers import as_data
-from cpugpu_tui.runs.condition import conditions_data
-from cpugpu_tui.runs.launch import Agents
-from cpugpu_tui.runs.obeying import obeying
-from cpugpu_tui.runs.parallel import named
-from cpugpu_tui.runs.planning import PlanRequest, build_plan, nth_plan
-from cpugpu_tui.runs.saving import new_id
-from cpugpu_tui.runs.session import Session
-from cpugpu_tui.runs.signs import with_micro
-from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store.outbox import Unsaved
-from cpugpu_tui.runs.wire import encode
+from cpugpu_tui.render.answers import as_data
+from cpugpu_tui.render.signs import with_micro
+from cpugpu_tui.session.parallel import named
+from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
+from cpugpu_tui.session.saving import new_id
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.condition import conditions_data
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store.outbox import Unsaved
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.telemetry.simulated import SimulatedSampler
+from cpugpu_tui.transport.launch import Agents
+from cpugpu_tui.transport.obeying import obeying
+from cpugpu_tui.transport.wire import encode
 
 
 class Stoppable(Protocol):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT, LockedError, StoreError
-from cpugpu_tui.runs.store import Store, open_store
-from cpugpu_tui.runs.store.outbox import Outbox, Unsaved
+from cpugpu_tui.store import Store, open_store
+from cpugpu_tui.store.outbox import Outbox, Unsaved
 
 LAST_TRY_S = 10.0
 """How long the end of a command waits for a database that is still locked."""

@@ -10,11 +10,11 @@ from cpugpu_tui.cli.progress import Progress
 from cpugpu_tui.cli.run import facts, signals_stop, telemetry
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, print_notice
 from cpugpu_tui.model import Event, Plan, RunFinished
-from cpugpu_tui.runs.launch import Agents
-from cpugpu_tui.runs.measured import MeasuredRun, measured
-from cpugpu_tui.runs.session import Session
-from cpugpu_tui.runs.state import RunState
-from cpugpu_tui.runs.store.outbox import Outbox
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.measured import MeasuredRun, measured
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store.outbox import Outbox
+from cpugpu_tui.transport.launch import Agents
 
 Also = Callable[[RunState, Event], None]
 

@@ -9,17 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.table import Table
 
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy, joules_text
-from cpugpu_tui.analysis.quantities import percent
 from cpugpu_tui.cli.table_style import add_columns as add_columns
 from cpugpu_tui.cli.table_style import console as console
 from cpugpu_tui.cli.table_style import new_table as new_table
 from cpugpu_tui.cli.table_style import plain as plain
 from cpugpu_tui.cli.table_style import unicode as unicode
 from cpugpu_tui.model import ENERGY
-from cpugpu_tui.runs.again import commands
-from cpugpu_tui.runs.answer_table import table_lines
-from cpugpu_tui.runs.answers import answer_lines, lines_beside_table
-from cpugpu_tui.runs.cells import (
+from cpugpu_tui.model.quantities import percent
+from cpugpu_tui.render.answer_table import table_lines
+from cpugpu_tui.render.answers import answer_lines, lines_beside_table
+from cpugpu_tui.render.cells import (
     COLD,
     FASTER,
     LIMITED_BY,
@@ -41,15 +40,16 @@ from cpugpu_tui.runs.cells import (
     time_cell,
     with_copies_cell,
 )
-from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.ending import cut_short
-from cpugpu_tui.runs.gpus import ToldRow, several, told_rows
-from cpugpu_tui.runs.heading import heading
-from cpugpu_tui.runs.insight import MARK_WORDS, allowed_cores, remark, row_marks
-from cpugpu_tui.runs.peers import Matrix, matrices
-from cpugpu_tui.runs.planning import scale_text
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.render.ending import cut_short
+from cpugpu_tui.render.gpus import ToldRow, several, told_rows
+from cpugpu_tui.render.heading import heading
+from cpugpu_tui.render.insight import MARK_WORDS, allowed_cores, remark, row_marks
+from cpugpu_tui.render.peers import Matrix, matrices
+from cpugpu_tui.session.again import commands
+from cpugpu_tui.session.planning import scale_text
+from cpugpu_tui.state.columns import is_column, table_rows, thread_columns, with_threads
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
 
 ENERGY_ON = ("CPU", "GPU")

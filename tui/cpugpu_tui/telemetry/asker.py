@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 
+from cpugpu_tui.machine.nvml import Nvml
+from cpugpu_tui.machine.nvml.returns import driver_problem
 from cpugpu_tui.model import GpuTelemetry
-from cpugpu_tui.telemetry.nvml import Nvml
-from cpugpu_tui.telemetry.nvml.returns import driver_problem
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from cpugpu_tui.machine import procfs
+from cpugpu_tui.machine.limits import plausible
 from cpugpu_tui.model import Reading
-from cpugpu_tui.telemetry import procfs
-from cpugpu_tui.telemetry.limits import plausible
 
 SLOW_S = 5.0
 """Clock and quota are read this rarely: the clock asks up to 16 cores, the quota walks the cgroup tree."""

@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from cpugpu_tui.machine.nvml.keys import KEYS
 from cpugpu_tui.model import GpuTelemetry, Reading, TelemetryRead
-from cpugpu_tui.telemetry.nvml.keys import KEYS
 from cpugpu_tui.telemetry.sampler import STOP_S
 
 PERIOD_S = 20.0

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.machine.nvml.keys import KEYS
+from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
-from cpugpu_tui.telemetry.nvml.keys import KEYS
-from cpugpu_tui.telemetry.text import printable
 
 SCHEMA = 1
 """Version of the lines; a trace of another one is refused."""

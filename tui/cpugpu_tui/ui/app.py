@@ -14,7 +14,7 @@ from textual.screen import Screen
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import Plan
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui import commands, themes
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.commands import Situation

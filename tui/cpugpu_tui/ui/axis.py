@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cpugpu_tui.analysis.quantities import size_text
+from cpugpu_tui.model.quantities import size_text
 
 FEW_DECADES = 3
 """A logarithmic axis over fewer decades than this has numbers at 1, 2 and 5 as well."""

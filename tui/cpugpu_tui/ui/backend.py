@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Protocol
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import Ceilings, DevicesFound, Event, Hello, Plan, RunFinished, TelemetryRead
-from cpugpu_tui.runs.interpreter_places import AUTO
+from cpugpu_tui.transport.interpreter_places import AUTO
 from cpugpu_tui.ui.history import NO_HISTORY, SavedRuns
 from cpugpu_tui.ui.options import AppOptions
 
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import Point
-    from cpugpu_tui.runs.devices import DeviceSurvey
-    from cpugpu_tui.runs.estimate import Earlier
-    from cpugpu_tui.runs.interpreter_search import Interpreter
-    from cpugpu_tui.runs.launch import Agents
-    from cpugpu_tui.runs.state import RunState
-    from cpugpu_tui.runs.store import Store
-    from cpugpu_tui.runs.store.outbox import Outbox
+    from cpugpu_tui.session.devices import DeviceSurvey
+    from cpugpu_tui.session.estimate import Earlier
+    from cpugpu_tui.state.state import RunState
+    from cpugpu_tui.store import Store
+    from cpugpu_tui.store.outbox import Outbox
     from cpugpu_tui.telemetry.recording import Player, Trace
     from cpugpu_tui.telemetry.sampler import Sampler
     from cpugpu_tui.telemetry.simulated import SimulatedSampler
+    from cpugpu_tui.transport.interpreter_search import Interpreter
+    from cpugpu_tui.transport.launch import Agents
 
 WAIT_S = 5.0
 """How long opening waits for a history that another program has locked."""
@@ -94,7 +94,7 @@ class Backend:
         self._sampler.start()
         notices = []
         if options.save:
-            from cpugpu_tui.runs.store.outbox import Outbox
+            from cpugpu_tui.store.outbox import Outbox
 
             store = None
             try:
@@ -106,7 +106,7 @@ class Backend:
         else:
             notices.append("not saved")
         if options.python == AUTO and options.worker == "process" and options.request.simulation is None:
-            from cpugpu_tui.runs.interpreter_search import choose
+            from cpugpu_tui.transport.interpreter_search import choose
 
             on_notice("Looking for an interpreter whose torch can use the GPU.")
             choice = choose(self._is_leaving.is_set)
@@ -117,7 +117,7 @@ class Backend:
         agents.prepare()
 
     def _new_agents(self, python: str | None) -> Agents:
-        from cpugpu_tui.runs.launch import Agents
+        from cpugpu_tui.transport.launch import Agents
 
         request = self._options.request
         return Agents(
@@ -129,7 +129,7 @@ class Backend:
 
         The current folder is not searched: nobody asked for it, and what lies there would be run.
         """
-        from cpugpu_tui.runs.interpreter_search import find_better
+        from cpugpu_tui.transport.interpreter_search import find_better
 
         assert self._agents is not None
         return find_better(self._agents.python, lambda: self._is_leaving.is_set() or should_stop())
@@ -172,9 +172,9 @@ class Backend:
         self._sampler.start()
 
     def _open_store(self, wait_s: float) -> Store:
-        from cpugpu_tui.runs import paths
-        from cpugpu_tui.runs.store import open_store
-        from cpugpu_tui.runs.store.read_only import is_read_only, open_read_only
+        from cpugpu_tui.config import paths
+        from cpugpu_tui.store import open_store
+        from cpugpu_tui.store.read_only import is_read_only, open_read_only
 
         path = paths.database_path(self._options.database)
         # Where nothing can be written runs go on unsaved, and what was saved is there to be looked at.
@@ -192,7 +192,7 @@ class Backend:
 
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
         """Return a run that has not begun."""
-        from cpugpu_tui.runs.session import Session
+        from cpugpu_tui.session.session import Session
 
         assert self._agents is not None
         session = Session(
@@ -231,7 +231,7 @@ class Backend:
         """Return how long runs of this machine took, as far as they are saved."""
         import platform
 
-        from cpugpu_tui.runs.estimate import MOST_RUNS, NOTHING_EARLIER, earlier_of
+        from cpugpu_tui.session.estimate import MOST_RUNS, NOTHING_EARLIER, earlier_of
 
         if self._store is None:
             return NOTHING_EARLIER
@@ -247,7 +247,7 @@ class Backend:
         Raises:
             CpuGpuError: no agent can be started.
         """
-        from cpugpu_tui.runs.devices import DeviceSurvey
+        from cpugpu_tui.session.devices import DeviceSurvey
 
         survey = self._survey = DeviceSurvey(
             self._agents.python if self._agents is not None else None, self._options.request.simulation
@@ -263,7 +263,7 @@ class Backend:
         """Return what saved runs of this machine add to a run, for the publications' claims."""
         import platform
 
-        from cpugpu_tui.runs.claims import points_of, stored_points
+        from cpugpu_tui.compare.claims import points_of, stored_points
 
         if self._store is None:
             return ()

@@ -23,7 +23,7 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.runs.planning import nth_plan
+from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.ui.backend import Backend, RunningSession
 from cpugpu_tui.ui.messages import (
     AgentReported,
@@ -41,8 +41,8 @@ from cpugpu_tui.ui.messages import (
 
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import Point
-    from cpugpu_tui.runs.state import RunState
-    from cpugpu_tui.runs.store.outbox import Outbox
+    from cpugpu_tui.state.state import RunState
+    from cpugpu_tui.store.outbox import Outbox
     from cpugpu_tui.ui.history import SavedRuns
 
 
@@ -94,7 +94,7 @@ class Bridge:
             self._notice(notice)
         self._post(CeilingsKnown(self._backend.ceilings()))
         # The first `r` compares: these imports would stand between the key and its paint (122-262 ms, not 63-77).
-        from cpugpu_tui.runs import changes  # noqa: F401
+        from cpugpu_tui.compare import changes  # noqa: F401
 
         self._post(EarlierKnown(self._backend.earlier()))
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from cpugpu_tui.analysis.change_words import VERDICT_WORDS, interval_text, percent_text
 from cpugpu_tui.analysis.compare import FASTER, MIN_RUNS, SAME, SLOWER, UNDECIDED, change
-from cpugpu_tui.analysis.quantities import factor, time_text
-from cpugpu_tui.runs.changes import Changes, DeviceChange
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.compare.changes import Changes, DeviceChange
+from cpugpu_tui.model.quantities import factor, time_text
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import wrapped
 from cpugpu_tui.ui.roles import Spans

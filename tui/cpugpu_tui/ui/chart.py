@@ -15,13 +15,13 @@ from itertools import pairwise
 from operator import itemgetter
 
 from cpugpu_tui.analysis.answer import where
-from cpugpu_tui.analysis.crossover import Crossover
-from cpugpu_tui.analysis.quantities import MS, NS, US, S, Unit, size_text, time_text, unit_for
 from cpugpu_tui.analysis.what_if import END_TO_END, ONE_THREAD, PINNED, RESIDENT
+from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.model import PAGEABLE
-from cpugpu_tui.runs.answers import beside, threads_of, world
-from cpugpu_tui.runs.cells import WITH_COPIES
-from cpugpu_tui.runs.state import Row, RunState, Sweep
+from cpugpu_tui.model.quantities import MS, NS, US, S, Unit, size_text, time_text, unit_for
+from cpugpu_tui.render.answers import beside, threads_of, world
+from cpugpu_tui.render.cells import WITH_COPIES
+from cpugpu_tui.state.state import Row, RunState, Sweep
 from cpugpu_tui.ui.axis import Axis, axis_over, size_labels, time_labels
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped

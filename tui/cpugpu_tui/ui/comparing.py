@@ -9,7 +9,7 @@ from textual.driver import Driver
 from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.messages import SeriesEnded
 from cpugpu_tui.ui.options import AppOptions
@@ -101,7 +101,7 @@ class Comparing(TakingAway):
 
 def compared(saved: SavedRuns, reader: QuietReader, run: RunState, place: int) -> Compared:
     """Return the series of a run beside the n-th other one."""
-    from cpugpu_tui.runs.comparison import compare_series, other_series
+    from cpugpu_tui.compare.comparison import compare_series, other_series
     from cpugpu_tui.ui.screens.compare import Compared
 
     started = run.run
@@ -121,8 +121,8 @@ def compared(saved: SavedRuns, reader: QuietReader, run: RunState, place: int) -
 
 def against_baseline(reader: QuietReader, run: RunState) -> str:
     """Return what the status line says of the baseline after a run; empty where they have nothing in common."""
-    from cpugpu_tui.runs.comparison import compare_series
-    from cpugpu_tui.runs.comparison_words import in_short
+    from cpugpu_tui.compare.comparison import compare_series
+    from cpugpu_tui.render.comparison_words import in_short
 
     started = run.run
     try:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from textual import on
 from textual.driver import Driver
 
+from cpugpu_tui.demo.playing import Playing
+from cpugpu_tui.demo.recording import Recording
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import PROTOCOL, Ceilings, Hello, Plan, RunStarted, TelemetryRead
-from cpugpu_tui.runs.demo.playing import Playing
-from cpugpu_tui.runs.demo.recording import Recording
-from cpugpu_tui.runs.planning import PlanRequest
-from cpugpu_tui.runs.state import RunState, TelemetryState
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.backend import Backend, RunningSession
@@ -47,8 +47,8 @@ class DemoBackend(Backend):
     ) -> None:
         """Put all runs into the history, so that they can be looked at, and say what the recorded agent said."""
         del on_telemetry, on_notice
-        from cpugpu_tui.runs.store import Store
-        from cpugpu_tui.runs.store.outbox import Outbox
+        from cpugpu_tui.store import Store
+        from cpugpu_tui.store.outbox import Outbox
 
         store = Store.in_memory()
         for run in self._recording.runs:

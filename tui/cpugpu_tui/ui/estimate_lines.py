@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from cpugpu_tui.analysis.quantities import duration, size_text
 from cpugpu_tui.model import Device, GpuTelemetry, Plan
-from cpugpu_tui.runs.estimate import Estimate, devices_of, estimate
-from cpugpu_tui.runs.planning import PlanRequest, build_plan
-from cpugpu_tui.runs.state import TelemetryState
+from cpugpu_tui.model.quantities import duration, size_text
+from cpugpu_tui.session.estimate import Estimate, devices_of, estimate
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.picture import Picture
 
 LONG_S = 100.0

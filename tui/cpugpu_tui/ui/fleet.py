@@ -16,8 +16,8 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.runs.fleet.running import Deliver, Fleet
-from cpugpu_tui.runs.fleet.state import FleetState, Told
+from cpugpu_tui.session.fleet.running import Deliver, Fleet
+from cpugpu_tui.session.fleet.state import FleetState, Told
 from cpugpu_tui.ui import commands, themes
 from cpugpu_tui.ui.app import HEIGHTS, WIDTHS
 from cpugpu_tui.ui.ascii_only import line_filters

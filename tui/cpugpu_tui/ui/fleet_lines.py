@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 
 from cpugpu_tui.analysis.answer import speedup_text
-from cpugpu_tui.analysis.quantities import time_text
+from cpugpu_tui.compare.comparison import numbers_text
 from cpugpu_tui.model import Case
-from cpugpu_tui.runs.cells import winner
-from cpugpu_tui.runs.comparison import numbers_text
-from cpugpu_tui.runs.fleet.rows import FleetRow, cases_text, doing_text, machine_text, numbers_of, says
-from cpugpu_tui.runs.fleet.state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
-from cpugpu_tui.runs.no_core import WORD as NO_CORE_WORD
+from cpugpu_tui.model.quantities import time_text
+from cpugpu_tui.render.cells import winner
+from cpugpu_tui.render.fleet_rows import FleetRow, cases_text, doing_text, machine_text, numbers_of, says
+from cpugpu_tui.session.fleet.state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
+from cpugpu_tui.state.no_core import WORD as NO_CORE_WORD
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cpugpu_tui.runs.planning import FieldError, PlanRequest, find_preset
+from cpugpu_tui.session.planning import FieldError, PlanRequest, find_preset
 from cpugpu_tui.ui.estimate_lines import plan_of
 
 DEVICES = "devices"

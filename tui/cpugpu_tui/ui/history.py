@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import Event, TelemetryRead
-from cpugpu_tui.runs.folding import folded as run_of
-from cpugpu_tui.runs.state import RunState, TelemetryState
+from cpugpu_tui.state.folding import folded as run_of
+from cpugpu_tui.state.state import RunState, TelemetryState
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.store import RunSummary, Store
+    from cpugpu_tui.store import RunSummary, Store
 
 FIRST_PAGE, NEXT_PAGE = 200, 1000
 """Runs of the first page, which is all that is waited for, and of those after it."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 
-from cpugpu_tui.analysis.quantities import counted, duration
+from cpugpu_tui.model.quantities import counted, duration
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.history import ago
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
@@ -19,7 +19,7 @@ from cpugpu_tui.ui.panes.telemetry.wording import stranger
 from cpugpu_tui.ui.roles import Spans
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.store import RunSummary
+    from cpugpu_tui.store import RunSummary
 
 NUMBER, STATUS, CASES, TOOK = 5, 13, 7, 7
 """Cells of what is as wide on every terminal."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 
-from cpugpu_tui.analysis.verdict import TOO_FEW, UNDECIDED
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.gpus import row_standings
-from cpugpu_tui.runs.insight import device_marks, written
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.decide.verdict import TOO_FEW, UNDECIDED
+from cpugpu_tui.render.gpus import row_standings
+from cpugpu_tui.render.insight import device_marks, written
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.keymap import Keymap
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.row_names import NOT_SAVED

@@ -23,7 +23,7 @@ from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.store import RunSummary
+    from cpugpu_tui.store import RunSummary
     from cpugpu_tui.ui.screens.run_list import Place, RunList
 
 FOLLOW_S = 1.0

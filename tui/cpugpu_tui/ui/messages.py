@@ -8,11 +8,11 @@ from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Ceilings, Device, Event, Hello, TelemetryRead
-from cpugpu_tui.runs.estimate import Earlier
+from cpugpu_tui.session.estimate import Earlier
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.interpreter_search import Interpreter
-    from cpugpu_tui.runs.store.outbox import Unsaved
+    from cpugpu_tui.store.outbox import Unsaved
+    from cpugpu_tui.transport.interpreter_search import Interpreter
 
 
 class RunAdvanced(Message):

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.runs.planning import PlanRequest
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.demo.recording import Recording
-    from cpugpu_tui.runs.store.outbox import Outbox
+    from cpugpu_tui.demo.recording import Recording
+    from cpugpu_tui.store.outbox import Outbox
     from cpugpu_tui.telemetry.recording import Trace
 
 

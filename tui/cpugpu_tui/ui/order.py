@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cpugpu_tui.model import DEVICE, PAGEABLE
-from cpugpu_tui.runs.cells import LIMITED_BY, SPEEDUP, WITH_COPIES
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.insight import end_to_end, row_limit
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.render.cells import LIMITED_BY, SPEEDUP, WITH_COPIES
+from cpugpu_tui.render.insight import end_to_end, row_limit
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import Row, RunState
 
 Value = tuple[str, float] | None
 """What rows are compared by, a word, then a number; None where a row has none yet: it stands last either way."""

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 from cpugpu_tui.analysis.what_if import RESIDENT
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Ceilings, Device, Plan
-from cpugpu_tui.runs.estimate import NOTHING_EARLIER, Earlier
-from cpugpu_tui.runs.planning import PlanRequest
-from cpugpu_tui.runs.state import RunState, TelemetryState
+from cpugpu_tui.session.estimate import NOTHING_EARLIER, Earlier
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.commands import Situation
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.order import AS_RAN, Order
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.changes import Changes
-    from cpugpu_tui.runs.interpreter_search import Interpreter
-    from cpugpu_tui.runs.store import RunSummary
-    from cpugpu_tui.runs.store.outbox import Unsaved
+    from cpugpu_tui.compare.changes import Changes
+    from cpugpu_tui.store import RunSummary
+    from cpugpu_tui.store.outbox import Unsaved
+    from cpugpu_tui.transport.interpreter_search import Interpreter
 
 
 @dataclass(frozen=True)

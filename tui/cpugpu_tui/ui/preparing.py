@@ -7,7 +7,7 @@ from dataclasses import replace
 from textual import on
 
 from cpugpu_tui.model import DevicesFound, Event
-from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.leaving import Leaving
 from cpugpu_tui.ui.messages import (

@@ -10,9 +10,9 @@ from cpugpu_tui.model import Plan, RunFinished
 from cpugpu_tui.ui.history import SavedRuns
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.comparison import Series
-    from cpugpu_tui.runs.measured import MeasuredRun
-    from cpugpu_tui.runs.store import RunSummary
+    from cpugpu_tui.compare.comparison import Series
+    from cpugpu_tui.state.measured import MeasuredRun
+    from cpugpu_tui.store import RunSummary
 
 KEPT_CASES = 20_000
 """Cases whose medians are kept, 10 MB: a baseline is compared with after every run and need not be read each time."""
@@ -48,7 +48,7 @@ class QuietReader:
 
     def measured(self, run_id: str) -> MeasuredRun | None:
         """Return a run with its medians; None for a stream that never began."""
-        from cpugpu_tui.runs.measured import measured
+        from cpugpu_tui.state.measured import measured
 
         if run_id in self._kept:
             return self._kept[run_id]
@@ -66,7 +66,7 @@ class QuietReader:
         Raises:
             UsageError: it has not one finished run.
         """
-        from cpugpu_tui.runs.comparison import series_from
+        from cpugpu_tui.compare.comparison import series_from
 
         return series_from(name, [self.measured(run_id) for run_id in self.runs_of(series_id)])
 

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Plan, RunStarted
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.comparing import Comparing
 from cpugpu_tui.ui.history import age_text
@@ -21,9 +21,9 @@ from cpugpu_tui.ui.picture import Whole
 from cpugpu_tui.ui.screens.main import MainScreen
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.changes import Changes
-    from cpugpu_tui.runs.comparison import Series
-    from cpugpu_tui.runs.measured import MeasuredRun
+    from cpugpu_tui.compare.changes import Changes
+    from cpugpu_tui.compare.comparison import Series
+    from cpugpu_tui.state.measured import MeasuredRun
 
 MOST_COUNT = 99
 """Runs of one series that can be typed."""
@@ -75,7 +75,7 @@ class Repeating(Comparing):
 
     def action_run_row(self) -> None:
         """Run the highlighted row alone, with the seed and on the devices of the run that it is of."""
-        from cpugpu_tui.runs.changes import plan_of_row
+        from cpugpu_tui.compare.changes import plan_of_row
 
         whole = self.picture.whole or Whole(self.picture.run, self.picture.changes)
         row = self.picture.run.rows.get(self.picture.cursor or "")
@@ -105,9 +105,9 @@ class Repeating(Comparing):
 
     def expect_runs(self, plan: Plan, whole: Whole | None) -> None:
         """Look up, in memory, what the rows of the series to come will be compared with."""
-        from cpugpu_tui.runs.changes import same_work
-        from cpugpu_tui.runs.comparison import Series
-        from cpugpu_tui.runs.measured import measured_state
+        from cpugpu_tui.compare.changes import same_work
+        from cpugpu_tui.compare.comparison import Series
+        from cpugpu_tui.state.measured import measured_state
 
         self._new = ()
         self._base = self._last.get(same_work(plan))
@@ -118,8 +118,8 @@ class Repeating(Comparing):
 
     def standing(self, run: RunState) -> Changes | None:
         """Return what the rows of a run are compared with: anew when it begins, with their verdicts when it ends."""
-        from cpugpu_tui.runs.changes import Changes, same_work
-        from cpugpu_tui.runs.measured import measured_state
+        from cpugpu_tui.compare.changes import Changes, same_work
+        from cpugpu_tui.state.measured import measured_state
 
         known, started = self.picture.changes, run.run
         if started is None:
@@ -140,8 +140,8 @@ class Repeating(Comparing):
 
     def _keep(self, run: RunState, started: RunStarted) -> None:
         """Note the series as the last of its plan; a run that was stopped is no measure for the next."""
-        from cpugpu_tui.runs.changes import same_work
-        from cpugpu_tui.runs.comparison import Series
+        from cpugpu_tui.compare.changes import same_work
+        from cpugpu_tui.compare.comparison import Series
 
         if run.status != "done":
             return
@@ -170,8 +170,8 @@ class Repeating(Comparing):
 
     def _series_before(self, run: RunState) -> BeforeKnown | None:
         """Return the series before a run. On a thread; each step of reading is between runs or not at all."""
-        from cpugpu_tui.runs.changes import remark_on, series_before
-        from cpugpu_tui.runs.measured import measured_state, power_limits_of
+        from cpugpu_tui.compare.changes import remark_on, series_before
+        from cpugpu_tui.state.measured import measured_state, power_limits_of
 
         # The same facts as `compare` has of the saved run: its power limits are in the telemetry, not in the state.
         latest = self.picture.own.telemetry.latest

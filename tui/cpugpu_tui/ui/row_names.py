@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import takewhile
 
-from cpugpu_tui.analysis.quantities import size_text
 from cpugpu_tui.model import Case
-from cpugpu_tui.runs.cells import variant_text
-from cpugpu_tui.runs.columns import is_column
-from cpugpu_tui.runs.state import RunState, Sweep
+from cpugpu_tui.model.quantities import size_text
+from cpugpu_tui.render.cells import variant_text
+from cpugpu_tui.state.columns import is_column
+from cpugpu_tui.state.state import RunState, Sweep
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.alike import Standing
-from cpugpu_tui.analysis.stats import median
-from cpugpu_tui.analysis.verdict import CPU_WINS, GPU_WINS, TIE
-from cpugpu_tui.runs import cells as texts
-from cpugpu_tui.runs.columns import is_column, table_rows, thread_columns, with_threads
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.gpus import row_standings
-from cpugpu_tui.runs.no_core import WORD as NO_CORE_WORD
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE
+from cpugpu_tui.render import cells as texts
+from cpugpu_tui.render.gpus import row_standings
+from cpugpu_tui.state.columns import is_column, table_rows, thread_columns, with_threads
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.no_core import WORD as NO_CORE_WORD
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.legend import BAD, ODD, OPEN, is_impossible, is_odd
 from cpugpu_tui.ui.panes.lines import spelled
@@ -31,7 +31,7 @@ from cpugpu_tui.ui.row_names import (
 )
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.changes import Changes
+    from cpugpu_tui.compare.changes import Changes
 
 CASE, CPU, GPU, SPEEDUP, PLUS_MINUS, VERDICT, KERNEL, MOVED, LIMIT, WRITTEN, GFLOPS, GBS, ROUNDS = (
     "case", "cpu", "gpu", "speedup", "plus_minus", "verdict", "kernel", "moved", "limit", "written", "gflops", "gbs",

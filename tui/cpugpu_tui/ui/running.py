@@ -17,8 +17,8 @@ from textual.worker import Worker, WorkerState
 
 from cpugpu_tui.errors import CpuGpuError, UnfitError
 from cpugpu_tui.model import Event, Hello, Progressed, RunFinished, RunStarted, TelemetryRead
-from cpugpu_tui.runs.folding import folded as run_of
-from cpugpu_tui.runs.state import RunState, TelemetryState
+from cpugpu_tui.state.folding import folded as run_of
+from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.bridge import Bridge
 from cpugpu_tui.ui.commands import Situation
@@ -45,7 +45,7 @@ SAID_S = 6.0
 """How long it stays said what came of a key."""
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.changes import Changes
+    from cpugpu_tui.compare.changes import Changes
 
 BELL_S = 30.0
 """A run longer than this rings the bell when it ends: the person is looking elsewhere by then."""

@@ -11,8 +11,8 @@ from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.terminal import Capabilities, private_terminal, refuse, this_terminal
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.fleet.running import Deliver, Fleet
-    from cpugpu_tui.runs.fleet.state import FleetState
+    from cpugpu_tui.session.fleet.running import Deliver, Fleet
+    from cpugpu_tui.session.fleet.state import FleetState
     from cpugpu_tui.ui.app import CpuGpuApp
     from cpugpu_tui.ui.fleet import FleetOptions
 
@@ -32,7 +32,7 @@ def run_app(options: AppOptions) -> AppResult:
     gc.disable()
     from rich.console import Console
 
-    from cpugpu_tui.runs import paths
+    from cpugpu_tui.config import paths
     from cpugpu_tui.ui.app import CpuGpuApp
     from cpugpu_tui.ui.glyphs import glyphs_for
     from cpugpu_tui.ui.signals import LoopSignals
@@ -69,7 +69,7 @@ def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: Fleet
     found = _usable_terminal()
     from rich.console import Console
 
-    from cpugpu_tui.runs import paths
+    from cpugpu_tui.config import paths
     from cpugpu_tui.ui.fleet import FleetApp
     from cpugpu_tui.ui.glyphs import glyphs_for
     from cpugpu_tui.ui.signals import LoopSignals

@@ -27,7 +27,7 @@ class TakingAway(LookingBack):
 
     def action_copy_row(self) -> None:
         """Put the highlighted row as a Markdown table into the clipboard of the person's own terminal (OSC 52)."""
-        from cpugpu_tui.runs.export.markdown import table
+        from cpugpu_tui.export.markdown import table
 
         run = self.picture.run
         row = run.rows.get(self.picture.cursor or "")
@@ -39,7 +39,7 @@ class TakingAway(LookingBack):
 
     def action_copy_command(self) -> None:
         """Put the command that repeats the run on the screen into the clipboard of the person's own terminal."""
-        from cpugpu_tui.runs.again import again
+        from cpugpu_tui.session.again import again
 
         started = self.picture.run.run
         if started is not None:
@@ -68,8 +68,8 @@ class TakingAway(LookingBack):
 
     def _write_run(self, run_id: str, path: Path) -> None:
         def body() -> None:
-            from cpugpu_tui.runs.export import formats, target
-            from cpugpu_tui.runs.export.stream import exported
+            from cpugpu_tui.export import formats, target
+            from cpugpu_tui.export.stream import exported
 
             try:
                 run = exported(self.bridge.history().store.load(run_id))

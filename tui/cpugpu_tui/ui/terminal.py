@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.runs.capabilities import Capabilities, Colours, capabilities, this_terminal
+from cpugpu_tui.render.capabilities import Capabilities, Colours, capabilities, this_terminal
 
 __all__ = ["Capabilities", "Colours", "PrivateTerminal", "capabilities", "private_terminal", "refuse", "this_terminal"]
 

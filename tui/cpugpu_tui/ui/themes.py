@@ -18,9 +18,9 @@ from textual.color import Color, ColorParseError
 from textual.css.constants import VALID_STYLE_FLAGS
 from textual.theme import BUILTIN_THEMES, Theme
 
+from cpugpu_tui.config import toml
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.runs import toml
-from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.machine.text import printable
 
 SERIES_CPU, SERIES_GPU = "series-cpu", "series-gpu"
 """Names of our own CSS variables: the colours of everything that belongs to the CPU, and to the GPU."""

@@ -11,8 +11,8 @@ from textual.app import App
 from textual.filter import LineFilter
 from textual.theme import BUILTIN_THEMES, Theme
 
+from cpugpu_tui.config import config
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.runs import config
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.ascii_only import line_filters
 from cpugpu_tui.ui.glyphs import ASCII

@@ -172,3 +172,8 @@ def flat(tensors: list[torch.Tensor]) -> torch.Tensor:
     import torch
 
     return torch.cat([tensor.flatten() for tensor in tensors])
+
+
+def link_of(variant: str) -> str | None:
+    """Return the key in `Ceilings.transfers` of a variant that copies over the cable; None for all others."""
+    return variant.replace("-", "_") if variant.startswith(("h2d", "d2h")) else None

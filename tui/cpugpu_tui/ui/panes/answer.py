@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from textual.geometry import Size
 
-from cpugpu_tui.analysis.quantities import size_text
 from cpugpu_tui.analysis.what_if import RESIDENT
-from cpugpu_tui.runs.answer_table import table_lines
-from cpugpu_tui.runs.answers import answer_lines, leading_answers, lines_beside_table
-from cpugpu_tui.runs.ending import cut_short
-from cpugpu_tui.runs.planning import scale_text
+from cpugpu_tui.model.quantities import size_text
+from cpugpu_tui.render.answer_table import table_lines
+from cpugpu_tui.render.answers import answer_lines, leading_answers, lines_beside_table
+from cpugpu_tui.render.ending import cut_short
+from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import PicturePane, spelled, wrapped
 from cpugpu_tui.ui.picture import Picture
@@ -21,7 +21,7 @@ from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.what_if import finished_rows, shown_row, what_if_sentence
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.interpreter_search import Interpreter
+    from cpugpu_tui.transport.interpreter_search import Interpreter
 
 _SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from cpugpu_tui.analysis.quantities import gib
 from cpugpu_tui.model import Device
+from cpugpu_tui.model.quantities import gib
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.panes.telemetry.wording import stranger

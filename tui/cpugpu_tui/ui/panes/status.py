@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from textual.geometry import Size
 
-from cpugpu_tui.analysis.quantities import duration, size_text
 from cpugpu_tui.model import CALIBRATION, Progressed
-from cpugpu_tui.runs.progress import bar, left_text, points_text
+from cpugpu_tui.model.quantities import duration, size_text
+from cpugpu_tui.render.progress import bar, left_text, points_text
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import PicturePane, spelled
 from cpugpu_tui.ui.panes.telemetry.wording import stranger

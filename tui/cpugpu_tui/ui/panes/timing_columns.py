@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cpugpu_tui.runs.cells import (
+from cpugpu_tui.render.cells import (
     COLD,
     FASTER,
     LIMITED_BY,
@@ -15,8 +15,8 @@ from cpugpu_tui.runs.cells import (
     has_paper,
     kernels_heading,
 )
-from cpugpu_tui.runs.columns import is_column
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.state.columns import is_column
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.timing_table import Column

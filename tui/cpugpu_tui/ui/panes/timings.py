@@ -13,8 +13,8 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
-from cpugpu_tui.runs.columns import is_beside, thread_columns
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.state.columns import is_beside, thread_columns
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP
@@ -28,7 +28,7 @@ from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import rich_text
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.changes import Changes
+    from cpugpu_tui.compare.changes import Changes
 
 TITLE = "Timings"
 

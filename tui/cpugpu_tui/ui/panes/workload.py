@@ -17,9 +17,9 @@ from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from cpugpu_tui.analysis.quantities import size_text
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.runs.planning import PlanRequest
+from cpugpu_tui.model.quantities import size_text
+from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.estimate_lines import estimate_of, memory_words, plan_of, time_words
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines, PicturePane, spelled, wrapped

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cpugpu_tui.analysis.costs import BACK, KERNELS, LAUNCH, TO_GPU, WAIT, Decomposition
-from cpugpu_tui.analysis.quantities import joined, percent, time_text
 from cpugpu_tui.model import DEVICE_WARM, ENQUEUE, PAGEABLE, SYNCHRONISE
-from cpugpu_tui.runs.answers import taken_apart
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.model.quantities import joined, percent, time_text
+from cpugpu_tui.render.answers import taken_apart
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.paragraph import paragraph

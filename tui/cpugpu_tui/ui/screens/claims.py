@@ -13,10 +13,10 @@ from textual.message import Message
 
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Point
 from cpugpu_tui.analysis.claims import CLAIMS
+from cpugpu_tui.compare.claims import JudgedClaim, command, judge_all, numbers_of, points_of, tally
 from cpugpu_tui.model import Ceilings
-from cpugpu_tui.runs.claims import JudgedClaim, command, judge_all, numbers_of, points_of, tally
-from cpugpu_tui.runs.planning import build_plan
-from cpugpu_tui.runs.state import RunState
+from cpugpu_tui.session.planning import build_plan
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import commands
 from cpugpu_tui.ui.estimate_lines import seconds_text
 from cpugpu_tui.ui.glyphs import Glyphs

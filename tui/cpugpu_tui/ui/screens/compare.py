@@ -12,9 +12,9 @@ from textual.message import Message
 
 from cpugpu_tui.analysis.change_words import interval_text, judged_text, percent_text, runs_text
 from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Judged
-from cpugpu_tui.runs.comparison import SeriesComparison
-from cpugpu_tui.runs.comparison_words import NOTHING_DIFFERS, said, summary, times, verdict_text
-from cpugpu_tui.telemetry.text import printable
+from cpugpu_tui.compare.comparison import SeriesComparison
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.render.comparison_words import NOTHING_DIFFERS, said, summary, times, verdict_text
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.analysis.quantities import factor
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.insight import MARK_WORDS, device_marks
-from cpugpu_tui.runs.state import UNSAVED, Row, RunState
+from cpugpu_tui.model.quantities import factor
+from cpugpu_tui.render.insight import MARK_WORDS, device_marks
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
@@ -26,7 +26,7 @@ from cpugpu_tui.ui.screens.several_gpus import gpus_lines, peers_lines
 from cpugpu_tui.ui.screens.worlds import winner_sentence, world_lines
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.changes import Changes
+    from cpugpu_tui.compare.changes import Changes
 
 TIMED_ONCE = (
     "A call takes longer than a device has time for in a row, so it was timed once, which tells no interval. "

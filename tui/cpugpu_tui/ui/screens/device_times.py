@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from cpugpu_tui.analysis.quantities import faster, percent, time_text
-from cpugpu_tui.analysis.stats import median, percentile
+from cpugpu_tui.decide.stats import median, percentile
 from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,
@@ -19,12 +18,13 @@ from cpugpu_tui.model import (
     THROUGHPUT,
     Device,
 )
-from cpugpu_tui.runs.answers import beside
-from cpugpu_tui.runs.cells import COLD, WITH_COPIES, kernels_heading
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.insight import MARK_WORDS, device_marks
-from cpugpu_tui.runs.no_core import reason_lines
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.model.quantities import faster, percent, time_text
+from cpugpu_tui.render.answers import beside
+from cpugpu_tui.render.cells import COLD, WITH_COPIES, kernels_heading
+from cpugpu_tui.render.insight import MARK_WORDS, device_marks
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.no_core import reason_lines
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.panes.lines import spelled, wrapped

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cpugpu_tui.analysis.quantities import percent, time_text
-from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import LATENCY, SINGLE
-from cpugpu_tui.runs.device_times import DeviceTimes
+from cpugpu_tui.model.quantities import percent, time_text
+from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.ui.glyphs import Glyphs, trend_lines
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.paragraph import paragraph

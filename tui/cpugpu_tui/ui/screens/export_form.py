@@ -13,7 +13,7 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.runs.export import formats, target
+from cpugpu_tui.export import formats, target
 from cpugpu_tui.ui.line_field import LineField
 from cpugpu_tui.ui.panes.lines import Lines, wrapped
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans

@@ -8,9 +8,9 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from cpugpu_tui.runs.fleet.rows import FleetRow, fleet_rows, host_rows
-from cpugpu_tui.runs.fleet.standing import FleetStanding, standing_of
-from cpugpu_tui.runs.fleet.state import FleetState, HostState
+from cpugpu_tui.render.fleet_rows import FleetRow, fleet_rows, host_rows
+from cpugpu_tui.render.fleet_standing import FleetStanding, standing_of
+from cpugpu_tui.session.fleet.state import FleetState, HostState
 from cpugpu_tui.ui import commands
 from cpugpu_tui.ui.fleet_lines import (
     case_heads,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.cells import chop_cells
 
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry
-from cpugpu_tui.runs.state import TelemetryState
+from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.panes.lines import wrapped
 from cpugpu_tui.ui.panes.telemetry.facts import History, instance_text, is_with_reserve, link_problem

@@ -19,7 +19,7 @@ from cpugpu_tui.ui.screens.confirm import ConfirmScreen
 from cpugpu_tui.ui.screens.run_list import Place, RunList
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.store import RunSummary
+    from cpugpu_tui.store import RunSummary
 
 
 class DeleteScreen(ConfirmScreen, inherit_bindings=False):
@@ -92,8 +92,8 @@ class HistoryScreen(RunList):
             return
 
         def set_baseline(saved: SavedRuns) -> Message:
-            from cpugpu_tui.runs.comparison import series_of_id
-            from cpugpu_tui.runs.comparison_words import left_out
+            from cpugpu_tui.compare.comparison import series_of_id
+            from cpugpu_tui.render.comparison_words import left_out
 
             saved.store.set_baseline(BASELINE, run.series_id)
             without = left_out(series_of_id(saved.store, run.series_id))

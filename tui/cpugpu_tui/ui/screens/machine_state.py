@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, joules_text
-from cpugpu_tui.analysis.machine_state import (
+from cpugpu_tui.machine.machine_state import (
     ALARMING,
     BY_CASE,
     BY_MASK,
@@ -12,13 +12,13 @@ from cpugpu_tui.analysis.machine_state import (
     Throttle,
     process_text,
 )
-from cpugpu_tui.analysis.quantities import gib, percent, significant
+from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Reading
-from cpugpu_tui.runs.condition import Condition, condition
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.model.quantities import gib, percent, significant
+from cpugpu_tui.state.condition import Condition, condition
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
-from cpugpu_tui.telemetry.text import printable
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import wrapped
 from cpugpu_tui.ui.roles import Spans

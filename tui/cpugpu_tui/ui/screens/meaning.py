@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from cpugpu_tui.analysis.answer import speedup_text
-from cpugpu_tui.analysis.quantities import duration, factor, percent, significant, time_text
-from cpugpu_tui.analysis.stats import median
+from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import AS_WRITTEN, MOVING, PAGEABLE, PINNED, SYSTEM, USER
-from cpugpu_tui.runs.cells import rates
-from cpugpu_tui.runs.device_times import DeviceTimes
-from cpugpu_tui.runs.insight import ceilings_of, clock_words, device_limit, end_to_end, written
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.model.quantities import duration, factor, percent, significant, time_text
+from cpugpu_tui.render.cells import rates
+from cpugpu_tui.render.insight import ceilings_of, clock_words, device_limit, end_to_end, written
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans

@@ -24,7 +24,7 @@ from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import MOVES, Page
 
 if TYPE_CHECKING:
-    from cpugpu_tui.runs.store import RunSummary
+    from cpugpu_tui.store import RunSummary
 
 LOOK_S = 1.0
 """How often the first page is read again while a run of it is live in another terminal."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.answer import speedup_text
-from cpugpu_tui.analysis.quantities import percent, time_text
 from cpugpu_tui.model import DEVICE
-from cpugpu_tui.runs.gpus import row_standings, several
-from cpugpu_tui.runs.peers import WORKLOAD, Matrix, matrices, peer_sentences
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.model.quantities import percent, time_text
+from cpugpu_tui.render.gpus import row_standings, several
+from cpugpu_tui.render.peers import WORKLOAD, Matrix, matrices, peer_sentences
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import wrapped
 from cpugpu_tui.ui.roles import Spans

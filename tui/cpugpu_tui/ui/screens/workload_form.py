@@ -12,7 +12,7 @@ from textual.events import DescendantFocus
 from textual.widgets import Input
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.runs.planning import FieldError, PlanRequest
+from cpugpu_tui.session.planning import FieldError, PlanRequest
 from cpugpu_tui.ui.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
 from cpugpu_tui.ui.form_fields import DEVICES, FIELDS, hints, placeholders, request_from, texts_of
 from cpugpu_tui.ui.glyphs import Glyphs

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cpugpu_tui.analysis.answer import open_words, speedup_text
-from cpugpu_tui.analysis.quantities import factor
-from cpugpu_tui.analysis.verdict import (
-    CPU_OBSERVED,
-    CPU_WINS,
-    GPU_OBSERVED,
-    GPU_WINS,
-    TIE,
-    TOO_FEW,
-    Comparison,
-)
 from cpugpu_tui.analysis.what_if import HUNDRED_CALLS, NO_LAUNCH, ONE_THREAD, TEN_CALLS, WHAT_IFS
-from cpugpu_tui.runs.answers import beside
-from cpugpu_tui.runs.cells import winner
-from cpugpu_tui.runs.state import Row, RunState
+from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
+from cpugpu_tui.model.quantities import factor
+from cpugpu_tui.render.answers import beside
+from cpugpu_tui.render.cells import winner
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled
 from cpugpu_tui.ui.roles import Spans

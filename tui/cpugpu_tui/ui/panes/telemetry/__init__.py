@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.geometry import Size
 
 from cpugpu_tui.model import Device
-from cpugpu_tui.runs.state import TelemetryState
+from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import PicturePane, wrapped
 from cpugpu_tui.ui.panes.telemetry.arrangements import (

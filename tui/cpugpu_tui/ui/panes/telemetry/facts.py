@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from cpugpu_tui.analysis.quantities import gib
 from cpugpu_tui.model import Device, GpuTelemetry, MigInstance, Reading
+from cpugpu_tui.model.quantities import gib
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.telemetry.identity import mapping, torch_name, torch_names
 from cpugpu_tui.ui.panes.telemetry.quantities import GPU, HOST, Quantity, Readings, known, top_of

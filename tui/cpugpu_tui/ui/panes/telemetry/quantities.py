@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from cpugpu_tui.analysis.quantities import gib, significant
 from cpugpu_tui.model import Reading
+from cpugpu_tui.model.quantities import gib, significant
 
 STALE_S = 2.5
 """Older than two sweeps of one second: dimmed, so that nobody reads an old number as a new one."""

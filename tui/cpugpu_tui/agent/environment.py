@@ -1,0 +1,60 @@
+"""Facts that ride with every result: what was measured, on what, under which limits. Never guessed: null if unknown."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from typing import Any
+
+from cpugpu_tui import __version__
+from cpugpu_tui.machine import procfs
+from cpugpu_tui.machine.driver_version import driver_version
+from cpugpu_tui.timing.timers import Stopwatch
+from cpugpu_tui.timing.timers.cpu import FLUSH_CAP_BYTES
+
+INHERITED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "KMP_AFFINITY", "OMP_PROC_BIND")
+"""Variables with which launchers make the CPU side slow in silence (Ray, Dask and torchrun set them to 1)."""
+
+
+def facts(*, simulated: bool) -> dict[str, Any]:
+    """Return the agent's facts as JSON-ready data; imports torch unless `simulated`."""
+    cache_bytes = procfs.last_level_cache_bytes()
+    found: dict[str, Any] = {
+        "version": __version__,
+        "simulated": simulated,
+        "hostname": platform.node(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "interpreter": sys.executable,
+        "cpu": procfs.cpu_model(),
+        "affinity_cores": len(procfs.affinity_cores()),
+        "physical_cores": procfs.physical_cores(),
+        "quota_cores": procfs.cpu_quota_cores(),
+        "threads": procfs.default_threads(),
+        "memory_total_bytes": procfs.memory_total_bytes(),
+        "last_level_cache_bytes": cache_bytes,
+        "cache_flush_bytes": min(2 * (cache_bytes or (32 << 20)), FLUSH_CAP_BYTES),
+        "inherited": {name: os.environ[name] for name in INHERITED if name in os.environ},
+        "cuda_visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "torch": None,
+        "torch_error": None,
+    }
+    return found if simulated else found | {"driver": driver_version()} | torch_facts()
+
+
+def torch_facts() -> dict[str, Any]:
+    """Return what torch says about itself, or why it cannot be imported."""
+    watch = Stopwatch()
+    try:
+        import torch
+    except Exception as error:  # noqa: BLE001 - a broken torch raises anything, OSError included
+        return {"torch_error": f"{type(error).__name__}: {error}"[:300]}
+    return {
+        "torch": str(torch.__version__),
+        "torch_import_s": watch.elapsed_s(),
+        "torch_git": torch.version.git_version,
+        "torch_cuda": torch.version.cuda,
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "tf32_matmul": torch.backends.cuda.matmul.allow_tf32,
+    }

@@ -1,0 +1,149 @@
+"""The agent process: takes one plan on stdin, runs it on its torch-worker thread, exits.
+
+The main thread does nothing but read stdin, with `os.read`: end of file means that the controller is
+gone, and the process ends at once, whatever the worker is doing. Buffered reading from `sys.stdin`
+would abort the interpreter at a normal exit (research/ecosystem.md §3). Over a network a controller may be gone
+without an end of file: there it says every few seconds that it lives, and silence ends the process, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import select
+import signal
+import sys
+import threading
+import traceback
+from itertools import pairwise
+from typing import Any
+
+from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.own_workloads import hello, wanted
+from cpugpu_tui.agent.worker import THREAD_NAME, stand_by, work
+from cpugpu_tui.model import Case, Ceilings, Found, Line, OwnFile, Plan, Search, Simulation
+from cpugpu_tui.timing.control import ALIVE, BEAT, Control
+from cpugpu_tui.timing.emitter import LineEmitter
+
+EXIT_CONTROLLER_GONE = 1
+EXIT_BROKEN = 70
+
+
+def plan_from_json(line: bytes) -> Plan:
+    """Return the plan on one line of JSON (`plain.to_plain` of a `Plan`).
+
+    Raises:
+        ValueError, TypeError, KeyError: the line is no plan of this version.
+    """
+    data: dict[str, Any] = json.loads(line)
+    simulation = data.pop("simulation", None)
+    lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+    lists["cases"] = tuple(Case(**case) for case in data["cases"])
+    lists["ceilings"] = tuple(ceilings_from_plain(item) for item in data.get("ceilings", ()))
+    lists["own_files"] = tuple(OwnFile(**item) for item in data.get("own_files", ()))
+    search = data.pop("search", None)
+    if search is not None:
+        found = tuple(Found(**{**each, "case": Case(**each["case"])}) for each in search.pop("found"))
+        search = Search(**search, found=found)
+    return Plan(**{**data, **lists}, search=search, simulation=None if simulation is None else Simulation(**simulation))
+
+
+def ceilings_from_plain(data: dict[str, Any]) -> Ceilings:
+    """Return the ceilings that `to_plain` made plain."""
+    return Ceilings(**{**data, "transfers": {name: Line(**line) for name, line in data["transfers"].items()}})
+
+
+def private_stdout() -> int:
+    """Return a private copy of fd 1, and point fd 1 at stderr: what libraries print is no event."""
+    copy = os.dup(1)
+    os.dup2(2, 1)
+    return copy
+
+
+def private_stdin() -> int:
+    """Return a private copy of fd 0, and point fd 0 at nothing: a workload that reads or closes it takes no command."""
+    copy = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return copy
+
+
+def read_commands(
+    stdin: int, plans: queue.SimpleQueue[bytes], control: Control, silence_s: float | None = None
+) -> None:
+    """Read `stdin` to its end, or to `silence_s` without a word: the first line is the plan, the others are commands.
+
+    Never returns, and never leaves the process without the thread that notices the end of its controller.
+    """
+    try:
+        _read_commands(stdin, plans, control, silence_s)
+    except BaseException:  # noqa: BLE001 - a workload may have closed the descriptor
+        traceback.print_exc()
+    finally:
+        os._exit(EXIT_BROKEN)
+
+
+def _read_commands(stdin: int, plans: queue.SimpleQueue[bytes], control: Control, silence_s: float | None) -> None:
+    buffer, have_plan = b"", False
+    words = select.poll()
+    words.register(stdin, select.POLLIN)
+    while True:
+        # A poll rather than a timed read: what came while the process stood still (ctrl+z) is in the pipe.
+        if not words.poll(None if silence_s is None else silence_s * 1000):
+            os._exit(EXIT_CONTROLLER_GONE)
+        chunk = os.read(stdin, 65536)
+        if not chunk:
+            os._exit(EXIT_CONTROLLER_GONE)
+        *lines, buffer = (buffer + chunk).split(b"\n")
+        for line in lines:
+            if line == BEAT:
+                continue
+            if not have_plan:
+                have_plan = True
+                plans.put(line)
+            else:
+                control.obey(line.decode("utf-8", "replace").strip())
+
+
+def silence_limit_s(arguments: list[str]) -> float | None:
+    """Return how long the controller may be silent; None where the end of stdin tells of its death."""
+    return next((float(after) for word, after in pairwise(arguments) if word == ALIVE), None)
+
+
+def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, arguments: list[str]) -> None:
+    """Say hello, wait for the plan, run it, end the process. Runs on the torch-worker thread."""
+    code = EXIT_BROKEN
+    try:
+        environment = facts(simulated="--simulated" in arguments)
+        files, installed = wanted(arguments)
+        emit(hello(environment, files, emit, installed=installed))
+        emit.flush()
+        if "--simulated" not in arguments:
+            stand_by()
+        # Whoever started this process is no stranger on the cores; not part of what a run was measured with.
+        whole = {**environment, "controller_pid": os.getppid()}
+        code = 0 if work(plan_from_json(plans.get()), whole, emit, control) else EXIT_BROKEN
+    except BrokenPipeError:
+        code = EXIT_CONTROLLER_GONE
+    except BaseException:  # noqa: BLE001 - the last words of the process, whatever it dies of
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        # The main thread sits in os.read for ever: no other way out, and nothing is left to clean up.
+        os._exit(code)
+
+
+def main() -> None:
+    """Run the agent; never returns."""
+    stdin, emit = private_stdin(), LineEmitter(private_stdout())
+    control = Control()
+
+    def continued(_signal: int, _frame: object) -> None:
+        control.was_suspended = True
+
+    signal.signal(signal.SIGCONT, continued)
+    plans: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=serve, args=(plans, emit, control, sys.argv[1:]), name=THREAD_NAME).start()
+    read_commands(stdin, plans, control, silence_limit_s(sys.argv[1:]))

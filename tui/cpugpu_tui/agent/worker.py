@@ -1,0 +1,94 @@
+"""The torch-worker thread's work: prepare the process, find the devices, run the plan, say how it ended."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, CpuGpuError
+from cpugpu_tui.model import DevicesFound, Plan, RunFinished
+from cpugpu_tui.timing.calibrate import calibrate
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.emitter import Emit
+from cpugpu_tui.timing.first_ceilings import first_ceilings
+from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.timers import CaseError, Machine, Stopwatch
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+
+THREAD_NAME = "torch-worker"
+"""Name of the thread that every kernel is called from."""
+
+
+def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) -> bool:
+    """Run a plan to its end; return False if this process must not be used again.
+
+    Every outcome is an event: `RunFinished` is always the last one, except when the process dies.
+    """
+    try:
+        with quiet_interpreter():
+            machine = make_machine(plan, environment)
+            emit(DevicesFound(devices=machine.devices, no_gpu=machine.no_gpu))
+            emit.flush()
+            for device in machine.devices if plan.calibrate else ():
+                if not control.stopping:  # a gauge of a GPU takes its context
+                    calibrate(machine.gauge(device.name), environment, emit, control, gaps=plan.gaps)
+            watch = Stopwatch()
+            status = "stopped" if control.stopping else Sweep(plan, machine, emit, control).run()
+            machine.release()
+            left_s = None if plan.max_seconds is None else plan.max_seconds - watch.elapsed_s()
+            remark = first_ceilings(plan, machine, environment, emit, control, left_s) if status == "done" else None
+    except CaseError:
+        # Its row is out already; whoever started this process starts another for the cases that remain.
+        emit.flush()
+        return False
+    except CpuGpuError as error:
+        emit(RunFinished(status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code))
+    else:
+        code = EXIT_OK if status == "done" else EXIT_INTERRUPTED
+        message, remedy = (remark.message, remark.remedy) if remark is not None else ("", "")
+        emit(RunFinished(status=status, message=message, remedy=remedy, exit_code=code))
+    emit.flush()
+    return True
+
+
+def stand_by() -> None:
+    """Do what each plan begins with while nobody waits: from a plan to the first event it were 240 ms, and are 9."""
+    import cpugpu_tui.timing.torch_machine  # noqa: F401 - 20 modules, none of them torch
+
+    gc.collect()  # over all of torch; what is frozen then, the collection that a plan begins with has not to look at
+    gc.freeze()
+
+
+def make_machine(plan: Plan, environment: dict[str, Any]) -> Machine:
+    """Return the devices of this process for a plan, simulated or real.
+
+    Raises:
+        UnfitError: a device that the person named cannot be used.
+    """
+    if plan.simulation is not None:
+        return SimulatedMachine(plan)
+    import torch
+
+    from cpugpu_tui.timing.torch_machine import TorchMachine
+
+    # Before the first parallel operation: threads of the pool inherit the flag, and a pool that
+    # exists already keeps its own (measured: 16 × slow for denormals, measurement.md §3.8).
+    torch.set_flush_denormal(plan.flush_denormals)
+    torch.set_num_threads(int(environment["threads"]))
+    torch.manual_seed(plan.seed)
+    return TorchMachine(plan, environment)
+
+
+@contextmanager
+def quiet_interpreter() -> Iterator[None]:
+    """Keep the garbage collector out of timed blocks: a full collection takes up to 190 ms."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()

@@ -1,0 +1,1 @@
+"""Two series of runs, baselines, and publications' claims against what was measured."""

@@ -1,0 +1,193 @@
+"""A run beside the run before it of the same plan, row by row, and the runs of its series beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from cpugpu_tui.analysis.compare import Judged, change, judge
+from cpugpu_tui.compare.comparison import MOST_LOOKED_THROUGH, Series, differences, numbers_text, pairs_of
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.model import Case, Plan, RunStarted
+from cpugpu_tui.state.measured import MeasuredRun, device_names
+from cpugpu_tui.state.state import Row, RunState
+
+if TYPE_CHECKING:
+    from cpugpu_tui.store import RunSummary
+
+
+class Reader(Protocol):
+    """What is asked of the history; every method raises `CpuGpuError` where it cannot be read now."""
+
+    def runs(self, limit: int, before: int | None = None) -> list[RunSummary]:
+        """Return the newest runs, or those with a lower number."""
+
+    def plan_of(self, run_id: str) -> Plan:
+        """Return what a run was to run."""
+
+    def series(self, series_id: str) -> Series:
+        """Return a series by its id."""
+
+
+TRIVIAL = ("which GPU", "host", "kernel", "python", "interpreter", "throttled by", "others on the GPU")
+"""Facts that are not worth a word beside every run; `compare` lists them all."""
+
+
+@dataclass(frozen=True)
+class DeviceChange:
+    """A row on one device: its time in the series before, in this one, and what is to be said of the two."""
+
+    device: str
+    """`CPU`, `GPU`."""
+    base_ns: tuple[float, ...]
+    """Median of each run of the series before, ns; empty where there is none to compare with."""
+    new_ns: tuple[float, ...]
+    """The same of this series, as far as it has come."""
+    verdict: str = ""
+    """One of the words of `analysis.compare`; empty while the run goes on, and without anything to compare with."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Time now / time before; None while either is missing."""
+        found = change(self.base_ns, self.new_ns)
+        return found.ratio if found is not None else None
+
+    @property
+    def spread(self) -> float | None:
+        """Slowest run − fastest run of this series, as a share of their median; None with one run."""
+        if len(self.new_ns) < 2:
+            return None
+        return (max(self.new_ns) - min(self.new_ns)) / median(self.new_ns)
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """What the rows of one run are compared with. Two are equal only if they are the same object."""
+
+    run_id: str
+    """The run whose rows these are."""
+    base: Series | None = None
+    """The series before, of the same plan; or the run of which one row is run again."""
+    new: tuple[MeasuredRun, ...] = ()
+    """Runs of this series that are over, this one too once it is."""
+    age: str = ""
+    """How much older the base is: `3 min`; empty for less than a minute."""
+    remark: str = ""
+    """What else is not the same on both sides."""
+    number: int | None = None
+    """Of this run in its database."""
+
+    def with_run(self, run: MeasuredRun) -> Changes:
+        """Return the changes when the run is over."""
+        return replace(self, new=(*self.new, run))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended, so that its rows can be judged."""
+        return any(run.run_id == self.run_id for run in self.new)
+
+    @property
+    def runs(self) -> int:
+        """Runs of this series so far, with the one that goes on."""
+        return len(self.new) + (not self.is_over)
+
+    @cached_property
+    def judged(self) -> Mapping[tuple[str, str], Judged]:
+        """Case and device → verdict; neighbours in size may share one."""
+        if self.base is None or not self.is_over:
+            return {}
+        found = judge(pairs_of(self.base.runs, self.new))
+        return {(pair.case, each.device): each for each in found for pair in each.pairs}
+
+    def of(self, run: RunState, row: Row) -> tuple[DeviceChange, ...]:
+        """Return the row on the CPU and on the first GPU, as far as it was timed; nothing for another run's row."""
+        if run.run is None or run.run.run_id != self.run_id:
+            return ()
+        names = device_names(run)
+        timed = [times for times in (row.cpu, row.gpu) if times is not None]
+        return tuple(self._on(row, names[times.device], times.latency_ns) for times in timed if times.device in names)
+
+    def _on(self, row: Row, device: str, now_ns: float | None) -> DeviceChange:
+        key = row.case.key
+        new_ns = _medians(self.new, key, device)
+        if not self.is_over and row.status == "ok" and now_ns:
+            new_ns = (*new_ns, now_ns)
+        judged = self.judged.get((key, device))
+        base_ns = _medians(self.base.runs, key, device) if self.base is not None else ()
+        return DeviceChange(device, base_ns, new_ns, judged.verdict if judged is not None else "")
+
+    def widest(self, run: RunState) -> float | None:
+        """Return the largest spread of any row on any device; None with one run."""
+        if len(self.new) < 2:
+            return None
+        spreads = [each.spread for row in run.rows.values() for each in self.of(run, row)]
+        return max((spread for spread in spreads if spread is not None), default=None)
+
+    @property
+    def against(self) -> str:
+        """What is compared: `run 7 vs run 6 (3 min earlier)`; empty without a base."""
+        if self.base is None:
+            return ""
+        numbers = [run.number for run in self.new if run.number is not None] or [self.number or 0]
+        mine = numbers_text([number for number in {*numbers, self.number or 0} if number]) or "this run"
+        theirs = numbers_text([run.number for run in self.base.runs if run.number is not None]) or "the one before"
+        older = f" ({self.age} earlier)" if self.age else ""
+        return f"{mine} vs {theirs}{older}{f', {self.remark}' if self.remark else ''}"
+
+
+def _medians(runs: tuple[MeasuredRun, ...], key: str, device: str) -> tuple[float, ...]:
+    found = (run.cases[key].median_ns.get(device) for run in runs if key in run.cases)
+    return tuple(ns for ns in found if ns is not None)
+
+
+# ------------------------------------------------------------------ which runs
+
+
+def same_work(plan: Plan) -> Plan:
+    """Return what of a plan makes two runs comparable row by row: not ceilings, pauses for painting, a time limit.
+
+    Nor the bytes of a person's own workload file: what an edit of it changes is what they want to see.
+    """
+    search = replace(plan.search, found=()) if plan.search is not None else None
+    laws = replace(plan.simulation, seed=0) if plan.simulation is not None else None  # each run's noise is its own
+    return replace(
+        plan, ceilings=(), gaps=False, max_seconds=None, search=search, own_files=(), calibrate=False, simulation=laws
+    )  # fmt: skip
+
+
+def plan_of_row(plan: Plan, case: Case) -> Plan:
+    """Return the plan that runs one case of a plan alone, as it was run there; its name is that of the workload."""
+    return replace(plan, name=case.workload, cases=(case,), search=None, ceilings=(), calibrate=False)
+
+
+def series_before(reader: Reader, started: RunStarted) -> Series | None:
+    """Return the newest older series of the same work on the same machine, its finished runs; None if there is none.
+
+    Raises:
+        CpuGpuError: the history cannot be read.
+    """
+    wanted, host = same_work(started.plan), str(started.environment.get("hostname") or "")
+    looked_at = {started.series_id}
+    simulated = started.plan.simulation is not None
+    for run in reader.runs(MOST_LOOKED_THROUGH, started.number):
+        if run.series_id in looked_at or run.name != started.plan.name or run.simulated != simulated:
+            continue
+        if not run.cases_ok or run.status != "done" or run.hostname != host:
+            continue
+        looked_at.add(run.series_id)
+        if same_work(reader.plan_of(run.run_id)) == wanted:
+            return reader.series(run.series_id)
+    return None
+
+
+def remark_on(base: Series, new: MeasuredRun) -> str | None:
+    """Return which facts differ, `torch differs`, empty for none; None if it is another machine: not comparable."""
+    found = differences(base.runs, (new,))
+    if any(each.is_hardware for each in found):
+        return None
+    is_unread = not new.facts.get("power limit")  # the first reading is still to come
+    told = [each.what for each in found if each.what not in TRIVIAL and not (is_unread and each.what == "power limit")]
+    shown = [*told[:2], "more"] if len(told) > 2 else told
+    return f"{' and '.join(shown)} {'differ' if len(shown) > 1 else 'differs'}" if told else ""

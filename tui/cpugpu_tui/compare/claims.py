@@ -1,0 +1,228 @@
+"""What this machine says to the publications' claims: numbers from the run on the screen, then from the newest saved.
+
+Only float32 with all CPU threads counts, as the publications ran it. Made-up numbers and real ones never mix.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Numbers, Point
+from cpugpu_tui.analysis.claims import CLAIMS, Claim
+from cpugpu_tui.model import KERNELS, Ceilings
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.folding import folded
+from cpugpu_tui.state.state import Row, RunState
+
+if TYPE_CHECKING:
+    from cpugpu_tui.store import Store
+
+MOST_RUNS = 100
+"""Saved runs that are looked into, newest first."""
+
+THIS_RUN = "this run"
+
+_USUAL = "/float32/tall"
+"""How the key of a case ends that is float32 with all CPU threads."""
+
+_MATMUL = PlanRequest(("matmul-sweep",), sizes="1,51,101,301,1001,3001,9951")
+_DOT = PlanRequest(("vector-dot",), sizes="100,10000,1000000,10000000,100000000", variant="matmul")
+_LOOP = PlanRequest(("jacobian",), sizes="100", variant="loop")
+_JACOBIAN = PlanRequest(("jacobian",), sizes="100")
+_MULTIPLY_ADD = PlanRequest(("elementwise",), sizes="100000000", variant="fresh")
+_TRAINING = PlanRequest(("mnist-mlp",), sizes="32", variant="pageable")
+
+REQUESTS: Mapping[str, PlanRequest] = {
+    "p1-cpu-rises": _MATMUL,
+    "p1-gpu-flat": _MATMUL,
+    "p1-gpu-millisecond": _MATMUL,
+    "p1-addition": PlanRequest(("elementwise",), sizes="100,10000,1000000,100000000", variant="add"),
+    "p2-small": PlanRequest(("vector-dot",), sizes="100,1000,10000", variant="matmul"),
+    "p2-cpu-grows": _DOT,
+    "p2-gpu-hardly": _DOT,
+    "p3-batch-100": _LOOP,
+    "p3-batch-1000": PlanRequest(("jacobian",), sizes="1000", variant="loop"),
+    "p3-moving": _LOOP,
+    "p3-cores": _JACOBIAN,
+    "p3-copies": _JACOBIAN,
+    "p3-synchronise": _JACOBIAN,
+    "p3-networks": PlanRequest(("mnist-width",), sizes="32,512,4096", variant="eager"),
+    "p3-batches": PlanRequest(("mnist-batch",), sizes="32,512,4096", variant="eager"),
+    "p4-times": _MULTIPLY_ADD,
+    "p4-reason": _MULTIPLY_ADD,
+    "p5-small": _TRAINING,
+    "p5-wide": _TRAINING,
+    # The step alone decides it: at small scale nobody waits for ten epochs.
+    "p5-copies": PlanRequest(("mnist-mlp",), sizes="32", scale="small"),
+}
+"""Claim → what measures all that it needs; claims without one are overtaken, or beyond what is measured here."""
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """A claim with what came of it here."""
+
+    claim: Claim
+    outcome: str
+    """One of the words in `analysis.claim_numbers`."""
+    here: str
+    """What was measured here, one sentence or two."""
+    sources: tuple[str, ...] = ()
+    """Runs that the numbers come from: `this run`, `run 12`."""
+    request: PlanRequest | None = None
+    """What would measure (again) what it needs; None where no run can."""
+    wants_ceilings: bool = False
+    """Whether measuring the machine is what is missing, `cpugpu-tui machine --measure`."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not been measured yet."""
+        return self.outcome == UNMEASURED
+
+
+def judge_all(numbers: Numbers) -> tuple[JudgedClaim, ...]:
+    """Return every claim with what came of it, in the order of the publications."""
+    return tuple(judge(claim, numbers) for claim in CLAIMS)
+
+
+def judge(claim: Claim, numbers: Numbers) -> JudgedClaim:
+    """Return a claim with what came of it."""
+    found = claim.judge(numbers)
+    sources = tuple(dict.fromkeys(point.source for point in found.used if point.source))
+    return JudgedClaim(claim, found.outcome, found.here, sources, REQUESTS.get(claim.id), found.wants_ceilings)
+
+
+def numbers_of(
+    points: Collection[Point], stored: Collection[Point], ceilings: Sequence[Ceilings], *, simulated: bool
+) -> Numbers:
+    """Return what claims are judged by: the points of the run on the screen, then stored ones, newest first."""
+    known = [found for found in ceilings if found.simulated == simulated]
+    cpu = next((found for found in known if found.device == "cpu"), None)
+    gpu = next((found for found in known if found.device != "cpu"), None)
+    return Numbers(_each_once([*points, *stored]), cpu, gpu)
+
+
+def _each_once(points: Sequence[Point]) -> tuple[Point, ...]:
+    """Return each case once: the first that was timed on both devices, else the first."""
+    best: dict[tuple[str, str, int], Point] = {}
+    for point in points:
+        kept = best.get(point.key)
+        if kept is None or (kept.comparison is None and point.comparison is not None):
+            best[point.key] = point
+    return tuple(best.values())
+
+
+def points_of(run: RunState, source: str = THIS_RUN) -> tuple[Point, ...]:
+    """Return the finished rows that claims can be judged by."""
+    return tuple(_point(row, source) for row in run.rows.values() if _counts(row))
+
+
+def _counts(row: Row) -> bool:
+    return row.status == "ok" and row.case.dtype == "float32" and not row.case.threads
+
+
+def _point(row: Row, source: str) -> Point:
+    started = row.started
+    return Point(
+        row.case.workload, row.case.variant, row.case.size, _medians(row.cpu), _medians(row.gpu), row.comparison,
+        started.flops if started else 0.0, started.bytes_moved if started else 0.0,
+        started.operations if started else 0, source,
+    )  # fmt: skip
+
+
+def _medians(times: DeviceTimes | None) -> dict[str, float]:
+    """Return metric → median, ns."""
+    if times is None:
+        return {}
+    found = {metric: times.median_ns(metric) for metric in times.samples}
+    found[KERNELS] = times.kernels_ns
+    return {metric: ns for metric, ns in found.items() if ns is not None and ns > 0}
+
+
+# ------------------------------------------------------------------ saved runs
+
+
+@lru_cache(maxsize=1)
+def needed() -> Mapping[str, frozenset[tuple[str, str]]]:
+    """Return claim → (workload, variant) of all that its plan measures."""
+    return {
+        name: frozenset((case.workload, case.variant) for case in build_plan(request).cases)
+        for name, request in REQUESTS.items()
+    }
+
+
+def stored_points(
+    store: Store,
+    hostname: str,
+    current: Collection[Point],
+    ceilings: Sequence[Ceilings],
+    *,
+    simulated: bool,
+    without: str = "",
+) -> tuple[Point, ...]:
+    """Return what saved runs of this machine add, newest first, until every claim has what it needs.
+
+    `current` are the points that are known already, `without` the id of the run that they come from.
+
+    Raises:
+        StoreError: the history cannot be read.
+    """
+    workloads = {workload for series in needed().values() for workload, _ in series}
+    found: list[Point] = []
+    tried: set[tuple[str, bool]] = set()
+    for run in store.finished_cases(workloads, hostname, simulated=simulated, limit=MOST_RUNS):
+        if run.run_id == without:
+            continue
+        wanted = _wanted(numbers_of(current, found, ceilings, simulated=simulated))
+        if not wanted:
+            break
+        # Most runs repeat an earlier one: what a newer run had says nothing new, unless that one had no GPU.
+        offered = {(key, run.has_gpu) for key in run.case_keys
+                   if key.endswith(_USUAL) and tuple(key.split("/")[:2]) in wanted}  # fmt: skip
+        if offered <= tried:
+            continue
+        tried |= offered | {(key, False) for key, _ in offered}
+        found += points_of(_state(store, run.run_id), f"run {run.number}")
+    return tuple(found)
+
+
+def _wanted(numbers: Numbers) -> set[tuple[str, str]]:
+    """Return (workload, variant) of what claims without an outcome need."""
+    unsettled = [claim for claim in CLAIMS if claim.judge(numbers).outcome == UNMEASURED]
+    return {series for claim in unsettled for series in needed().get(claim.id, ())}
+
+
+def _state(store: Store, run_id: str) -> RunState:
+    return folded(store.load(run_id))
+
+
+# ------------------------------------------------------------------ in words
+
+
+def command(judged: JudgedClaim) -> str:
+    """Return the command that measures what a claim needs; empty where none can."""
+    if judged.wants_ceilings:
+        return "cpugpu-tui machine --measure"
+    request = judged.request
+    if request is None:
+        return ""
+    words = ["cpugpu-tui", "run", *request.names]
+    words += ["--size", request.sizes] if request.sizes else []
+    words += ["--variant", request.variant] if request.variant else []
+    words += ["--scale", request.scale] if request.scale != "full" else []
+    return shlex.join(words)
+
+
+def tally(judged: Sequence[JudgedClaim]) -> str:
+    """Return how many claims came out how: `9 hold, 7 do not, 4 depend, 2 not measured, 3 outdated`."""
+    words = {
+        HOLDS: "hold", FAILS: "do not", DEPENDS: "depend", UNDECIDED: "undecided",
+        UNMEASURED: "not measured", OUTDATED: "outdated",
+    }  # fmt: skip
+    counts = {outcome: sum(each.outcome == outcome for each in judged) for outcome in words}
+    return ", ".join(f"{count} {words[outcome]}" for outcome, count in counts.items() if count)

@@ -1,0 +1,1 @@
+"""What a person sets, by file, environment and flag, checked once."""

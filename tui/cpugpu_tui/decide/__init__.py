@@ -1,0 +1,1 @@
+"""Intervals, verdict, crossover and the next size to time: the one implementation; travels with the agent."""

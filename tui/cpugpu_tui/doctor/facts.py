@@ -1,0 +1,97 @@
+"""Everything the checks judge, as plain data: a test can write any machine down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cpugpu_tui.machine.host_setup import HostSetup, OwnRun
+from cpugpu_tui.machine.nvml.returns import BROKEN
+from cpugpu_tui.machine.nvml.setup import DriverSetup
+from cpugpu_tui.model import Device, GpuTelemetry
+from cpugpu_tui.render.capabilities import Capabilities
+from cpugpu_tui.transport.interpreter_search import Interpreter
+
+
+@dataclass(frozen=True)
+class DriverFacts:
+    """What NVML says."""
+
+    setup: DriverSetup = field(default_factory=DriverSetup)
+    gpus: tuple[GpuTelemetry, ...] = ()
+    problem: str | None = None
+    """One sentence of cause and one of remedy when there are no GPUs to read."""
+    has_hardware: bool = False
+    """Whether an NVIDIA GPU is on the PCI bus, driver or not."""
+
+    @property
+    def hides_gpus(self) -> bool:
+        """Whether there is, or may be, a GPU of which the driver tells nothing: no check of GPUs may call that fine."""
+        return (self.has_hardware or self.setup.init_code == BROKEN) and not self.gpus
+
+
+@dataclass(frozen=True)
+class AgentFacts:
+    """What an agent of the wanted interpreter says of itself, of torch and of CUDA."""
+
+    environment: dict[str, Any] | None = None
+    """Facts of `Hello`; None when it never said hello."""
+    problem: str = ""
+    """Why it did not, or why it could not find its devices, one sentence."""
+    remedy: str = ""
+    devices: tuple[Device, ...] | None = None
+    """None when it was not asked, or did not answer."""
+    no_gpu: str | None = None
+    """One sentence of cause and one of remedy when torch can use no GPU."""
+    spared: bool = False
+    """Whether CUDA was not asked because the driver hangs, and CUDA would hang in it too."""
+
+    @property
+    def gpus(self) -> tuple[Device, ...]:
+        """The GPUs that torch can use."""
+        return tuple(device for device in self.devices or () if not device.is_cpu)
+
+
+@dataclass(frozen=True)
+class HistoryFacts:
+    """The database as it lies there; it was neither opened nor made."""
+
+    path: Path = Path("results.db")
+    refusal: tuple[str, str] | None = None
+    """Cause and remedy when a run could not even look for it there."""
+    exists: bool = False
+    header: bytes = b""
+    """Its first 100 bytes."""
+    size_bytes: int = 0
+    writable: bool = False
+    """Whether the file, or the nearest folder that exists where there is none, can be written."""
+    why_not: str = ""
+    """What the system said when a file was tried in that folder; empty where it could be made, or was not tried."""
+    network: bool = False
+    """Whether its folder lies on a network file system."""
+    free_bytes: int | None = None
+    """Space left for us on its file system."""
+    known_version: int = 0
+    """The newest version that this program knows."""
+    application_id: int = 0
+    """What our databases carry."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All sections; one that could not be collected is named in `faults`, and its values are the unknown ones."""
+
+    driver: DriverFacts = field(default_factory=DriverFacts)
+    agent: AgentFacts = field(default_factory=AgentFacts)
+    host: HostSetup = field(default_factory=HostSetup)
+    own_runs: tuple[OwnRun, ...] = ()
+    history: HistoryFacts = field(default_factory=HistoryFacts)
+    terminal: Capabilities | None = None
+    environ: Mapping[str, str] = field(default_factory=dict)
+    simulated: bool = False
+    better_python: Interpreter | None = None
+    """An interpreter whose torch can do more than the wanted one's; looked for only where that is lacking."""
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """Name of a section → why there is nothing in it, one sentence."""

@@ -1,0 +1,215 @@
+"""Runs without the names of machines and people: for an issue that strangers read.
+
+Times, sizes, models, versions and limits stay: they are what the export is for. So do the random ids of run and series,
+by which an import knows a run that it has already.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from cpugpu_tui.config.converting import convert
+from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.plain import to_plain
+from cpugpu_tui.transport.facts import FACTS
+
+HOST, PERSON, PLACE, BUS = "host", "person", "<path>", "<pci>"
+"""What stands for a machine's name, a person's, a path and a PCI address."""
+
+LEFT_OUT = "<left out>"
+"""What stands for a text of which nothing is known but that it holds what must go."""
+
+_EMPTIED: dict[str, Any] = {"argv": [], "user": None, "command": None, "pci_bus_id": None, "serial": None}
+"""Fields that hold nothing but what must go, with what they hold then."""
+
+_HOSTS = frozenset({"hostname", "fleet_host"})
+"""Fields that are names of machines."""
+
+_PATHS = frozenset({"interpreter", "python_option", "mnist", "path"})
+"""Fields that are paths, relative ones too."""
+
+_WORDS = frozenset(
+    {
+        "workload", "variant", "dtype", "device", "devices", "metrics", "kind", "status", "phase", "reason", "edge",
+        "scope", "cache", "scale", "marks", "throttle",
+    }
+)  # fmt: skip
+"""Fields of our own words and of the names of workloads: a machine called `matmul` must not rename them."""
+_WORD = re.compile(r"[A-Za-z0-9][\w.:+-]{0,79}(?: [\w.:+-]{1,79}){0,3}", re.ASCII)
+"""What such a word looks like; anything else in its place is left out."""
+_SHAPES = {
+    "case": re.compile(r"[\w.+-]+/[\w.+-]+/\d+/\w+/t\w+", re.ASCII),
+    **dict.fromkeys(("run_id", "series_id", "sha256", "torch_git"), re.compile(r"[0-9A-Za-z-]{1,64}", re.ASCII)),
+}
+"""Fields that we made up ourselves, with what they look like; anything else in their place is left out."""
+
+_MESSAGES = frozenset({"message", "remedy", "problem", "no_gpu", "note", "torch_error"})
+"""Free text about failures: it quotes paths, command lines and what a stranger's program printed last."""
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,60}(?:Error|Exception|Warning|Interrupt|Exit)(?=:|$)", re.ASCII)
+
+_BEGINS = r"(?:(?<![\w/.<])(?:~[\w.-]*)?/|(?<![\w/.])\.{1,2}/|(?<!\w)[A-Za-z]:\\)"
+_PATH = re.compile(
+    rf"(?<=')(?:{_BEGINS})[^'\n]+(?=')|(?<=\")(?:{_BEGINS})[^\"\n]+(?=\")"  # quoted: to the end, with its spaces
+    rf"|{_BEGINS}(?:\\ |[^\s\"'`:;,<>|()\[\]{{}}])+"
+    r"|(?<![\w/.-])[\w.-]+(?:/[\w.-]+)*/[\w-]+\.[A-Za-z]\w{0,7}(?![\w/.-])"  # data/x.csv, not GB/s
+)
+_UUID = re.compile(
+    r"(?:GPU|MIG)-[0-9a-fA-F][0-9a-fA-F-]{3,}(?:/\d+/\d+)?"  # a beginning is enough for CUDA_VISIBLE_DEVICES
+    r"|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
+)
+_BUS = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\b")
+_EMAIL = re.compile(r"[^\s@<>\"']+@[\w-]+(?:\.[\w-]+)+")
+_ADDRESS = re.compile(
+    r"\b(?:\d{1,3}\.){3}\d{1,3}(?![\w-])|\b(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}\b"  # no kernel 5.15.133.1-wsl
+    r"|(?<![\w:])(?:(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|(?:[0-9a-fA-F]{1,4}:){1,6}(?::[0-9a-fA-F]{1,4}){1,6})(?![\w:])"
+)
+_TOKEN = re.compile(
+    r"\b(?:gh[pousr]_|github_pat_|glpat-|sk-|hf_|xox[abprs]-|AKIA|eyJ)[\w.-]{6,}"
+    r"|(?i:\b(?:bearer|password|passwd|secret|token|api[_-]?key|credentials?)\b\s*[=:]?\s*\S+)"
+    r"|\b(?=\w*\d)(?=\w*[A-Za-z])\w{32,}\b"
+)
+_NAMED_HOST = re.compile(r"\b(?:[A-Za-z0-9][A-Za-z0-9-]*\.)+[A-Za-z]{2,}\b(?!\()")
+_ODD = (_EMAIL, _ADDRESS, _TOKEN)
+_HOME = re.compile(r"/(?:home|Users)/([^/\s\"':]+)")
+
+
+def anonymized(
+    runs: Sequence[ExportedRun], hosts: Iterable[str] = (), people: Iterable[str] = (), *, messages: bool = False
+) -> list[ExportedRun]:
+    """Return the runs without host names, users, command lines, paths, UUIDs, PCI addresses and serial numbers.
+
+    The same UUID becomes the same word in all of them. `hosts` and `people` are names to remove beside those that the
+    runs tell of themselves: this machine's and this person's. Messages of failures give way to the kind of failure,
+    unless `messages` keeps them: then what can be told for a name, a path or an address is taken out of them, and the
+    rest is whatever a program printed.
+    """
+    plain = [[(type(event), to_plain(event)) for event in run.events] for run in runs]
+    veil = _Veil(messages=messages)
+    for stream in plain:
+        for _, data in stream:
+            veil.learn(data)
+    veil.hosts.update(hosts)
+    veil.people.update(people)
+    veil.settle()
+    return [ExportedRun(tuple(convert(veil.covered("", data), kind) for kind, data in stream)) for stream in plain]
+
+
+class _Veil:
+    """What must go, and what stands for it."""
+
+    def __init__(self, *, messages: bool) -> None:
+        self._keeps_messages = messages
+        self.hosts: set[str] = set()
+        self.people: set[str] = set()
+        self._uuids: dict[str, str] = {}
+        self._names: re.Pattern[str] | None = None
+
+    def learn(self, value: Any, key: str = "") -> None:
+        """Take note of the names in a value."""
+        for name, item in _items(value, key):
+            if isinstance(item, (dict, list)):
+                self.learn(item, name)
+            elif isinstance(item, str):
+                self._note(name, item)
+
+    def _note(self, key: str, text: str) -> None:
+        if key in _HOSTS:
+            self.hosts.add(text)
+        elif key == "user":
+            self.people.add(text)
+        elif key == "uuid":
+            self._alias(text)
+        if "/" in text:
+            self.people.update(_HOME.findall(text))
+
+    def settle(self) -> None:
+        """Make what `covered` looks for, once all names are known."""
+        short = {host.split(".")[0] for host in self.hosts if not host.replace(".", "").isdigit()}
+        self.hosts = {host for host in self.hosts | short if len(host) > 1}
+        names = sorted({name for name in self.hosts | self.people if len(name) > 1}, key=len, reverse=True)
+        if names:
+            self._names = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(map(re.escape, names))})(?![A-Za-z0-9_])")
+
+    def covered(self, key: str, value: Any, kind: str = "failed", *, is_known: bool = True) -> Any:
+        """Return plain data with all of it replaced.
+
+        `kind` is that of a failure whose message this may be. Of what is not known (a fact of a newer version, or of a
+        stranger's agent) no text is kept.
+        """
+        if key in _EMPTIED and value is not None:
+            return _EMPTIED[key]
+        if isinstance(value, list):
+            return [self.covered(key, item, kind, is_known=is_known) for item in value]
+        if isinstance(value, dict):
+            kind = next((str(value[name]) for name in ("kind", "status") if value.get(name)), "failed")
+            return {
+                name: self.covered(name, item, kind, is_known=is_known and (key != "environment" or name in FACTS))
+                for name, item in value.items()
+                if self._label(name) == name
+            }
+        return self._field(key, value, kind, is_known=is_known) if isinstance(value, str) and value else value
+
+    def _field(self, key: str, text: str, kind: str, *, is_known: bool) -> str:
+        if key in _MESSAGES:
+            return self._message(key, text, kind)
+        if key in _HOSTS:
+            return HOST
+        if key == "uuid":
+            return self._alias(text)
+        if key in _PATHS:
+            return PLACE
+        if not is_known:
+            return LEFT_OUT
+        if key in _SHAPES:
+            return text if _SHAPES[key].fullmatch(text) else LEFT_OUT
+        if key in _WORDS:
+            return text if _is_word(text, may_have_dots=key in ("workload", "variant")) else LEFT_OUT
+        return self._label(text)
+
+    def _message(self, key: str, text: str, kind: str) -> str:
+        if self._keeps_messages:
+            text = self._text(text)
+            for pattern in _ODD:
+                text = pattern.sub(LEFT_OUT, text)
+            return text
+        if key == "remedy":
+            return ""
+        if key == "torch_error":
+            found = _EXCEPTION.match(text)
+            return found[0] if found else kind
+        return kind if _is_word(kind) else "failed"
+
+    def _label(self, text: str) -> str:
+        """Return a short text, like a model's name; all of it is left out if any of it is a path or an address."""
+        covered = self._text(text)
+        kept = covered in (PLACE, LEFT_OUT) or (PLACE not in covered and BUS not in covered)
+        return covered if kept and not any(odd.search(covered) for odd in (*_ODD, _NAMED_HOST)) else LEFT_OUT
+
+    def _text(self, text: str) -> str:
+        # UUIDs first: a path may hold one, and then it goes with the path all the same.
+        text = _UUID.sub(lambda found: self._alias(found[0]), text)
+        text = _BUS.sub(BUS, _PATH.sub(PLACE, text))
+        if self._names is not None:
+            text = self._names.sub(lambda found: HOST if found[0] in self.hosts else PERSON, text)
+        return text
+
+    def _alias(self, uuid: str) -> str:
+        """Return the word for a UUID, numbered in the order in which they came."""
+        if uuid not in self._uuids:
+            kind = "MIG" if uuid.startswith("MIG") else "GPU"
+            self._uuids[uuid] = f"{kind}-anonymous-{len(self._uuids)}"
+        return self._uuids[uuid]
+
+
+def _is_word(text: str, *, may_have_dots: bool = False) -> bool:
+    odd = _ODD if may_have_dots else (*_ODD, _NAMED_HOST)
+    return bool(_WORD.fullmatch(text)) and not any(pattern.search(text) for pattern in odd)
+
+
+def _items(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    else:
+        yield from ((key, item) for item in value)

@@ -1,0 +1,73 @@
+"""The JSON export: results for people and their scripts, and the events, from which `import` makes the run again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from cpugpu_tui import __version__
+from cpugpu_tui.export.results import case_results
+from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.plain import to_plain
+from cpugpu_tui.render.answers import as_data
+from cpugpu_tui.render.gpus import gpus_data
+from cpugpu_tui.render.peers import peers_data
+from cpugpu_tui.render.signs import with_micro
+from cpugpu_tui.timing.emitter import clean, encode
+
+FORMAT = "cpugpu-tui export"
+"""What the document calls itself."""
+
+SCHEMA_VERSION = 1
+"""Raised when a reader of the one before could go wrong; what is only added leaves it."""
+
+
+def json_document(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
+    """Yield a JSON document of these runs, one result and one event a line, so that versions of it can be compared."""
+    head = {"format": FORMAT, "schema_version": SCHEMA_VERSION, "version": __version__}
+    yield f'{_text(head)[:-1]},"runs":['.encode()
+    for index, run in enumerate(runs):
+        yield b",\n" if index else b"\n"
+        yield from _run(run)
+    yield b"\n]}\n"
+
+
+def _run(run: ExportedRun) -> Iterator[bytes]:
+    head = {**run_data(run), "answers": with_micro(as_data(run.state))}
+    yield f'{_text(head)[:-1]},\n"results":['.encode()
+    for index, result in enumerate(case_results(run.state)):
+        yield (",\n" if index else "\n").encode() + _text(to_plain(result)).encode()
+    yield b'\n],\n"events":['
+    for index, event in enumerate(run.events):
+        yield (b",\n" if index else b"\n") + encode(event).rstrip(b"\n")
+    yield b"\n]}"
+
+
+def run_data(run: ExportedRun) -> dict[str, Any]:
+    """Return what is said of a run as a whole, as JSON values."""
+    started, finished = run.started, run.state.finished
+    return {
+        "run_id": started.run_id,
+        "series_id": started.series_id,
+        "name": run.name,
+        "status": finished.status if finished is not None else "unfinished",
+        "simulated": run.state.simulated,
+        "started": utc(started.wall_ns),
+        "finished": utc(finished.wall_ns) if finished is not None else None,
+        "environment": to_plain(started.environment),
+        "devices": to_plain(run.state.devices),
+        "peers": peers_data(run.state),
+        "gpus": gpus_data(run.state),
+    }
+
+
+def utc(wall_ns: int) -> str:
+    """Return a moment as ISO 8601 to the microsecond, the same in every time zone."""
+    second, rest_ns = divmod(wall_ns, 10**9)
+    return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ns // 1000:06}Z"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(clean(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))

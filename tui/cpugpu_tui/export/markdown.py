@@ -1,0 +1,60 @@
+"""The Markdown export: heading, table and answer, for an issue or a wiki."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from cpugpu_tui.export.cells import LEFT, columns, lines, mark_sentences, sentences, when
+from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.render.heading import heading
+from cpugpu_tui.render.peers import Matrix, matrices
+from cpugpu_tui.state.state import Row, RunState
+
+_MEANT = re.compile(r"([\\`*_\[\]|~#])")
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": " ", "\r": " "})
+
+
+def markdown(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
+    """Yield a section for each run."""
+    for index, run in enumerate(runs):
+        yield "\n".join([*([""] if index else []), *_section(run), ""]).encode("utf-8", "replace")
+
+
+def _section(run: ExportedRun) -> Iterator[str]:
+    state = run.state
+    yield f"## {escaped(run.name)}"
+    yield from ("", escaped(heading(state)), "", f"{escaped(when(state))}, run `{run.started.run_id}`")
+    if state.rows:
+        yield ""
+        yield from table(state, state.rows.values())
+    for matrix in matrices(state):
+        yield from _matrix(matrix)
+    said = [*sentences(state), *mark_sentences(state)]
+    yield from ([""] if said else [])
+    yield from (f"- {escaped(line)}" for line in said)
+
+
+def table(state: RunState, rows: Iterable[Row]) -> Iterator[str]:
+    """Yield the lines of a table of these rows."""
+    heads = columns(state)
+    yield _line(heads)
+    yield "|" + "|".join(" --- " if head in LEFT else " ---: " for head in heads) + "|"
+    for texts in lines(state, rows):
+        yield _line(map(escaped, texts))
+
+
+def _matrix(matrix: Matrix) -> Iterator[str]:
+    yield from ("", f"{escaped(matrix.title)}:", "", _line(matrix.heads))
+    yield "|" + "|".join([" --- ", *[" ---: "] * (len(matrix.heads) - 1)]) + "|"
+    for row in matrix.rows:
+        yield _line(map(escaped, row))
+
+
+def _line(texts: Iterable[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def escaped(text: str) -> str:
+    """Return text that Markdown shows as it is: strangers named workloads and devices."""
+    return _MEANT.sub(r"\\\1", text.translate(_ENTITIES))

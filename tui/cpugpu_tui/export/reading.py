@@ -1,0 +1,155 @@
+"""Exports read back. What is in a file is data from a stranger: checked by type, made printable, never trusted."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from cpugpu_tui.errors import ProtocolError, UsageError
+from cpugpu_tui.export.json_document import FORMAT, SCHEMA_VERSION
+from cpugpu_tui.export.stream import CASE_EVENTS, ExportedRun, exported
+from cpugpu_tui.model import Case, CasesChosen, Event, HalfRoundTimed, PeerMeasured, RunStarted
+from cpugpu_tui.transport.facts import wrong_fact
+from cpugpu_tui.transport.wire import Garbage, decode
+
+_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,63}")
+"""What the id of a series looks like; that of a run is longer, for a short one would be taken for a number."""
+
+_LEAST_ID = 6
+
+_MOST = 2**63 - 1
+"""Largest integer that a database holds."""
+
+_BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"' + FORMAT.encode())
+"""How our own documents begin, whole or not."""
+
+_REMEDY = "Give a file that `cpugpu-tui export` wrote as json or ndjson."
+
+
+def read_runs(data: bytes, name: str) -> list[ExportedRun]:
+    """Return the runs in a JSON or NDJSON export, of which `name` is the file.
+
+    Raises:
+        UsageError: it is none, a newer version's, or damaged; the sentence says where.
+    """
+    data = data.removeprefix(codecs.BOM_UTF8)  # editors and shells of other systems put it there
+    document = _document(data)
+    if document is None and _BEGINNING.match(data):
+        raise UsageError(f"{name} is damaged: it breaks off, or is no JSON.", "Export the run again.")
+    if document is None:
+        return _runs(_events_of_lines(data.splitlines(), name), name)
+    if document.get("format") != FORMAT:
+        raise UsageError(f"{name} is not an export of cpugpu-tui.", _REMEDY)
+    version = document.get("schema_version")
+    if type(version) is not int or version < 1:
+        raise UsageError(f"{name} is damaged: {version!r} is no version of its schema.", _REMEDY)
+    if version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{name} was written by a newer cpugpu-tui (its schema is {version!r}, known is {SCHEMA_VERSION}).",
+            "Update cpugpu-tui.",
+        )
+    runs = document.get("runs")
+    if not isinstance(runs, list):
+        raise UsageError(f"{name} is damaged: it has no list of runs.", _REMEDY)
+    lines = []
+    for run in runs:
+        events = run.get("events") if isinstance(run, dict) else None
+        if not isinstance(events, list) or not events:
+            raise UsageError(f"{name} is damaged: a run in it has no events.", _REMEDY)
+        lines += [msgspec.json.encode(event) for event in events]
+    return _runs(_events_of_lines(lines, name), name)
+
+
+def _document(data: bytes) -> dict[str, Any] | None:
+    """Return the JSON object that the whole file is; None where it may be lines of events instead."""
+    try:
+        document = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if isinstance(document, dict):
+        return None if isinstance(document.get("event"), str) else document
+    return {}
+
+
+def _events_of_lines(lines: Iterable[bytes], name: str) -> list[Event]:
+    events: list[Event] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            event = decode(line)
+        except Garbage as error:
+            if not events:
+                raise UsageError(f"{name} is not an export of cpugpu-tui.", _REMEDY) from error
+            raise UsageError(f"{name} is damaged: event {number} is {error}.", _REMEDY) from error
+        except ProtocolError as error:
+            raise UsageError(f"{name} was written by another version: {error.message}", _REMEDY) from error
+        if event is not None:  # newer versions may tell more
+            events.append(event)
+    return events
+
+
+def _runs(events: Iterable[Event], name: str) -> list[ExportedRun]:
+    streams: list[list[Event]] = []
+    for event in events:
+        if isinstance(event, RunStarted):
+            streams.append([])
+        if not streams:
+            raise UsageError(f"{name} is damaged: it does not begin with the start of a run.", _REMEDY)
+        streams[-1].append(event)
+    if not streams:
+        raise UsageError(f"There is no run in {name}.", _REMEDY)
+    runs = [exported(stream) for stream in streams]
+    for run in runs:
+        fault = _fault(run)
+        if fault:
+            raise UsageError(f"{name} is damaged: {fault}.", _REMEDY)
+    ids = [run.started.run_id for run in runs]
+    if len(set(ids)) < len(ids):
+        raise UsageError(f"{name} is damaged: it holds a run twice.", _REMEDY)
+    return runs
+
+
+def _fault(run: ExportedRun) -> str | None:
+    """Return what no run of ours has, None for a sound one."""
+    started = run.started
+    ids = started.run_id, started.series_id
+    if not all(map(_ID.fullmatch, ids)) or len(started.run_id) < _LEAST_ID:
+        return "the id of a run is none of ours"
+    if not all(_holds(event) for event in run.events):
+        return "a clock in it is out of range"
+    if any(isinstance(event, HalfRoundTimed) and _is_negative(event) for event in run.events):
+        return "a time in it is negative"
+    if any(isinstance(event, PeerMeasured) and _is_no_copy(event) for event in run.events):
+        return "a copy between GPUs has a negative time or size"
+    fact = wrong_fact(started.environment)
+    if fact is not None:
+        return f"{fact!r} in its environment is of the wrong type"
+    return _stray_case(run, started.plan.cases)
+
+
+def _is_negative(event: HalfRoundTimed) -> bool:
+    return event.watched_ns < 0 or any(time_ns < 0 for times in event.samples.values() for time_ns in times)
+
+
+def _is_no_copy(event: PeerMeasured) -> bool:
+    return event.size_bytes < 0 or any(time_ns < 0 for time_ns in (*event.latencies_ns, *event.elapsed_ns))
+
+
+def _holds(event: Event) -> bool:
+    return all(0 <= clock <= _MOST for clock in (event.seq, event.wall_ns, event.mono_ns))
+
+
+def _stray_case(run: ExportedRun, cases: tuple[Case, ...]) -> str | None:
+    """Return which case has events although the run has no such case."""
+    known = {case.key for case in cases}
+    for event in run.events:
+        if isinstance(event, CasesChosen):
+            known.update(case.key for case in event.cases)
+    stray = (event.case for event in run.events if isinstance(event, CASE_EVENTS) and event.case not in known)
+    found = next(stray, None)
+    return None if found is None else f"there is no case {found!r} in its plan"

@@ -1,0 +1,154 @@
+"""The HTML report: one file that asks the network for nothing, charts inside as SVG, every word escaped."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from typing import Any
+
+from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.export.cells import LEFT, columns, lines, mark_sentences, sentences, sweep_name, when
+from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.plain import to_plain
+from cpugpu_tui.render.heading import heading
+from cpugpu_tui.render.peers import matrices
+from cpugpu_tui.state.state import Row, RunState
+
+TEMPLATE = "report.html.jinja"
+"""Beside this module."""
+
+CHART_INCHES = (8.0, 4.2)
+
+
+def need() -> None:
+    """Look whether the packages are there.
+
+    Raises:
+        UnfitError: one is not.
+    """
+    try:
+        import jinja2  # noqa: F401
+
+        _load_matplotlib()
+    except ImportError as error:
+        raise UnfitError(
+            f"The HTML report needs the package {error.name}, which is not installed.",
+            "Install it with pip install 'cpugpu-tui[report]'.",
+        ) from error
+
+
+def _load_matplotlib() -> None:
+    """Import matplotlib past the person's choice of a backend, which ends the import where it is misspelt."""
+    chosen = os.environ.pop("MPLBACKEND", None)
+    try:
+        import matplotlib  # noqa: F401
+    finally:
+        if chosen is not None:
+            os.environ["MPLBACKEND"] = chosen
+
+
+def report(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
+    """Yield the page.
+
+    Raises:
+        UnfitError: jinja2 or matplotlib is not installed.
+    """
+    need()
+    import jinja2
+
+    source = resources.files(__package__).joinpath(TEMPLATE).read_text("utf-8")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    page = environment.from_string(source).render(runs=[_section(run) for run in runs])
+    yield page.encode("utf-8", "replace")
+
+
+def _section(run: ExportedRun) -> dict[str, Any]:
+    import markupsafe
+
+    state = run.state
+    heads = columns(state)
+    return {
+        "name": run.name,
+        "run_id": run.started.run_id,
+        "simulated": state.simulated,
+        "heading": heading(state),
+        "when": when(state),
+        "sentences": sentences(state),
+        "marks": mark_sentences(state),
+        "heads": [(head, head in LEFT) for head in heads],
+        "rows": [
+            list(zip(texts, (head in LEFT for head in heads), strict=True))
+            for texts in lines(state, state.rows.values())
+        ],
+        "matrices": [
+            (matrix.title, matrix.heads, [(row[0], row[1:]) for row in matrix.rows]) for matrix in matrices(state)
+        ],
+        # The one thing that is not escaped: made here, and matplotlib escapes the texts in it.
+        "charts": [(name, markupsafe.Markup(svg)) for name, svg in _charts(state)],
+        "facts": [(key, _fact(value)) for key, value in run.started.environment.items()],
+        "devices": [(device.name, device.label) for device in state.devices],
+    }
+
+
+def _fact(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={item}" for key, item in value.items()) or "none"
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value)) or "none"
+    return str(to_plain(value))
+
+
+def _charts(state: RunState) -> Iterator[tuple[str, str]]:
+    """Yield name and SVG of a chart for each sweep that has two sizes with times."""
+    for sweep, rows in state.sweeps.items():
+        lines = _lines(rows)
+        if any(len(line) > 1 for line in lines.values()):
+            yield sweep_name(state, sweep), _svg(lines)
+
+
+def _lines(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
+    """Return device → (size, seconds) of what is a result, sizes rising."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for row in sorted(rows, key=lambda row: row.case.size):
+        for name, times in row.times.items():
+            if row.status == "ok" and times.latency_ns is not None:
+                found.setdefault(name, []).append((row.case.size, times.latency_ns / 1e9))
+    return found
+
+
+def _svg(lines: dict[str, list[tuple[int, float]]]) -> str:
+    """Return a chart with both axes logarithmic; devices differ in marker and dash as well as in colour."""
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    # The salt, the missing date and nobody's own style make the same run the same bytes; a style may even ask for
+    # programs that are not there (text.usetex). Paths need no font where it is read.
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update({"svg.hashsalt": "cpugpu-tui", "svg.fonttype": "path"})
+        figure = Figure(figsize=CHART_INCHES, layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.add_subplot()
+        looks = [("o-", "#1f5fa8"), ("s--", "#c0530a"), ("^:", "#4a7a1e"), ("D-.", "#7a3d8f")]
+        for index, (name, line) in enumerate(lines.items()):
+            style, colour = looks[index % len(looks)]
+            label = "CPU" if name == "cpu" else f"GPU {name}"
+            axes.plot([n for n, _ in line], [s for _, s in line], style, color=colour, markersize=4, label=label)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("size")
+        axes.set_ylabel("seconds per call")
+        axes.grid(visible=True, which="major", alpha=0.3)
+        for entry in axes.legend().get_texts():
+            entry.set_parse_math(False)  # a `$` in the name of a device is a `$`
+        drawn = io.StringIO()
+        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
+    text = drawn.getvalue()
+    return text[text.index("<svg") :]

@@ -1,0 +1,222 @@
+"""The TensorBoard export: chart `GPU vs CPU`, series `GPU` and `CPU`, step = size, seconds of one call.
+
+Folders and tags are those of torch's `SummaryWriter.add_scalars`, with which the publication wrote its chart. Records
+are the `tensorboard` package's; file names and times are the run's own, so that the same run gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+from bisect import insort
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.export.cells import sweep_name
+from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.export.target import explained, make_folder, write
+from cpugpu_tui.model import AS_WRITTEN, LATENCY, CaseFinished, Event, place
+from cpugpu_tui.state.state import Row, RunState
+
+if TYPE_CHECKING:
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+CHART = "GPU vs CPU"
+"""Tag of the chart; runs of several sweeps and other clocks add to it, in parentheses."""
+
+_CLOCKS = {LATENCY: "", AS_WRITTEN: "as written"}
+"""Metrics that have charts, and what these add to the tag."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One scalar."""
+
+    chart: str
+    series: str
+    """`CPU`, `GPU`, and the name of any further GPU."""
+    step: int
+    """The size."""
+    value_s: float
+    """Time of one call, which the format holds as float32."""
+    wall_s: float
+    """When the case was over."""
+
+
+def need() -> None:
+    """Load the package: that takes 0.3 s of a core, which nobody shall miss while something is timed.
+
+    Raises:
+        UnfitError: it is not installed.
+    """
+    try:
+        import tensorboard.compat.proto.event_pb2
+        import tensorboard.summary.writer.record_writer  # noqa: F401
+    except ImportError as error:
+        raise UnfitError(
+            "TensorBoard files need the package tensorboard, which is not installed.",
+            "Install it with pip install 'cpugpu-tui[tensorboard]'.",
+        ) from error
+
+
+def points(state: RunState, row: Row, wall_ns: int) -> Iterator[Point]:
+    """Yield the points of a finished case; a mismatch is no result and has none."""
+    if row.status != "ok":
+        return
+    first_gpu = min(row.gpus, key=place, default=None)
+    for name, times in row.times.items():
+        series = "CPU" if name == "cpu" else "GPU" if name == first_gpu else f"GPU {name}"
+        for metric, clock in _CLOCKS.items():
+            value_ns = times.median_ns(metric)
+            if value_ns is not None:
+                yield Point(_chart(state, row, clock), series, row.case.size, value_ns / 1e9, wall_ns / 1e9)
+
+
+def _chart(state: RunState, row: Row, clock: str) -> str:
+    words = [sweep_name(state, row.case.sweep)] if len(state.sweeps) > 1 else []
+    words += [clock] if clock else []
+    return f"{CHART} ({', '.join(words)})" if words else CHART
+
+
+def folder_of(point: Point) -> str:
+    """Return the folder of a point's series below its run's, as torch names it."""
+    return f"{point.chart.replace('/', '_').replace(chr(0), '_')[:150]}_{point.series}"
+
+
+def file_name(run: ExportedRun) -> str:
+    """Return the name of the run's event files, which viewers know by its second word."""
+    return f"events.out.tfevents.{run.started.wall_ns // 10**9:010}.{run.started.run_id}"
+
+
+def all_points(run: ExportedRun) -> list[Point]:
+    """Return the points of a run, sizes rising within each series."""
+    rows = run.state.rows
+    ended = {event.case: event.wall_ns for event in run.events if isinstance(event, CaseFinished)}
+    found = [point for key, ns in ended.items() if key in rows for point in points(run.state, rows[key], ns)]
+    return sorted(found, key=lambda point: (point.chart, point.series, point.step))
+
+
+def write_tensorboard(runs: Iterable[ExportedRun], folder: Path) -> list[Path]:
+    """Write each run into a folder of its own below `folder`, each file whole or not at all; return these folders.
+
+    Raises:
+        UsageError, UnfitError: see `target.write`, and without the package.
+    """
+    need()
+    make_folder(folder)
+    written = []
+    for run in runs:
+        make_folder(folder / run.file_stem)
+        series: dict[str, list[Point]] = {}
+        for point in all_points(run):
+            series.setdefault(folder_of(point), []).append(point)
+        for name, found in series.items():
+            make_folder(folder / run.file_stem / name)
+            stream = io.BytesIO()
+            records = _begun(stream, run.started.wall_ns)
+            for point in found:
+                records.write(_scalar(point))
+            write(folder / run.file_stem / name / file_name(run), [stream.getvalue()])
+        written.append(folder / run.file_stem)
+    return written
+
+
+class LiveTensorboard:
+    """Writes a run's points as its cases finish. Every method raises `UnfitError` or `UsageError` for its file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._run: ExportedRun | None = None
+        self._files: dict[str, _LiveSeries] = {}
+
+    def see(self, state: RunState, event: Event) -> None:
+        """Take note of an event of a run; `state` knows it already."""
+        if state.run is None or not isinstance(event, CaseFinished) or event.case not in state.rows:
+            return
+        if self._run is not None and self._run.started.run_id != state.run.run_id:
+            self.close()
+        if self._run is None:
+            self._run = ExportedRun((state.run,))
+            make_folder(self._folder)
+            make_folder(self._folder / self._run.file_stem)
+        for point in points(state, state.rows[event.case], event.wall_ns):
+            self._series_of(self._run, point).add(point)
+
+    def _series_of(self, run: ExportedRun, point: Point) -> _LiveSeries:
+        name = folder_of(point)
+        if name not in self._files:
+            make_folder(self._folder / run.file_stem / name)
+            path = self._folder / run.file_stem / name / file_name(run)
+            self._files[name] = _LiveSeries(path, run.started.wall_ns)
+        return self._files[name]
+
+    def close(self) -> None:
+        """Close the files; called more than once, it does nothing."""
+        files, self._files, self._run = self._files, {}, None
+        with ExitStack() as closing_all:  # the others too, when one fails
+            for file in files.values():
+                closing_all.callback(file.close)
+
+
+class _LiveSeries:
+    """One open event file, readable at any time, with its points in rising order of size."""
+
+    def __init__(self, path: Path, wall_ns: int) -> None:
+        self._path = path
+        self._points: list[tuple[int, Point]] = []
+        with explained(path):
+            self._stream: BinaryIO = path.open("wb")
+            self._records = _begun(self._stream, wall_ns)
+            self._stream.flush()
+
+    def add(self, point: Point) -> None:
+        """Write a point.
+
+        Where larger sizes are written already, readers are told to forget them, and they come again: a viewer drops
+        what comes after a larger step, or draws the line back and forth.
+        """
+        larger = [old for step, old in self._points if step > point.step]
+        insort(self._points, (point.step, point), key=lambda pair: pair[0])
+        with explained(self._path):
+            if larger:
+                self._records.write(_restart(point))
+            for each in (point, *larger):
+                self._records.write(_scalar(each))
+            self._stream.flush()
+
+    def close(self) -> None:
+        with explained(self._path), closing(self._stream):
+            self._stream.flush()
+
+
+def _begun(stream: BinaryIO, wall_ns: int) -> RecordWriter:
+    """Return a writer of records; the first says which format this is."""
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    records = RecordWriter(stream)
+    records.write(_event(wall_time=wall_ns / 1e9, file_version="brain.Event:2"))
+    return records
+
+
+def _scalar(point: Point) -> bytes:
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    summary = Summary(value=[Summary.Value(tag=point.chart, simple_value=point.value_s)])
+    return _event(wall_time=point.wall_s, step=point.step, summary=summary)
+
+
+def _restart(point: Point) -> bytes:
+    """Return the record after which readers drop this step and all above."""
+    from tensorboard.compat.proto.event_pb2 import SessionLog
+
+    return _event(wall_time=point.wall_s, step=point.step, session_log=SessionLog(status=SessionLog.START))
+
+
+def _event(**fields: Any) -> bytes:
+    from tensorboard.compat.proto.event_pb2 import Event as Record
+
+    data: bytes = Record(**fields).SerializeToString()
+    return data

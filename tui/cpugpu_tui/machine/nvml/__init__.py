@@ -1,0 +1,17 @@
+"""GPU readings through NVML. Only this room imports pynvml, and only when it is first used (40 ms).
+
+`Nvml` is a session with all GPUs (session), made of single GPUs (gpu) with a fast and a slow tier (tiers), which read
+single calls (calls), fields (fields, and differences of counters from them: counters), NVLink, MIG and GPM.
+`GpuProbe` is the benchmark's own view of one GPU. One unsupported value, or one broken GPU, hides nothing else.
+Not called, for what they cost: PCIe throughput (21 ms each) and graphics processes (4.5 ms).
+"""
+
+from __future__ import annotations
+
+from cpugpu_tui.machine.nvml.gpu import SLOW_S
+from cpugpu_tui.machine.nvml.keys import FAST_KEYS, KEYS, SLOW_KEYS
+from cpugpu_tui.machine.nvml.probe import GpuProbe
+from cpugpu_tui.machine.nvml.session import Nvml
+from cpugpu_tui.machine.nvml.throttle import THROTTLE_WORDS, throttle_words
+
+__all__ = ["FAST_KEYS", "KEYS", "SLOW_KEYS", "SLOW_S", "THROTTLE_WORDS", "GpuProbe", "Nvml", "throttle_words"]

@@ -1,0 +1,205 @@
+"""One GPU as a benchmark asks it: between timed blocks, in a session of its own.
+
+`edge` is for every half-round (0.03 ms on an H200), `state` and `energy` are for the begin and the end of a case:
+the energy counter takes 2.8 to 16 ms there, the counters of hardware slow-downs 0.7 ms (METHOD.md).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cpugpu_tui.machine.edges import EDGE_KEYS, THROTTLED_KEYS, Edge, State
+from cpugpu_tui.machine.limits import COUNTED_NS, plausible
+from cpugpu_tui.machine.nvml.calls import FAST, memory_readings, reading
+from cpugpu_tui.machine.nvml.fields import (
+    ENERGY,
+    POWER_AVERAGE,
+    POWER_INSTANT,
+    THROTTLED,
+    THROTTLED_BY,
+    THROTTLED_BY_COSTLY,
+    Field,
+    decoded,
+    read_fields,
+)
+from cpugpu_tui.machine.nvml.mig import find_slices
+from cpugpu_tui.machine.nvml.processes import compute_processes, owned, running
+from cpugpu_tui.machine.nvml.returns import NO_NUMBERS, code_of, reason_of
+from cpugpu_tui.machine.nvml.throttle import mask_reading, throttle_bits, throttle_words
+from cpugpu_tui.model import GpuProcess, Reading
+
+_EDGE = tuple(field.number for field in (*THROTTLED, POWER_INSTANT, POWER_AVERAGE))
+_CASE = tuple(Field(THROTTLED_KEYS[word], field.number) for word, field in (THROTTLED_BY | THROTTLED_BY_COSTLY).items())
+
+
+class GpuProbe:
+    """Clock, throttle reasons, counters and company of one GPU; every answer may be unknown, none is an exception."""
+
+    def __init__(self, uuid: str, root: str = "/", visible: str | None = None) -> None:
+        """Open a session of its own for the GPU of this UUID, and remember who was there before us.
+
+        `visible` is what CUDA_VISIBLE_DEVICES holds: where it names a slice of this GPU, that slice is the one.
+        """
+        self._root = root
+        self.uuid = uuid
+        """As NVML spells it, `GPU-…` or `MIG-…`: what telemetry is matched by."""
+        self._handle: Any = None
+        self._board: Any = None
+        self._why_not = "no-driver"
+        try:
+            import pynvml
+
+            self._nvml: Any = pynvml
+            pynvml.nvmlInit()
+            self._handle, self.uuid = _handle(pynvml, uuid)
+            self._board = self._handle
+            if pynvml.nvmlDeviceIsMigDeviceHandle(self._handle):
+                self._board = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self._handle)
+            elif visible is not None and visible.strip().startswith("MIG-"):
+                self._take_slice(visible.partition(",")[0].strip())
+        except ImportError:
+            pass
+        except Exception as error:  # noqa: BLE001 - a library that is broken raises anything
+            code = code_of(error)
+            self._why_not = "no-driver" if code is None else reason_of(code)
+        self._before_us = frozenset(process.pid for process in self._listed() or ())
+
+    def _take_slice(self, named: str) -> None:
+        """Take the one slice of this GPU whose UUID begins like that, if there is one: CUDA may tell the GPU's own."""
+        slices = find_slices(self._nvml, self._board, self._root)
+        found = [each for each in slices if each.uuid and each.uuid.lower().startswith(named.lower())]
+        if len(found) == 1:
+            self._handle, self.uuid = found[0].handle, found[0].uuid or self.uuid
+
+    # ---------------------------------------------------------------- cheap: at every half-round
+
+    def sm_clock_mhz(self) -> float | None:
+        """Return the SM clock, None where it cannot be read."""
+        return self._clock().value
+
+    def throttle(self) -> tuple[str, ...]:
+        """Return the throttle reasons in force, in words."""
+        return throttle_words(mask_reading(self._call(throttle_bits)).value)
+
+    def processes(self) -> int:
+        """Return how many processes compute on this GPU, ours included; 0 where they cannot be listed."""
+        # Without their owners: this is asked before every half-round.
+        found = self._call(lambda nvml, handle: len(running(nvml, handle)), own=True)
+        return 0 if isinstance(found, Reading) else int(found)
+
+    def edge(self) -> Edge:
+        """Return what stands at one side of a half-round."""
+        clock, throttle = self.sm_clock_mhz(), self.throttle()
+        # Not `read_fields`, whose reasons and stamps for each value take 35 us of 60 here, twice every half-round.
+        found = self._call(lambda nvml, handle: nvml.nvmlDeviceGetFieldValues(handle, _EDGE))
+        at_ns = float(time.perf_counter_ns())
+        if isinstance(found, Reading):
+            return Edge(at_ns, clock, throttle, power_mw=found)
+        # All are unsigned, and the rest of the union is 0.
+        counters = {
+            word: float(raw.value.ullVal)
+            for word, raw in zip(THROTTLED_BY, found, strict=False)
+            if not raw.nvmlReturn and raw.value.ullVal not in NO_NUMBERS and raw.value.ullVal <= COUNTED_NS[1]
+        }
+        instant, average = found[-2], found[-1]
+        now_us = time.time_ns() // 1000
+        power_mw = plausible("power_mw", decoded(instant, now_us).reading(now_us))
+        is_average = power_mw.value is None
+        if is_average:
+            power_mw = plausible("power_mw", decoded(average, now_us).reading(now_us))
+        return Edge(at_ns, clock, throttle, counters, power_mw, is_average)
+
+    def power_mw(self) -> Reading:
+        """Return the instantaneous power of GPU and memory; unknown where the driver only has an average."""
+        return self._fields((POWER_INSTANT,))[POWER_INSTANT.key]
+
+    # ---------------------------------------------------------------- costly: at the edges of a case
+
+    def energy_mj(self) -> Reading:
+        """Return the energy counter."""
+        return self._fields((ENERGY,))[ENERGY.key]
+
+    def state(self) -> State:
+        """Return what stands at one side of a case."""
+        throttled = self._fields(_CASE)
+        readings = {
+            "sm_clock_mhz": self._clock(),
+            "temperature_c": plausible("temperature_c", self._ask(FAST["temperature_c"])),
+            "memory_used_bytes": self._memory_used_bytes(),
+            "energy_mj": self.energy_mj(),
+            **throttled,
+        }
+        return State({key: readings[key] for key in EDGE_KEYS}, self._company())
+
+    def is_mig(self) -> bool:
+        """Whether this is a slice of a GPU, or a GPU cut into slices: power and energy are then the whole board's."""
+        return bool(self._ask(lambda nvml, handle: nvml.nvmlDeviceGetMigMode(handle)[0]).value)
+
+    # ---------------------------------------------------------------- inside
+
+    def _clock(self) -> Reading:
+        return plausible("sm_clock_mhz", self._ask(FAST["sm_clock_mhz"]))
+
+    def _memory_used_bytes(self) -> Reading:
+        """Return what is used without the driver's reserve; unknown where an old driver does not tell them apart.
+
+        A reserve of 0.6 GB that no process has would pass for a neighbour's memory.
+        """
+        found = self._call(memory_readings, own=True)
+        if isinstance(found, Reading):
+            return found
+        is_with_reserve = found["memory_reserved_bytes"].reason == "in-used"
+        used = plausible("memory_used_bytes", found["memory_used_bytes"])
+        return Reading(None, "function-missing") if is_with_reserve else used
+
+    def _call(self, call: Callable[[Any, Any], Any], *, own: bool = False) -> Any:
+        """Return what a call returns for the board, or for our `own` slice of it; or a Reading with the reason."""
+        if self._handle is None:
+            return Reading(None, self._why_not)
+        try:
+            return call(self._nvml, self._handle if own else self._board)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it costs this one value
+            code = code_of(error)
+            return Reading(None, "call-failed" if code is None else reason_of(code))
+
+    def _ask(self, call: Callable[[Any, Any], Any]) -> Reading:
+        return reading(self._call(call))
+
+    def _fields(self, fields: Sequence[Field]) -> dict[str, Reading]:
+        """Return fields by key, from one call, each with the driver's own time and verdict."""
+        now_us = time.time_ns() // 1000
+        found = self._call(lambda nvml, handle: read_fields(nvml, handle, fields, now_us))
+        if isinstance(found, Reading):
+            return {field.key: found for field in fields}
+        return {key: plausible(key, stamped.reading(time.time_ns() // 1000)) for key, stamped in found.items()}
+
+    def _listed(self) -> tuple[GpuProcess, ...] | None:
+        found = self._call(lambda nvml, handle: compute_processes(nvml, handle, self._root), own=True)
+        return None if isinstance(found, Reading) else owned(found, {os.getpid()})
+
+    def _company(self) -> tuple[GpuProcess, ...] | None:
+        """Return the processes, our own marked.
+
+        In a namespace of its own a container knows its processes under other numbers than the driver: then ours is
+        the one that nobody here knows and that was not there before we were.
+        """
+        listed = self._listed()
+        if listed is None or any(process.own for process in listed):
+            return listed
+        new = [each.pid for each in listed if each.command is None and each.pid not in self._before_us]
+        return owned(listed, new if len(new) == 1 else ())
+
+
+def _handle(nvml: Any, uuid: str) -> tuple[Any, str]:
+    """Return the GPU of a UUID, and the UUID as NVML has it: torch leaves the prefix out, so that a slice's may have
+    come as a GPU's."""
+    try:
+        return nvml.nvmlDeviceGetHandleByUUID(uuid), uuid
+    except nvml.NVMLError:
+        if not uuid.startswith("GPU-"):
+            raise
+        sliced = uuid.replace("GPU-", "MIG-", 1)
+        return nvml.nvmlDeviceGetHandleByUUID(sliced), sliced

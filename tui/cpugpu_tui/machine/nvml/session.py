@@ -1,0 +1,153 @@
+"""All GPUs through one session with the driver, which opens itself, and opens again when driver or GPUs come back."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Container
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from cpugpu_tui.machine.limits import MOST_GPUS
+from cpugpu_tui.machine.nvml.gpu import SLOW_S, Gpu
+from cpugpu_tui.machine.nvml.returns import NO_GPU, NO_PYNVML, count_problem, driver_problem
+from cpugpu_tui.model import GpuTelemetry
+
+PCIE_WINDOW_S = 0.02
+"""Between the two readings that a PCIe rate is the difference of, where the counters have 32 bits. They go round in
+68 ms at generation 5, 16 lanes, so the time between two sweeps would be too long. nvmlDeviceGetPcieThroughput counts
+as long, but holds the driver meanwhile, for each direction of each GPU; we sleep, once for all."""
+
+
+def _wall_us() -> int:
+    return time.time_ns() // 1000
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The call under way, or the last one."""
+
+    gpu_index: int | None
+    """None for what is asked of the driver as a whole."""
+    function: str
+    since_s: float
+    """`time.monotonic`."""
+
+
+class _Noted:
+    """pynvml, which notes the function that was looked up last: where a call hangs, that is it."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self.waiting = Waiting(None, "", time.monotonic())
+        self.gpu_index: int | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._library, name)
+        if name.startswith("nvml") and callable(value):
+            self.waiting = Waiting(self.gpu_index, name, time.monotonic())
+        return value
+
+
+class Nvml:
+    """NVML as one session.
+
+    All its calls must come from one thread: `nvmlShutdown` of the last session beside another call crashes the process.
+    """
+
+    def __init__(
+        self,
+        root: str = "/",
+        clock_s: Callable[[], float] = time.monotonic,
+        gpm: bool = False,
+        wall_us: Callable[[], int] = _wall_us,
+        pause: Callable[[float], None] = time.sleep,
+        without: Container[int] = (),
+    ) -> None:
+        """`root` is where `proc` is found; `gpm` asks for SM occupancy, tensor and DRAM activity, 0.7 ms a sweep.
+
+        GPUs that are in `without` at a sweep are not asked: their rows say that they do not answer.
+        """
+        self._root = root
+        self._clock_s = clock_s
+        self._gpm = gpm
+        self._wall_us = wall_us
+        self._pause = pause
+        self._without = without
+        self._noted: _Noted | None = None
+        self._nvml: Any = None
+        self._gpus: list[Gpu] = []
+        self._problem: str | None = None
+        self._tried_s = float("-inf")
+
+    def read(self, own_pids: Collection[int] = (), quiet: bool = False) -> tuple[tuple[GpuTelemetry, ...], str | None]:
+        """Return a row per GPU, and a problem (one sentence of cause, one of remedy) when there are no GPUs to read.
+
+        Processes in `own_pids`, and this process, are marked as ours. `quiet` leaves out what costs the driver more
+        than 0.2 ms, except GPM if that was asked for. Takes 20 ms, asleep. Never raises for what the driver says.
+        """
+        now_s = self._clock_s()
+        # Not a single value: the driver may have been unloaded or reset, which only a new session survives.
+        if not any(gpu.answered for gpu in self._gpus) and now_s - self._tried_s >= SLOW_S:
+            self._tried_s = now_s
+            self._open()
+        if self._nvml is None:
+            return (), self._problem
+        asked = [gpu for gpu in self._gpus if gpu.index not in self._without]
+        for gpu in asked:
+            gpu.refresh(self._for(gpu), now_s, quiet)  # up to 18 ms each: not between the two looks at a PCIe counter
+        if any([gpu.glance(self._for(gpu)) for gpu in asked]):  # all of them, then one pause
+            self._pause(PCIE_WINDOW_S)
+        own = {os.getpid(), *own_pids}
+        rows = tuple(gpu.read(self._for(gpu), now_s, own) if gpu in asked else gpu.silent_row() for gpu in self._gpus)
+        return rows, None if rows else NO_GPU
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """What a call that hangs waits for; None before the first. To be asked from another thread."""
+        return self._noted.waiting if self._noted is not None else None
+
+    @property
+    def gpu_count(self) -> int:
+        """How many GPUs there are, as far as is known."""
+        return len(self._gpus)
+
+    def _for(self, gpu: Gpu) -> Any:
+        """Return pynvml to ask this GPU with."""
+        self._nvml.gpu_index = gpu.index
+        return self._nvml
+
+    def close(self) -> None:
+        """End the session with the driver; a later `read` starts another."""
+        if self._nvml is not None:
+            self._nvml.gpu_index = None
+            for gpu in self._gpus:
+                gpu.detach(self._nvml)
+                gpu.answered = False
+            with suppress(Exception):
+                self._nvml.nvmlShutdown()
+        self._nvml = None
+
+    def _open(self) -> None:
+        """Start a session, or set the problem. Rows and names of GPUs outlive sessions: a lost GPU has no name."""
+        self.close()
+        try:
+            import pynvml
+        except ImportError:
+            self._problem = NO_PYNVML
+            return
+        noted = self._noted = _Noted(pynvml)
+        try:
+            noted.nvmlInit()
+            self._nvml = noted
+            count = noted.nvmlDeviceGetCount()
+        except Exception as error:  # noqa: BLE001 - a library that is broken raises anything
+            self.close()
+            self._problem = driver_problem(error)
+            return
+        if count > MOST_GPUS:
+            self.close()
+            self._problem = count_problem(count)
+            return
+        self._gpus += [Gpu(index, self._root, self._gpm, self._wall_us) for index in range(len(self._gpus), count)]

@@ -1,0 +1,296 @@
+"""The host as Linux tells it: processor, limits, load, memory, processes. Standard library only.
+
+Every function takes `root`, the folder under which `proc` and `sys` are found, so that tests (and a
+container that mounts its host's) can bring their own. What a kernel does not tell is None, never 0.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterator
+from functools import lru_cache
+from math import floor
+from pathlib import Path
+
+from cpugpu_tui.machine.limits import MOST_CPUS
+from cpugpu_tui.machine.text import printable
+
+_CPUS = "sys/devices/system/cpu"
+_CGROUPS = "sys/fs/cgroup"
+_LONGEST = 8 << 20
+"""Characters of a file that are read: 1,024 cores take 1.5 million in /proc/cpuinfo, a command line may have any
+number."""
+
+
+def _text(root: str, path: str) -> str | None:
+    """Return a file's content, None if it cannot be read."""
+    try:
+        with open(Path(root, path), encoding="utf-8", errors="replace") as file:
+            return file.read(_LONGEST)
+    except OSError:
+        return None
+
+
+def _whole(text: str) -> int | None:
+    """Return the integer that a text is, None for anything else and for one of more than 64 bits."""
+    return int(text) if text.isdecimal() and len(text) <= 20 else None
+
+
+def _wholes(words: list[str]) -> list[int] | None:
+    """Return the integers that words are, None unless all are."""
+    numbers = [number for number in map(_whole, words) if number is not None]
+    return numbers if len(numbers) == len(words) else None
+
+
+def _decimal(text: str) -> float | None:
+    """Return the number that a text is, None for anything else."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _number(root: str, path: str) -> int | None:
+    """Return the integer that a file holds, None for anything else."""
+    return _whole((_text(root, path) or "").strip())
+
+
+def _fields(text: str | None) -> dict[str, str]:
+    """Return the first line of every key of a `key : value` or `key value` file (/proc/meminfo, memory.stat)."""
+    found: dict[str, str] = {}
+    for line in (text or "").splitlines():
+        key, _, value = line.partition(":") if ":" in line else line.partition(" ")
+        found.setdefault(key.strip(), value.strip())
+    return found
+
+
+def _cpu_list(text: str) -> tuple[int, ...] | None:
+    """Return the numbers of a kernel list such as `0-2,8`; None when it is none, or of more CPUs than there can be."""
+    numbers: list[int] = []
+    for part in filter(None, text.strip().split(",")):
+        words = part.partition("-")
+        first, last = _whole(words[0]), _whole(words[2] or words[0])
+        if first is None or last is None or last - first >= MOST_CPUS or len(numbers) >= MOST_CPUS:
+            return None
+        numbers.extend(range(first, last + 1))
+    return tuple(numbers)
+
+
+# ------------------------------------------------------------------ processor
+
+
+def affinity_cores(root: str = "/") -> tuple[int, ...]:
+    """Return the logical CPUs that this process may run on."""
+    allowed = _fields(_text(root, "proc/self/status")).get("Cpus_allowed_list")
+    # Some sandboxes' /proc leaves the line out; the system call works everywhere on Linux.
+    return (_cpu_list(allowed) if allowed else None) or tuple(sorted(os.sched_getaffinity(0)))
+
+
+def physical_cores(root: str = "/") -> int:
+    """Return how many physical cores the affinity mask touches; a CPU of unknown topology counts as one."""
+    lists = "topology/thread_siblings_list"
+    return len({_text(root, f"{_CPUS}/cpu{cpu}/{lists}") or f"{cpu}" for cpu in affinity_cores(root)})
+
+
+def default_threads(root: str = "/") -> int:
+    """Return physical cores in the affinity mask, at most the cgroup quota, at least 1 (METHOD.md, "Who runs what")."""
+    quota_cores = cpu_quota_cores(root)
+    cores = physical_cores(root)
+    return max(1, cores if quota_cores is None else min(cores, floor(quota_cores)))
+
+
+def cpu_model(root: str = "/") -> str | None:
+    """Return the processor's name, None where /proc/cpuinfo has none (many ARM machines)."""
+    return printable(_fields(_text(root, "proc/cpuinfo")).get("model name", "")) or None
+
+
+def cpu_freq_mhz(root: str = "/") -> float | None:
+    """Return the clock of the fastest core now: idle cores would only hide what a busy one runs at.
+
+    At most 16 cores are asked, evenly spread, because each answer may interrupt the core it is about.
+    """
+    cores = affinity_cores(root)
+    asked = cores[:: max(1, len(cores) // 16)][:16]
+    khz = [_number(root, f"{_CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq") for cpu in asked]
+    if known := [value for value in khz if value]:
+        return max(known) / 1000
+    # Without APERF/MPERF (most virtual machines) "cpu MHz" is a constant and says nothing about now.
+    text = _text(root, "proc/cpuinfo") or ""
+    if "aperfmperf" not in _fields(text).get("flags", "").split():
+        return None
+    mhz = (_decimal(line.partition(":")[2]) for line in text.splitlines() if line.startswith("cpu MHz"))
+    return max((value for value in mhz if value is not None), default=None)
+
+
+def last_level_cache_bytes(root: str = "/") -> int | None:
+    """Return the size of the last-level caches of all cores in the affinity mask together, None if unknown.
+
+    Processors made of chiplets have one per chiplet: emptying the caches means to stream more than their sum.
+    """
+    size_bytes_of: dict[str, int] = {}
+    for cpu in affinity_cores(root):
+        cache = f"{_CPUS}/cpu{cpu}/cache"
+        levels = [(_number(root, f"{cache}/index{index}/level") or 0, index) for index in range(8)]
+        level, index = max(levels)
+        size = (_text(root, f"{cache}/index{index}/size") or "").strip()
+        size_kib = _whole(size.removesuffix("K"))
+        if level and size.endswith("K") and size_kib is not None:
+            shared = _text(root, f"{cache}/index{index}/shared_cpu_list") or f"{cpu}"
+            size_bytes_of[shared] = size_kib * 1024
+    return sum(size_bytes_of.values()) or None
+
+
+def load_1min(root: str = "/") -> float | None:
+    """Return the one-minute load average of the whole machine."""
+    words = (_text(root, "proc/loadavg") or "").split()
+    return _decimal(words[0]) if words else None
+
+
+def cpu_ticks(root: str = "/") -> tuple[int, int] | None:
+    """Return (busy, all) clock ticks of the whole machine since boot: two of them make a `busy_pct`."""
+    words = (_text(root, "proc/stat") or "").partition("\n")[0].split()
+    if len(words) < 6 or words[0] != "cpu":
+        return None
+    # proc(5): user nice system idle iowait irq softirq steal; guest time, after those, is already in user.
+    ticks = _wholes(words[1:9])
+    if ticks is None:
+        return None
+    idle = ticks[3] + ticks[4]
+    return sum(ticks) - idle, sum(ticks)
+
+
+def busy_pct(before: tuple[int, int], after: tuple[int, int]) -> float | None:
+    """Return the busy share between two `cpu_ticks`, 0 to 100; None when no tick has passed."""
+    ticks = after[1] - before[1]
+    # iowait is known to step back now and then (proc(5)), so a difference can leave 0..100.
+    return min(100.0, max(0.0, 100 * (after[0] - before[0]) / ticks)) if ticks > 0 else None
+
+
+# ------------------------------------------------------------------ cgroup limits
+
+
+def _cgroup_folders(root: str, controller: str) -> Iterator[str]:
+    """Yield the folders of this process's own cgroup and its parents, for v2 and for a v1 controller.
+
+    A container often sees its host's path in /proc/self/cgroup but has its own group mounted at the
+    top: folders that do not exist are yielded too, and read as nothing.
+    """
+    for line in (_text(root, "proc/self/cgroup") or "").splitlines():
+        hierarchy, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if hierarchy != "0" and controller not in controllers.split(","):
+            continue
+        top = _CGROUPS if hierarchy == "0" else f"{_CGROUPS}/{controller}"
+        # ".." stands for groups outside of the container's view.
+        parts = [part for part in path.split("/") if part and part != ".."]
+        for depth in range(len(parts), -1, -1):
+            yield "/".join([top, *parts[:depth]])
+
+
+def cpu_quota_cores(root: str = "/") -> float | None:
+    """Return the cgroup CPU quota in cores (v2 `cpu.max`, v1 `cfs_quota`), the smallest of all levels; None if none."""
+    quotas: list[float] = []
+    for folder in _cgroup_folders(root, "cpu"):
+        quota, _, period = (_text(root, f"{folder}/cpu.max") or "").strip().partition(" ")
+        if (most_us := _whole(quota)) is not None and (each_us := _whole(period)):
+            quotas.append(most_us / each_us)
+        quota_us = _number(root, f"{folder}/cpu.cfs_quota_us")
+        period_us = _number(root, f"{folder}/cpu.cfs_period_us")
+        if quota_us and period_us:
+            quotas.append(quota_us / period_us)
+    return min(quotas, default=None)
+
+
+def cpu_throttled(root: str = "/") -> dict[str, tuple[int, float]]:
+    """Return cgroup → (periods, ns) in which its CPU quota held threads back, of our own cgroup and those above.
+
+    From `cpu.stat`, where v2 counts µs and v1 ns; empty where nothing is counted.
+    """
+    found: dict[str, tuple[int, float]] = {}
+    for folder in _cgroup_folders(root, "cpu"):
+        counted = _fields(_text(root, f"{folder}/cpu.stat"))
+        periods = counted.get("nr_throttled", "")
+        for name, unit_ns in (("throttled_usec", 1e3), ("throttled_time", 1.0)):
+            if periods.isdecimal() and counted.get(name, "").isdecimal():
+                found[folder] = (int(periods), int(counted[name]) * unit_ns)
+    return found
+
+
+def _cgroup_rooms_bytes(root: str) -> Iterator[int]:
+    """Yield how much each level of the memory cgroup still gives: limit − use + file cache it can drop.
+
+    Where v1 has no limit this is a huge number, as its limit is then: 9223372036854771712.
+    """
+    v2 = ("memory.max", "memory.current", "inactive_file")
+    v1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    for folder in _cgroup_folders(root, "memory"):
+        for limit_name, used_name, cache_name in (v2, v1):
+            limit_bytes = _number(root, f"{folder}/{limit_name}")
+            used_bytes = _number(root, f"{folder}/{used_name}")
+            if limit_bytes is not None and used_bytes is not None:
+                cache = _fields(_text(root, f"{folder}/memory.stat")).get(cache_name, "")
+                yield max(0, limit_bytes - used_bytes + (_whole(cache) or 0))
+
+
+# ------------------------------------------------------------------ memory
+
+
+def _meminfo_bytes(root: str, key: str) -> int | None:
+    """Return a value of /proc/meminfo."""
+    size_kib = _whole(_fields(_text(root, "proc/meminfo")).get(key, "").partition(" ")[0])
+    return None if size_kib is None else size_kib * 1024
+
+
+def memory_total_bytes(root: str = "/") -> int | None:
+    """Return the machine's memory, whatever a cgroup allows of it."""
+    return _meminfo_bytes(root, "MemTotal")
+
+
+def memory_used_bytes(root: str = "/") -> int | None:
+    """Return the machine's memory that no new program could have: total − MemAvailable."""
+    total, available = memory_total_bytes(root), _meminfo_bytes(root, "MemAvailable")
+    return None if total is None or available is None else total - available
+
+
+def available_memory_bytes(root: str = "/") -> int | None:
+    """Return what this process can still take: MemAvailable, or what its cgroup leaves if that is less."""
+    available = _meminfo_bytes(root, "MemAvailable")
+    return None if available is None else min([available, *_cgroup_rooms_bytes(root)])
+
+
+# ------------------------------------------------------------------ processes
+
+
+@lru_cache(maxsize=256)
+def _user_name(uid: int) -> str:
+    """Return the login of a user id, or the id itself. Cached: a directory service may take a second to answer."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError, OSError):
+        return str(uid)
+
+
+def _short_command(words: list[str]) -> str:
+    """Return program and script of a command line; further arguments may hold secrets, and runs are kept and shared."""
+    names = words[:1]
+    if len(words) > 2 and words[1] == "-m":
+        names = [words[0], words[2]]
+    elif len(words) > 1 and not words[1].startswith("-"):
+        names = words[:2]
+    # A process may set a title of several words ("ray::worker"): only a path without a space is cut to its name.
+    return " ".join(name if " " in name else name.rpartition("/")[2] or name for name in names)
+
+
+def process_owner(pid: int, root: str = "/") -> tuple[str | None, str | None]:
+    """Return (user, command) of a process, sanitised; (None, None) when it is gone or in another namespace."""
+    status = _text(root, f"proc/{pid}/status")
+    if status is None:
+        return None, None
+    # Not the folder's owner: that is root for a process that may not be traced.
+    uid = _fields(status).get("Uid", "").partition("\t")[0]
+    number = _whole(uid)
+    user = _user_name(number) if number is not None else ""
+    words = (_text(root, f"proc/{pid}/cmdline") or "").rstrip("\0").split("\0")
+    command = _short_command(words) or (_text(root, f"proc/{pid}/comm") or "")
+    return printable(user) or None, printable(command) or None

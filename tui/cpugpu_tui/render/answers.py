@@ -1,0 +1,327 @@
+"""What a run says: the answer of each of its sweeps, derived from its state and never stored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from cpugpu_tui.analysis.alike import grouped
+from cpugpu_tui.analysis.answer import Evidence, Printed, not_judged, so_far, where
+from cpugpu_tui.analysis.costs import Decomposition, decompose
+from cpugpu_tui.analysis.reasons import sentences
+from cpugpu_tui.analysis.what_if import ONE_THREAD, RESIDENT, WHAT_IFS
+from cpugpu_tui.decide.crossover import RISES, Crossover, SweepPoint, crossover
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    D2H_PAGEABLE,
+    DEVICE_WARM,
+    ENQUEUE,
+    H2D_PAGEABLE,
+    PAGEABLE,
+    SYNCED,
+    SYNCHRONISE,
+    Device,
+)
+from cpugpu_tui.model.quantities import factor
+from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, several
+from cpugpu_tui.render.peers import peer_sentences
+from cpugpu_tui.state.columns import is_column
+from cpugpu_tui.state.no_core import no_core_lines
+from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.workloads.contract import REGISTRY
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one sweep of a run says."""
+
+    name: str
+    """Workload, and variant where it has a name; with the dtype where a run has several."""
+    evidence: Evidence
+    sentences: tuple[str, ...]
+    """Most important first; at least one."""
+    rows: tuple[Row, ...] = field(default=(), compare=False, repr=False)
+    """All rows of its sweep, also those without a result."""
+    gpu: Device | None = None
+    """Which GPU it speaks of; None with a single one."""
+
+
+def answers(run: RunState) -> tuple[Answer, ...]:
+    """Return the answer of each sweep that has a size timed on both devices; of several GPUs one for each."""
+    if several(run):
+        return tuple(replace(answer, gpu=gpu) for gpu in run.gpus for answer in answers(run.on(gpu.name)))
+    found = []
+    for sweep, rows in run.sweeps.items():
+        if not is_column(run, sweep) and any(row.comparison is not None for row in usable(rows)):
+            evidence = evidence_of(run, rows)
+            found.append(Answer(_name(run, rows[0]), evidence, sentences(evidence), rows))
+    return tuple(found)
+
+
+def answer_lines(run: RunState) -> tuple[str, ...]:
+    """Return the answer in lines, the sentences of a single sweep first, then its reasons; of several one line each.
+
+    They are asked for with every key, and take 0.3 s where there are 10 000 rows.
+    """
+    return _kept(run, "answer lines", _answers_in_lines)
+
+
+def lines_beside_table(run: RunState) -> tuple[str, ...]:
+    """Return what `answer_lines` says beside the answers, for a face that shows these as a table."""
+    return _kept(run, "lines beside", lambda run: (*no_core_lines(run), *gpu_sentences(run), *peer_sentences(run)))
+
+
+def _kept(run: RunState, name: str, make: Callable[[RunState], tuple[str, ...]]) -> tuple[str, ...]:
+    if name not in run.derived:
+        run.derived[name] = make(run)
+    known: tuple[str, ...] = run.derived[name]
+    return known
+
+
+def _answers_in_lines(run: RunState) -> tuple[str, ...]:
+    first, *others = _lines(run) or ("",)
+    return tuple(filter(None, (first, *no_core_lines(run), *others)))
+
+
+def all_answers(run: RunState) -> tuple[Answer, ...]:
+    """Return `answers`, of several sweeps worked out once for a state.
+
+    A single sweep's are asked for once, for the lines that are kept: its points would take 1.4 KB a row beside them.
+    """
+    if not has_sweeps(run):
+        return answers(run)
+    if "answers" not in run.derived:
+        run.derived["answers"] = answers(run)
+    known: tuple[Answer, ...] = run.derived["answers"]
+    return known
+
+
+def has_sweeps(run: RunState) -> bool:
+    """Whether a run has several sweeps, each with an answer of its own; thread counts are columns of one."""
+    return len([sweep for sweep in run.sweeps if not is_column(run, sweep)]) > 1
+
+
+def leading_answers(run: RunState) -> tuple[Answer, ...]:
+    """Return the answers of the first GPU of each model: what the others do is said of all of them."""
+    models = grouped(models_of(run)).values()
+    leaders = {names[0] for names in models}
+    return tuple(answer for answer in all_answers(run) if answer.gpu is None or answer.gpu.name in leaders)
+
+
+def _lines(run: RunState) -> tuple[str, ...]:
+    found = all_answers(run)
+    if not found:
+        return (*gpu_sentences(run), *_without_answer(run), *peer_sentences(run))
+    if has_sweeps(run):
+        named = (f"{named_on(answer)}: {_live(run, answer.sentences[0])}" for answer in leading_answers(run))
+        return (*named, *gpu_sentences(run), *peer_sentences(run))
+    if several(run):
+        return _lines_of_several(run, found)
+    (answer,) = found
+    return (_live(run, answer.sentences[0]), *answer.sentences[1:], *peer_sentences(run))
+
+
+def named_on(answer: Answer) -> str:
+    """Return the name of a sweep, with the GPU that its answer is about where the run has several."""
+    return answer.name if answer.gpu is None else f"{answer.name} on {answer.gpu.name}"
+
+
+def _live(run: RunState, sentence: str) -> str:
+    return so_far(sentence) if run.status == "running" else sentence
+
+
+def _lines_of_several(run: RunState, found: Sequence[Answer]) -> tuple[str, ...]:
+    """Return what the first GPU of each model says, how the others of it differ, who is slow; then why."""
+    first, rest = [], []
+    for gpus in grouped(models_of(run)).values():
+        alike = [answer for answer in found if answer.gpu and answer.gpu.name in gpus]
+        if not alike:
+            continue
+        leader, *others = alike
+        assert leader.gpu is not None
+        first.append(f"{described(leader.gpu)}: {_live(run, leader.sentences[0])}")
+        first += [_others(others)] if others else []
+        rest += [f"{leader.gpu.name}: {sentence}" for sentence in leader.sentences[1:]]
+    return (first[0], *gpu_sentences(run), *first[1:], *peer_sentences(run), *rest)
+
+
+def _others(found: Sequence[Answer]) -> str:
+    """Return where the other GPUs of a model win, in one sentence; as ranges where all of them win from a size on."""
+    names = {answer.gpu.name: answer.evidence.measured for answer in found if answer.gpu is not None}
+    last = max(each.points[-1].size for each in names.values())
+    at_last = [each.points[-1].comparison.speedup for each in names.values() if each.points[-1].size == last]
+    speedups = _span([factor(each) for each in sorted(at_last)])
+    places: dict[str, list[str]] = {}
+    for name, each in names.items():
+        places.setdefault(where(each), []).append(name)
+    points = sorted(each.point for each in names.values() if each.kind == RISES and each.point is not None)
+    if len(points) == len(names) and len(places) > 1:
+        said = f"on {listed(names)} from {_span([f'≈ {point:,.0f}' for point in points])}"
+    else:
+        said = "; ".join(f"on {listed(each)} {place}" for place, each in places.items())
+    return f"The GPU wins {said}; speedup {speedups} at {last:,}."
+
+
+def _span(texts: Sequence[str]) -> str:
+    """Return the first and the last of texts in order, or the one that both are."""
+    return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
+
+
+def _without_answer(run: RunState) -> tuple[str, ...]:
+    """Return why there is no answer; nothing as long as one may come."""
+    if run.devices and run.gpu is None:
+        return (run.no_gpu or "CPU only: no GPU was asked for.",)
+    if run.devices and not any(device.is_cpu for device in run.devices) and any(map(_is_usable, run.rows.values())):
+        return ("GPU only: no CPU was asked for.",)
+    if not run.rows or run.settled < len(run.rows):
+        return ()
+    if any(row.is_starved for row in run.rows.values()):
+        return ()  # a sentence of its own says so
+    failures = [row.failure for row in run.rows.values() if row.failure is not None]
+    failed = [failure for failure in failures if failure.kind != "skipped"]
+    devices = Counter(failure.device for failure in failed if failure.device)
+    where = f" on {devices.most_common(1)[0][0]}" if devices else ""
+    counts = [f"{len(failed)} of {len(run.rows)} failed{where}"] if failed else []
+    counts += [f"{len(failures) - len(failed)} of {len(run.rows)} skipped"] if len(failures) > len(failed) else []
+    return (f"{', '.join(['No answer: no size was timed on both devices', *counts])}. The remarks say why.",)
+
+
+def as_data(run: RunState) -> list[dict[str, Any]]:
+    """Return the answers as JSON values: sentences, each world's crossover with its bracket, what was judged."""
+    return [
+        {
+            "sweep": answer.name,
+            "gpu": answer.gpu.name if answer.gpu is not None else run.gpu.name if run.gpu is not None else None,
+            "threads": answer.evidence.threads,
+            "not_compared": _not_compared(answer.rows),
+            "sentences": list(answer.sentences),
+            "crossover": crossover_data(answer.evidence.measured),
+            "what_if": {key: crossover_data(found) for key, found in answer.evidence.worlds.items()},
+        }
+        for answer in answers(run)
+    ]
+
+
+def crossover_data(found: Crossover) -> dict[str, Any]:
+    """Return a crossover as JSON values: instead of the points it was found from the span that was judged."""
+    data = asdict(found)
+    del data["points"]
+    reasons = {point.size: not_judged(point.comparison) for point in found.points}
+    judged = [size for size, reason in reasons.items() if not reason]
+    data["judged"] = {
+        "smallest": min(judged, default=None),
+        "largest": max(judged, default=None),
+        "not_judged": [{"size": size, "reason": reason} for size, reason in reasons.items() if reason],
+    }
+    return data
+
+
+def _not_compared(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the sizes that were not timed on both devices, with the reason, as JSON values."""
+    return [
+        {"size": row.case.size, "reason": "no core" if row.is_starved else row.status}
+        for row in sorted(rows, key=lambda row: row.case.size)
+        if row.comparison is None or not _is_usable(row)
+    ]
+
+
+def usable(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that an answer is made of: what was stopped half-way is not part of it."""
+    return [row for row in rows if _is_usable(row)]
+
+
+def _is_usable(row: Row) -> bool:
+    return row.status in ("active", "ok")
+
+
+def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
+    """Return what the answer about one sweep is made of."""
+    rows = sorted(usable(rows), key=lambda row: row.case.size)
+    worlds = {what_if.key: world(run, rows, what_if.key) for what_if in WHAT_IFS}
+    smallest = next((row for row in rows if row.comparison is not None), None)
+    return Evidence(
+        measured=worlds[RESIDENT],
+        threads=threads_of(rows),
+        worlds={key: found for key, found in worlds.items() if found.points},
+        resident=taken_apart(smallest, moved=False) if smallest is not None else None,
+        moved=taken_apart(smallest, moved=True) if smallest is not None else None,
+        printed=tuple(found for row in rows if (found := _printed(row)) is not None),
+        axis=_axis(rows),
+    )
+
+
+def _axis(rows: Sequence[Row]) -> str:
+    workload = REGISTRY.get(rows[0].case.workload) if rows else None
+    return workload.axis if workload is not None else ""
+
+
+def world(run: RunState, rows: Sequence[Row], key: str) -> Crossover:
+    """Return where the crossover of a sweep would be in one world (`WhatIf.key`)."""
+    if key == ONE_THREAD:
+        rows = _one_thread(run, rows)
+    return crossover(SweepPoint(row.case.size, row.in_worlds[key]) for row in rows if key in row.in_worlds)
+
+
+def _one_thread(run: RunState, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of the sweep that differs in having one thread; a search has found sizes of its own for it."""
+    return [
+        other
+        for sweep, others in run.sweeps.items()
+        if rows and sweep[:-1] == rows[0].case.sweep[:-1] and sweep[-1] != rows[0].case.threads
+        for other in usable(others)
+        if _threads_in_force(other) == 1
+    ]
+
+
+def beside(run: RunState, row: Row, threads: int) -> Row | None:
+    """Return the row that differs from this one in CPU threads alone, if there is one with a result."""
+    for sweep in run.sweeps:
+        if sweep[:-1] == row.case.sweep[:-1] and sweep[-1] != row.case.threads:
+            other = run.rows.get(replace(row.case, threads=sweep[-1]).key)
+            if other is not None and usable([other]) and _threads_in_force(other) == threads:
+                return other
+    return None
+
+
+def _threads_in_force(row: Row) -> int:
+    """Return the threads that the CPU was timed with, what the plan asks for until then."""
+    calibrated = row.cpu.calibrated if row.cpu is not None else None
+    return calibrated.threads if calibrated is not None else row.case.threads
+
+
+def taken_apart(row: Row, *, moved: bool) -> Decomposition | None:
+    """Return one call of a row on its GPU taken apart, with copies to and from the host or without."""
+    times = row.gpu
+    if times is None or row.status == "mismatch":
+        return None
+    to_gpu, back = times.median_ns(H2D_PAGEABLE), times.median_ns(D2H_PAGEABLE)
+    if moved and (to_gpu is None or back is None):
+        return None
+    return decompose(
+        times.median_ns(PAGEABLE) if moved else times.latency_ns,
+        times.median_ns(ENQUEUE), times.kernels_ns or times.median_ns(DEVICE_WARM), times.median_ns(SYNCHRONISE),
+        to_gpu if moved else None, back if moved else None,
+    )  # fmt: skip
+
+
+def threads_of(rows: Sequence[Row]) -> int:
+    """Return the CPU threads in force, 0 if not known."""
+    return next((row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated), 0)
+
+
+def _printed(row: Row) -> Printed | None:
+    if row.cpu is None or row.gpu is None or row.status == "mismatch":
+        return None
+    cpu, gpu, waited = row.cpu.median_ns(AS_WRITTEN), row.gpu.median_ns(AS_WRITTEN), row.gpu.median_ns(SYNCED)
+    if not cpu or not gpu or not waited:
+        return None
+    return Printed(row.case.size, cpu, gpu, waited)
+
+
+def _name(run: RunState, row: Row) -> str:
+    case = row.case
+    words = [case.workload] if case.variant == "default" else [case.workload, case.variant]
+    dtypes = {other.case.dtype for other in run.rows.values()}
+    return " ".join([*words, *([case.dtype] if len(dtypes) > 1 else [])])

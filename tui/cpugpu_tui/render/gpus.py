@@ -1,0 +1,191 @@
+"""Several GPUs in one run: where each stands among its like, and what is said of them; derived, never stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cpugpu_tui.analysis.alike import ENOUGH_ALIKE, Standing, grouped, overall, standings
+from cpugpu_tui.model import DEVICE, Device, place
+from cpugpu_tui.model.quantities import counted, joined, percent, significant
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import Row, RunState
+
+
+def models_of(run: RunState) -> dict[str, str]:
+    """Return GPU → its model, in torch's order."""
+    return {gpu.name: gpu.label for gpu in run.gpus}
+
+
+def several(run: RunState) -> bool:
+    """Whether rows have the times of more than one GPU."""
+    return len(run.gpus) > 1
+
+
+def row_times(run: RunState, row: Row) -> dict[str, float]:
+    """Return GPU → ns of a call in a row: see `own_or_waited`."""
+    return own_or_waited(row.times, models_of(run)) if row.status in ("active", "ok") else {}
+
+
+def own_or_waited(times: Mapping[str, DeviceTimes], models: Mapping[str, str]) -> dict[str, float]:
+    """Return GPU → ns of a call: its own time where all GPUs of its model have one, what a caller waits otherwise.
+
+    A neighbour on a CPU core makes a caller wait longer; that is no slow GPU.
+    """
+    found: dict[str, float] = {}
+    for names in grouped(models).values():
+        timed = [(name, times[name]) for name in names if name in times]
+        own = {name: ns for name, each in timed if (ns := each.median_ns(DEVICE))}
+        waited = {name: ns for name, each in timed if (ns := each.latency_ns)}
+        found |= own if len(own) == len(timed) else waited
+    return found
+
+
+def row_standings(run: RunState, row: Row) -> dict[str, Standing]:
+    """Return where each GPU stands in one row; nothing for one that is alone of its model."""
+    return standings(row_times(run, row), models_of(run)) if several(run) else {}
+
+
+def run_standings(run: RunState) -> Mapping[str, Standing]:
+    """Return where each GPU stands over all rows."""
+    if not several(run):
+        return {}
+    if "standings" not in run.derived:  # every pane asks at every paint
+        run.derived["standings"] = overall([row_times(run, row) for row in run.rows.values()], models_of(run))
+    found: Mapping[str, Standing] = run.derived["standings"]
+    return found
+
+
+def slow_text(run: RunState, row: Row, gpu: str, standing: Standing) -> str:
+    """Return how slow a GPU is in a row, in a few words; empty where it is not."""
+    if not standing.is_slow:
+        return ""
+    is_own = row_times(run, row)[gpu] != row.times[gpu].latency_ns
+    return f"slow: {'kernels ' if is_own else ''}+{percent(standing.ratio - 1)}%"
+
+
+def gpu_sentences(run: RunState) -> tuple[str, ...]:
+    """Return what is said of several GPUs: who is slow, that they ran at once; nothing of a single one."""
+    if not several(run):
+        return ()
+    found = run_standings(run)
+    said = [_shared(run)]
+    for model, names in grouped(models_of(run)).items():
+        known = [name for name in names if name in found]
+        if len(names) == 1:
+            said.append(f"{names[0]} is the only {model}: there is none to judge it by.")
+        elif known:
+            rows = [row_standings(run, row) for row in run.rows.values()]
+            said += group_sentences(model, {name: found[name] for name in known}, rows)
+    return tuple(sentence for sentence in said if sentence)
+
+
+def _shared(run: RunState) -> str:
+    """Return what a parallel run must be read with."""
+    if run.run is None or not run.run.plan.parallel:
+        return ""
+    return (
+        f"{len(run.gpus)} GPUs at the same time, an agent each: they share power, PCIe and CPU cores, "
+        "so that each may be slower than alone."
+    )
+
+
+def group_sentences(model: str, found: Mapping[str, Standing], rows: Sequence[Mapping[str, Standing]]) -> list[str]:
+    """Return who is slow among the GPUs of a model, or how alike they are; `rows` is where each stands in each row."""
+    slow = {name: standing for name, standing in found.items() if standing.is_slow}
+    each = f"the {len(found)} {model}"
+    said = []
+    for name, standing in slow.items():
+        judged = [row[name] for row in rows if name in row]
+        often = f"marked in {sum(each.is_slow for each in judged)} of {len(judged)} rows"
+        if standing.z is None:
+            (other,) = (other for other in found if other != name)
+            over = f"{percent(standing.ratio / found[other].ratio - 1)}% behind {other}, the other {model}"
+            how = "with two of a kind the 5 % rule alone decides: which of them is off it cannot tell"
+        else:
+            over = f"{percent(standing.ratio - 1)}% over the median of {each}"
+            how = "an outlier" if math.isinf(standing.z) else f"an outlier, robust z {significant(standing.z)}"
+        said.append(f"{name} is slow: {over} ({how}; {often}).")
+    if not slow:
+        widest = max(abs(standing.ratio - 1) for standing in found.values())
+        few = "" if len(found) >= ENOUGH_ALIKE else " (with two of a kind the 5 % rule alone decides)"
+        said.append(f"{each[0].upper()}{each[1:]} are alike: within {percent(widest)}% of their median{few}.")
+    return said
+
+
+def gpus_data(run: RunState) -> list[dict[str, Any]]:
+    """Return the run's GPUs as JSON values, with where each stands over all rows; nulls for one alone of its model."""
+    found = run_standings(run)
+    return [
+        {
+            "device": gpu.name,
+            "model": gpu.label,
+            "uuid": gpu.uuid,
+            "alike": found[gpu.name].alike if gpu.name in found else 1,
+            "over_model": found[gpu.name].ratio if gpu.name in found else None,
+            "robust_z": _finite(found[gpu.name].z) if gpu.name in found else None,
+            "slow": found[gpu.name].is_slow if gpu.name in found else None,
+        }
+        for gpu in run.gpus
+    ]
+
+
+def _finite(z: float | None) -> float | None:
+    return z if z is not None and math.isfinite(z) else None
+
+
+@dataclass(frozen=True)
+class ToldRow:
+    """A line of a table: a row of the run, or what of it is one GPU's."""
+
+    state: RunState
+    """The run as if it had no other GPU."""
+    row: Row
+    gpu: str | None = None
+    """Whose line it is; None in runs with a single GPU or none."""
+    is_first: bool = True
+    """Whether it is the first line of its row."""
+    slow: str = ""
+    """That the GPU is slow here; empty where it is not."""
+
+
+def told_rows(run: RunState, rows: Iterable[Row]) -> list[ToldRow]:
+    """Return the lines of a table of these rows: of several GPUs one for each; one for a row without any times."""
+    if not several(run):
+        return [ToldRow(run, row) for row in rows]
+    views = {gpu.name: run.on(gpu.name) for gpu in run.gpus}
+    found = []
+    for row in rows:
+        names = [name for name in views if name in row.times]
+        if row.failure is not None or not names:
+            found.append(ToldRow(run, row, row.failure.device if row.failure is not None else None))
+            continue
+        stand = row_standings(run, row)
+        for index, name in enumerate(names):
+            slow = slow_text(run, row, name, stand[name]) if name in stand else ""
+            found.append(ToldRow(views[name], views[name].rows[row.case.key], name, index == 0, slow))
+    return found
+
+
+def device_texts(run: RunState) -> list[str]:
+    """Return the names of a run's devices, GPUs of one model counted: `4 × NVIDIA H200`."""
+    return counted(device.label for device in run.devices)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return `cuda:0, cuda:2 and cuda:3`; neighbours in a row of three or more as `cuda:0 to cuda:3`."""
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and place(name) == place(runs[-1][-1]) + 1:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    parts = [part for each in runs for part in ([f"{each[0]} to {each[-1]}"] if len(each) > 2 else each)]
+    return joined(parts)
+
+
+def described(gpu: Device) -> str:
+    """Return a GPU's name with its model, `cuda:1 (NVIDIA H200)`."""
+    return f"{gpu.name} ({gpu.label})"

@@ -1,0 +1,48 @@
+"""Which devices an agent finds: asked of one that is started for this alone."""
+
+from __future__ import annotations
+
+import threading
+
+from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.model import DevicesFound, Event, Plan, Simulation
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.transport.launch import Agents
+
+WAIT_S = 5.0
+"""How long a survey that was broken off may take to be gone."""
+
+
+class DeviceSurvey:
+    """A plan without cases. `ask` once; `stop` may come from any thread."""
+
+    def __init__(self, python: str | None, simulation: Simulation | None) -> None:
+        """Take note of the interpreter; nothing is started yet."""
+        self._agents = Agents(python, simulated=simulation is not None)
+        self._session = Session(Plan("devices", (), ("all",), simulation=simulation), self._agents)
+        self._over = threading.Event()
+
+    def ask(self) -> DevicesFound | None:
+        """Return every device of this machine that torch can use; None if it was stopped. Blocks for seconds.
+
+        Raises:
+            UnfitError: no agent can be started, or it found no device.
+        """
+        found: list[Event] = []
+        try:
+            finished = self._session.run(found.append)
+        finally:
+            self._agents.close()
+            self._over.set()
+        for event in found:
+            if isinstance(event, DevicesFound):
+                return event
+        if self._session.stopping:
+            return None
+        raise UnfitError(finished.message or "No device was found.", finished.remedy)
+
+    def stop(self) -> None:
+        """Break it off, and wait until no process of it is left: a run must not be timed beside it."""
+        if not self._over.is_set():
+            self._session.kill()
+            self._over.wait(WAIT_S)

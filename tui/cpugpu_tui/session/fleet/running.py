@@ -1,0 +1,259 @@
+"""Runs a plan on every host of a fleet: a session for each, all of them told to one listener, in its own thread."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from cpugpu_tui.config.hosts import Host
+from cpugpu_tui.errors import CpuGpuError, NoTorchError
+from cpugpu_tui.model import Plan, RunFinished
+from cpugpu_tui.session.fleet.state import CONNECTING, DONE, FAILED, STARTING, STOPPED, HostChanged, Told
+from cpugpu_tui.session.planning import nth_plan
+from cpugpu_tui.session.saving import new_id
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.transport.guard import MisbehavedError
+from cpugpu_tui.transport.launch import Agents
+from cpugpu_tui.transport.starting import HELLO_LIMIT_S
+from cpugpu_tui.transport.trouble import CRASHED, MISBEHAVING, NO_TORCH, HostError
+
+if TYPE_CHECKING:
+    from cpugpu_tui.store.outbox import Outbox
+
+Deliver = Callable[[str, Told], None]
+"""Is told which host, and what; always in the thread that called `Fleet.run`."""
+
+AT_ONCE = 128
+"""Hosts that work at the same time: each takes three threads and, by ssh, a client of 10 MB."""
+
+CONNECTING_AT_ONCE = 16
+"""Hosts that are being connected to at the same time: sshd of a jump host drops more than 10 to 100 (MaxStartups)."""
+
+WAITING_EVENTS = 2_000
+"""Events that may wait for the listener; whoever has more waits, so that memory stays bounded."""
+
+TEND_S = 1.0
+"""How often agents are looked after."""
+
+SEEDS_APART = 1_000
+"""Between the noise of two made-up hosts: runs of a series count up by one."""
+
+
+@dataclass(frozen=True)
+class FleetPlan:
+    """What is run on each host, and how."""
+
+    hosts: tuple[Host, ...]
+    plan: Plan
+    repeat: int = 1
+    """Runs of each host's series."""
+    case_timeout_s: float | None = None
+    hello_limit_s: float = HELLO_LIMIT_S
+    at_once: int = AT_ONCE
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What rides with every run beside what its agent says."""
+
+
+class Fleet:
+    """One fleet run. `run` blocks; `stop` and `kill` may be called from any thread and from a signal's handler."""
+
+    def __init__(self, asked: FleetPlan, outbox: Outbox | None = None) -> None:
+        self._asked, self._outbox = asked, outbox
+        self.fleet_id = new_id()
+        """Rides with every run of it."""
+        self.signal_exit = 0
+        """Exit code that a signal asked for (143, 129); 0 for none."""
+        self._told: queue.Queue[tuple[str, Told] | None] = queue.Queue(WAITING_EVENTS)
+        self._doors = threading.Semaphore(CONNECTING_AT_ONCE)
+        self._stop, self._kill, self._over = threading.Event(), threading.Event(), threading.Event()
+        # A signal's handler may come while another one is at it, in the same thread.
+        self._lock = threading.RLock()
+        self._live: dict[str, tuple[Agents, Session]] = {}
+
+    # ---------------------------------------------------------------- what others ask for
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a stop was asked for."""
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """Stop every host after its block in flight; begin none."""
+        self._stop.set()
+        self._doors.release(len(self._asked.hosts))
+        for _, session in self._sessions():
+            session.stop()
+
+    def kill(self) -> None:
+        """Stop every host at once; finished cases are safe."""
+        self._kill.set()
+        self.stop()
+        for _, session in self._sessions():
+            session.kill()
+
+    def _sessions(self) -> list[tuple[Agents, Session]]:
+        with self._lock:
+            return list(self._live.values())
+
+    # ---------------------------------------------------------------- the run
+
+    def run(self, deliver: Deliver) -> None:
+        """Run it to its end. Whatever goes wrong on a host is that host's last `HostChanged`, never an exception.
+
+        An exception of `deliver` ends all agents before it goes on.
+        """
+        hosts = self._asked.hosts
+        threading.Thread(target=self._tend, name="fleet-beat", daemon=True).start()
+        pool = ThreadPoolExecutor(min(self._asked.at_once, len(hosts)), thread_name_prefix="fleet")
+        try:
+            for index, host in enumerate(hosts):
+                pool.submit(self._run_host, index, host)
+            left = len(hosts)
+            while left:
+                told = self._told.get()
+                if told is None:
+                    left -= 1
+                else:
+                    deliver(*told)
+        except BaseException:
+            self.kill()
+            threading.Thread(target=self._drain, name="fleet-drain", daemon=True).start()
+            raise
+        finally:
+            pool.shutdown()
+            self._over.set()
+
+    def _drain(self) -> None:
+        """Take what nobody listens to any more, for whoever waits to tell it could not end."""
+        while not self._over.is_set():
+            with suppress(queue.Empty):
+                self._told.get(timeout=0.1)
+
+    def _tend(self) -> None:
+        while not self._over.wait(TEND_S):
+            for agents, _ in self._sessions():
+                agents.tend()
+
+    def _run_host(self, index: int, host: Host) -> None:
+        def tell(told: Told) -> None:
+            self._told.put((host.host, told))
+
+        try:
+            tell(self._runs_of(index, host, tell))
+        except CpuGpuError as error:
+            tell(_changed(error))
+        except Exception as error:  # noqa: BLE001 - one host's mishap, ours included, must not hold up the others
+            tell(HostChanged(CRASHED, f"This program failed at {host.host}: {error!r}.", "Report it."))
+        finally:
+            self._told.put(None)
+
+    def _runs_of(self, index: int, host: Host, tell: Callable[[Told], None]) -> HostChanged:
+        """Run a host's series and return how it ended."""
+        if self._stop.is_set():
+            return _STOPPED
+        door = _Door(self._doors, has_one=host.launcher != "srun")  # Slurm's nodes wait in its own line
+        if self._stop.is_set():
+            door.leave()
+            return _STOPPED
+        tell(HostChanged(CONNECTING))
+        simulated = self._asked.plan.simulation is not None
+        agents = Agents(None, simulated=simulated, host=host, hello_limit_s=self._asked.hello_limit_s)
+
+        def reached() -> None:
+            door.leave()
+            tell(HostChanged(STARTING))
+
+        agents.on_reached = reached
+        series_id, ended = new_id(), _STOPPED
+        try:
+            for number in range(1, self._asked.repeat + 1):
+                ended = self._run_once(_plan_for(self._asked.plan, index, number), host, agents, series_id, tell)
+                if ended.state != DONE:
+                    break
+        finally:
+            door.leave()
+            with self._lock:
+                self._live.pop(host.host, None)
+            agents.close()
+        return ended
+
+    def _run_once(
+        self, plan: Plan, host: Host, agents: Agents, series_id: str, tell: Callable[[Told], None]
+    ) -> HostChanged:
+        facts = {**self._asked.facts, **facts_of(host, self.fleet_id)}
+        session = Session(plan, agents, self._outbox, series_id, self._asked.case_timeout_s, facts)
+        with self._lock:
+            self._live[host.host] = agents, session
+        # Asked for between the last look and now: the session would not have been among those that were stopped.
+        if self._kill.is_set():
+            session.kill()
+        elif self._stop.is_set():
+            session.stop()
+        finished = session.run(tell)
+        session.saver.tag(host.tags)
+        if self._kill.is_set() and finished.status == "failed":
+            return _STOPPED  # what a host says of an agent that we killed is not why
+        return _ended(finished, session.error)
+
+
+_STOPPED = HostChanged(STOPPED, "Stopped by request.")
+
+
+class _Door:
+    """A place among those that connect, left once."""
+
+    def __init__(self, doors: threading.Semaphore, *, has_one: bool) -> None:
+        self._doors = doors
+        self._lock = threading.Lock()
+        self._is_inside = has_one
+        if has_one:
+            doors.acquire()
+
+    def leave(self) -> None:
+        """Make room for the next one."""
+        with self._lock:
+            if self._is_inside:
+                self._is_inside = False
+                self._doors.release()
+
+
+def facts_of(host: Host, fleet_id: str) -> dict[str, Any]:
+    """Return what a run's environment says of the fleet that it is part of."""
+    return {"fleet": fleet_id, "fleet_host": host.host, "launcher": host.launcher}
+
+
+def fleet_devices(plan: Plan, asked: Sequence[str] | None) -> Plan:
+    """Return the plan on every GPU of a host, and its CPU, unless devices were named."""
+    return plan if asked else replace(plan, devices=("all",))
+
+
+def _plan_for(plan: Plan, index: int, number: int) -> Plan:
+    """Return the plan of a host's run; made-up hosts differ in their noise."""
+    return nth_plan(plan, index * SEEDS_APART + number)
+
+
+def _ended(finished: RunFinished, error: CpuGpuError | None) -> HostChanged:
+    """Return the state that a run leaves its host in."""
+    if finished.status == "done":
+        return HostChanged(DONE)
+    if finished.status == "stopped":
+        return HostChanged(STOPPED, finished.message or "Stopped by request.", finished.remedy)
+    if error is not None:
+        return _changed(error)
+    return HostChanged(FAILED, finished.message or "Its run failed.", finished.remedy)
+
+
+def _changed(error: CpuGpuError) -> HostChanged:
+    if isinstance(error, HostError):
+        return HostChanged(error.kind, error.message, error.remedy)
+    if isinstance(error, NoTorchError):
+        remedy = "Name an interpreter that has torch by `python` in the hosts file, or load one in `pre`."
+        return HostChanged(NO_TORCH, error.message, remedy)
+    if isinstance(error, MisbehavedError):
+        return HostChanged(MISBEHAVING, error.message, error.remedy)
+    return HostChanged(CRASHED, error.message, error.remedy)

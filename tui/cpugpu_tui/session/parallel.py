@@ -1,0 +1,233 @@
+"""An agent for each GPU, all at the same time, which together look like one: their events are one stream."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.model import (
+    CaseFailed,
+    CaseFinished,
+    CasesChosen,
+    CaseStarted,
+    DevicesFound,
+    Event,
+    Hello,
+    Plan,
+    Progressed,
+    RunFinished,
+    place,
+)
+from cpugpu_tui.transport.inbox import LOOK_AGAIN_S, WAITING_EVENTS, Agent, Gone, Message
+from cpugpu_tui.transport.launch import Agents
+
+OTHER_NOISE = 1_000
+"""Between the seeds of two agents' made-up noise: with the same, all GPUs would have the very same times."""
+
+PER_CASE = "case"
+"""Field of events that belong to a case."""
+
+
+def taken(plan: Plan, agents: Agents) -> Agent:
+    """Return the agent that a plan is given to: one, or for a parallel plan one for each of its GPUs.
+
+    Raises:
+        UsageError: the interpreter does not exist, or agents are threads of this process.
+    """
+    if not plan.parallel:
+        return agents.take()
+    if agents.worker == "thread":
+        raise UsageError("GPUs at the same time need a process each.", "Leave --worker thread out, or --parallel.")
+    return AgentGroup([agents.take() for _ in plan.devices], plan.devices)
+
+
+def named(plan: Plan, agents: Agents) -> Plan:
+    """Return a parallel plan with the names of its GPUs in place of `cuda`: an agent tells which there are.
+
+    Raises:
+        CpuGpuError: no agent can be started, or there are not two GPUs.
+    """
+    if not plan.parallel:
+        return plan
+    from cpugpu_tui.session.session import Session
+
+    found: list[Event] = []
+    asked = Session(Plan("devices", (), plan.devices, simulation=plan.simulation), agents)
+    finished = asked.run(found.append)
+    gpus = [device.name for event in found if isinstance(event, DevicesFound) for device in event.devices]
+    if not gpus:
+        raise UnfitError(finished.message or "No GPU was found.", finished.remedy)
+    if len(gpus) < 2:
+        raise UnfitError(f"--parallel takes two GPUs or more, and here is {gpus[0]} alone.", "Leave --parallel out.")
+    return replace(plan, devices=tuple(gpus))
+
+
+class AgentGroup:
+    """Agents with a GPU each; see `Agent`. The first that dies takes the others along: their cases are run again."""
+
+    def __init__(self, agents: Sequence[Agent], gpus: Sequence[str]) -> None:
+        """Name a GPU for each agent."""
+        self._agents = tuple(agents)
+        self._gpus = tuple(gpus)
+        self._merge = Merge(len(self._agents))
+        self._lock = threading.Lock()
+        self._is_ended = False
+
+    @property
+    def pid(self) -> int:
+        """The first one's."""
+        return self._agents[0].pid
+
+    def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
+        """See `Agent`."""
+        for index, agent in enumerate(self._agents):
+            own: queue.SimpleQueue[Message] = queue.SimpleQueue()
+            agent.listen(own)
+            threading.Thread(
+                target=self._pass_on, args=(index, own, inbox), name=f"agent-of-{self._gpus[index]}", daemon=True
+            ).start()
+
+    def _pass_on(self, index: int, own: queue.SimpleQueue[Message], inbox: queue.SimpleQueue[Message]) -> None:
+        message: Message | None = None
+        while not isinstance(message, Gone):
+            message = own.get()
+            with self._lock:
+                told = self._merge.take(index, message)
+                for each in told:
+                    inbox.put(each)
+            if any(isinstance(each, (Gone, RunFinished)) for each in told):
+                self.end(at_once=False)
+            while not self._is_ended and (inbox.qsize() > WAITING_EVENTS or self._merge.is_full):
+                time.sleep(LOOK_AGAIN_S)
+
+    def send_plan(self, plan: Plan) -> None:
+        """Give each agent the plan for its GPU."""
+        for gpu, agent in zip(self._gpus, self._agents, strict=True):
+            simulation = plan.simulation
+            if simulation is not None:
+                simulation = replace(simulation, seed=simulation.seed + OTHER_NOISE * place(gpu))
+            agent.send_plan(replace(plan, devices=(gpu,), simulation=simulation))
+
+    def command(self, word: str) -> None:
+        """See `Agent`."""
+        for agent in self._agents:
+            agent.command(word)
+
+    def end(self, *, at_once: bool) -> None:
+        """See `Agent`."""
+        self._is_ended = True
+        for agent in self._agents:
+            agent.end(at_once=at_once)
+
+
+class Merge:
+    """What several agents say of the same cases, each of its GPU, as one agent would say it of all of them."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._hellos: dict[int, Hello] = {}
+        self._devices: dict[int, DevicesFound] = {}
+        self._early: list[tuple[int, Event]] = []
+        self._doing: dict[int, Progressed] = {}
+        self._seconds_left: dict[int, float] = {}
+        self._started: set[str] = set()
+        self._finished: dict[str, dict[int, CaseFinished]] = {}
+        self._failed: set[str] = set()
+        self._ended: dict[int, RunFinished] = {}
+        self._is_over = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits for the devices of another agent that nothing more should be taken."""
+        return len(self._early) > WAITING_EVENTS
+
+    def take(self, index: int, message: Message) -> list[Message]:
+        """Return what is to be told after an agent has said something; nothing after the end."""
+        if self._is_over:
+            return []
+        if isinstance(message, Gone):
+            return self._gone(index, message)
+        if isinstance(message, Hello):
+            self._hellos[index] = message
+            return [self._hellos[min(self._hellos)]] if len(self._hellos) == self._count else []
+        if isinstance(message, RunFinished):
+            return self._run_finished(index, message)
+        if isinstance(message, DevicesFound):
+            return self._devices_found(index, message)
+        if isinstance(message, Progressed) and message.phase != "gap":
+            self._doing[index] = message
+        if len(self._devices) < self._count:
+            self._early.append((index, message))  # a run's stream begins with all its devices
+            return []
+        return self._said(index, message)
+
+    def _gone(self, index: int, gone: Gone) -> list[Message]:
+        """Return an agent's death, and before it what it was at: others have said what they are at since."""
+        if index in self._ended:
+            return []
+        self._is_over = True
+        doing = self._doing.get(index)
+        return [gone] if doing is None else [doing, gone]
+
+    def _run_finished(self, index: int, finished: RunFinished) -> list[Message]:
+        """Return the end once all have come to it, or one has failed; before that what another is still at."""
+        self._ended[index] = finished
+        if finished.status == "failed" or len(self._ended) == self._count:
+            self._is_over = True
+            early = [told for at, event in self._early for told in self._said(at, event)]
+            stopped = (each for each in self._ended.values() if each.status != "done")
+            return [*early, finished if finished.status == "failed" else next(stopped, finished)]
+        still = [doing for other, doing in self._doing.items() if other not in self._ended]
+        return [*still[:1]]
+
+    def _devices_found(self, index: int, found: DevicesFound) -> list[Message]:
+        self._devices[index] = found
+        if len(self._devices) < self._count:
+            return []
+        devices = {device.name: device for each in self._devices.values() for device in each.devices}
+        early, self._early = self._early, []
+        return [
+            replace(found, devices=tuple(sorted(devices.values(), key=lambda device: place(device.name)))),
+            *(told for at, event in early for told in self._said(at, event)),
+        ]
+
+    def _said(self, index: int, event: Event) -> list[Message]:
+        case = getattr(event, PER_CASE, "")
+        match event:
+            case Progressed():
+                return [self._progressed(index, event)]
+            case CasesChosen():
+                fresh = tuple(each for each in event.cases if each.key not in self._started)
+                return [replace(event, cases=fresh)] if fresh else []
+            case _ if case in self._failed:
+                return []
+            case CaseStarted():
+                is_first = case not in self._started
+                self._started.add(case)
+                return [event] if is_first else []
+            case CaseFailed():
+                self._failed.add(case)
+                return [event]
+            case CaseFinished():
+                return self._case_finished(index, event)
+            case _:
+                return [event]
+
+    def _progressed(self, index: int, event: Progressed) -> Progressed:
+        if event.seconds_left is None:
+            return event
+        self._seconds_left[index] = event.seconds_left
+        return replace(event, seconds_left=max(self._seconds_left.values()))
+
+    def _case_finished(self, index: int, event: CaseFinished) -> list[Message]:
+        """Return the case's end when the last has come to it, with the largest error of all."""
+        ends = self._finished.setdefault(event.case, {})
+        ends[index] = event
+        if len(ends) < self._count:
+            return []
+        checks = [end.check for end in ends.values() if end.check is not None]
+        return [replace(event, check=max(checks, key=lambda check: check.error, default=None))]

@@ -1,0 +1,439 @@
+"""One run from plan to end: agents, events, store. Every face consumes the stream that it delivers."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, NoTorchError
+from cpugpu_tui.model import (
+    CALIBRATION,
+    Calibrated,
+    CaseFailed,
+    CaseFinished,
+    CaseStarted,
+    CeilingsMeasured,
+    DevicesFound,
+    Event,
+    HalfRoundTimed,
+    Hello,
+    Plan,
+    Progressed,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+)
+from cpugpu_tui.session.parallel import taken
+from cpugpu_tui.session.saving import BESIDE, Saver, new_id
+from cpugpu_tui.state.remaining import Remaining
+from cpugpu_tui.timing.emitter import stamped
+from cpugpu_tui.transport.launch import Agent, Agents, Gone, Message, no_agent
+
+if TYPE_CHECKING:
+    from cpugpu_tui.store.outbox import Outbox
+
+E = TypeVar("E", bound=Event)
+Deliver = Callable[[Event], None]
+
+FRUITLESS_AGENTS = 1
+"""How many agents in a row may die before they got anywhere: one may have been killed by somebody else."""
+
+POLL_S = 0.2
+"""How often a run looks up while its agent is silent."""
+
+CEILINGS_S = 3.0
+"""Time limit for measuring the ceilings of a machine after its first run."""
+
+CEILINGS_HANG_S = 5 * CEILINGS_S
+"""An agent that is silent for this long while it measures them hangs."""
+
+KILL_AFTER_S = 1.0
+"""A terminated agent that still lives is killed after this long."""
+
+
+class Session:
+    """Runs one plan. `run` blocks; the other methods may be called from any thread."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        agents: Agents,
+        outbox: Outbox | None = None,
+        series_id: str | None = None,
+        case_timeout_s: float | None = None,
+        facts: dict[str, Any] | None = None,
+        *,
+        ceilings: bool = False,
+    ) -> None:
+        """Run `plan`; `ceilings`: measure, after its cases, the devices of which the history has no ceilings."""
+        self._wants_ceilings = ceilings
+        self._plan = plan
+        self._agents = agents
+        self._case_timeout_s = case_timeout_s
+        self._facts = facts or {}
+        self.run_id = new_id()
+        self.series_id = series_id or new_id()
+        self.saver = Saver(outbox, self.run_id)
+        """The way of this run into the history."""
+        self.signal_exit = 0
+        """Exit code that a signal asked for (143, 129); 0 for none."""
+        self.error: CpuGpuError | None = None
+        """Why the run failed as a whole, once it has."""
+        self.on_live: Callable[[bool], None] = lambda _live: None
+        """Told True before the plan is sent, and False at the end: what disturbs times keeps still meanwhile."""
+        self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._agent: Agent | None = None
+        self._stop = threading.Event()
+        self._kill = threading.Event()
+        self._paused = False
+        self._plan_sent = False
+        self._deliver: Deliver = lambda _event: None
+        self._seq = 0
+        self._left = Remaining(plan)
+        self._failed = 0
+        self._blame: Progressed | None = None
+        self._early: list[TelemetryRead] = []
+        self._devices_known = False
+
+    # ---------------------------------------------------------------- what others ask for
+
+    def stop(self) -> None:
+        """Stop after the block in flight."""
+        self._stop.set()
+        self._command("stop")
+
+    def kill(self) -> None:
+        """Stop at once: the agent is terminated, then killed; finished cases are safe."""
+        self._stop.set()
+        self._kill.set()
+        agent = self._agent
+        if agent is not None:
+            agent.end(at_once=False)
+            killer = threading.Timer(KILL_AFTER_S, agent.end, kwargs={"at_once": True})
+            killer.daemon = True
+            killer.start()
+
+    def pause(self) -> None:
+        """Pause between half-rounds."""
+        self._paused = True
+        self._command("pause")
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        self._paused = False
+        self._command("resume")
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a stop was asked for."""
+        return self._stop.is_set()
+
+    @property
+    def paused(self) -> bool:
+        """Whether a pause was asked for."""
+        return self._paused
+
+    def add_telemetry(self, event: TelemetryRead) -> None:
+        """Make a reading an event of this run."""
+        self._inbox.put(event)
+
+    def _command(self, word: str) -> None:
+        agent = self._agent
+        # Before its plan an agent would take a command for the plan; `_follow` sends what was asked for meanwhile.
+        if agent is not None and self._plan_sent:
+            agent.command(word)
+
+    # ---------------------------------------------------------------- the run
+
+    def run(self, deliver: Deliver) -> RunFinished:
+        """Run the plan and deliver its events in order; the last one is returned too.
+
+        A finished case is committed before it is delivered. Failures of the run are its last event,
+        never an exception.
+        """
+        self._deliver = deliver
+        started = time.monotonic()
+        try:
+            finished = self._run_agents(started)
+        except CpuGpuError as error:
+            self.error = error
+            finished = RunFinished(
+                status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code
+            )
+        finally:
+            agent = self._agent
+            if agent is not None:
+                agent.end(at_once=False)
+            self.on_live(False)
+        self._skip_rest(finished)
+        if finished.status == "done" and self._failed:
+            finished = replace(finished, exit_code=EXIT_CASES_FAILED)
+        finished = self._stamp(finished)
+        self.saver.finish(finished)
+        deliver(finished)
+        return finished
+
+    def _run_agents(self, started: float) -> RunFinished:
+        """Give the plan to an agent; after each death give what remains to another."""
+        fruitless = 0
+        while True:
+            settled_before = len(self._left.settled)
+            hello = self._start_agent()
+            if hello is None:
+                return RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
+            if isinstance(hello, Gone):
+                outcome: RunFinished | Gone = hello
+            else:
+                if self._seq == 0:
+                    self._begin(hello)
+                outcome = self._follow(self._remaining(started))
+            if isinstance(outcome, RunFinished):
+                return outcome
+            if self._measures_ceilings:
+                return self._without_ceilings(outcome)
+            if outcome.error is not None and not self._kill.is_set():
+                raise outcome.error  # no case is to blame, and another agent would fare no better
+            if self._kill.is_set():
+                return RunFinished(status="stopped", message="Stopped at once.", exit_code=EXIT_INTERRUPTED)
+            self._settle_crash(outcome)
+            fruitless = fruitless + 1 if len(self._left.settled) == settled_before else 0
+            if fruitless > FRUITLESS_AGENTS:
+                raise self._given_up(hello, outcome)
+            if not fruitless and not self._left.cases and self._plan.search is None:
+                return RunFinished(status="done", exit_code=EXIT_OK)
+            if self._stop.is_set():
+                return RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
+
+    @property
+    def _measures_ceilings(self) -> bool:
+        """Whether all cases are over and the agent measures ceilings: nothing that happens now changes a result."""
+        plan, blame = self._plan, self._blame
+        return bool(plan.cases) and not plan.calibrate and blame is not None and blame.phase == CALIBRATION
+
+    def _without_ceilings(self, gone: Gone) -> RunFinished:
+        """Return the end of a run whose agent died after the last case."""
+        if self._kill.is_set():
+            return RunFinished(status="done", exit_code=EXIT_OK)
+        return RunFinished(
+            status="done",
+            message=f"The ceilings of this machine are not known: the agent {gone.manner} while it measured them.",
+            remedy="Try cpugpu-tui machine --measure, or switch this off with --no-ceilings.",
+            exit_code=EXIT_OK,
+        )
+
+    def _given_up(self, hello: Hello | Gone, gone: Gone) -> CpuGpuError:
+        """Return why no further agent is started: the last ones died before they got anywhere."""
+        if isinstance(hello, Gone):
+            return no_agent(self._agents.python or "This interpreter", gone)
+        return CpuGpuError(
+            f"The agent {gone.manner} before any case. {gone.last_words}".strip(),
+            "Try `cpugpu-tui devices`, or another interpreter with --python.",
+        )
+
+    def _start_agent(self) -> Hello | Gone | None:
+        """Take an agent and wait for its hello, or its death; None if a stop was asked for meanwhile.
+
+        Raises:
+            NoTorchError: it has no torch where torch is needed.
+            ProtocolError: it speaks another version.
+        """
+        self._plan_sent = False
+        self._agent = agent = taken(self._plan, self._agents)
+        self._inbox = self._fresh_inbox()
+        agent.listen(self._inbox)
+        while not self._stop.is_set():
+            message = self._next(0.1)
+            if isinstance(message, Gone):
+                if message.error is not None:
+                    raise message.error
+                return message
+            if isinstance(message, Hello):
+                self._require_torch(message)
+                return message
+        return None
+
+    def _fresh_inbox(self) -> queue.SimpleQueue[Message]:
+        """Return an empty inbox; readings that wait in the old one are handled, a dead agent's last messages not."""
+        while not self._inbox.empty():
+            message = self._inbox.get()
+            if isinstance(message, TelemetryRead):
+                self._handle_telemetry(message)
+        return queue.SimpleQueue()
+
+    def _require_torch(self, hello: Hello) -> None:
+        facts = hello.environment
+        if self._plan.simulation is None and facts.get("torch") is None:
+            raise NoTorchError(
+                f"{facts.get('interpreter')} cannot import torch: {str(facts.get('torch_error')).rstrip('.')}.",
+                "Use --python auto to find an interpreter that has torch, or install torch there.",
+            )
+
+    def _begin(self, hello: Hello) -> None:
+        self.on_live(True)
+        told: dict[str, Any] = {"worker": self._agents.worker, "python_option": self._agents.python}
+        if self._case_timeout_s is not None:  # not the plan's: it is the controller who waits
+            told["case_timeout_s"] = self._case_timeout_s
+        environment = {**hello.environment, **told, **self._facts}
+        known = self.saver.known_ceilings(environment, simulated=self._plan.simulation is not None)
+        self._plan = replace(self._plan, ceilings=known)
+        event = self._stamp(
+            RunStarted(run_id=self.run_id, series_id=self.series_id, plan=self._plan, environment=environment)
+        )
+        if self._plan.cases:  # a calibration alone is kept as ceilings; history lists what has rows
+            self.saver.begin(event)
+        self._left.note(event)
+        self._deliver(replace(event, number=self.saver.number))
+        for reading in self._early:
+            self._handle_telemetry(reading)
+
+    def _remaining(self, started: float) -> Plan:
+        limit_s = self._plan.max_seconds
+        if limit_s is not None:
+            limit_s = max(0.001, limit_s - (time.monotonic() - started))
+        plan = self._left.plan(limit_s)
+        # Where the history takes nothing they would be measured again after every run.
+        is_wanted = self._wants_ceilings and self.saver.keeps_ceilings and not plan.parallel
+        return replace(plan, ceilings_s=CEILINGS_S if is_wanted and self._plan.cases else None)
+
+    def _follow(self, plan: Plan) -> RunFinished | Gone:
+        """Send the plan and handle events until the agent is done or dead."""
+        assert self._agent is not None
+        self._blame = None
+        self.saver.forget_attempts()
+        self._agent.send_plan(plan)
+        self._plan_sent = True
+        if self._stop.is_set():
+            self._agent.command("stop")
+        elif self._paused:
+            self._agent.command("pause")
+        silent_s, asked = 0.0, time.monotonic()
+        while True:
+            message = self._next(POLL_S)
+            # A poll that took longer means that this process stood still (ctrl+z), not that the agent did.
+            silent_s += min(time.monotonic() - asked, 2 * POLL_S)
+            asked = time.monotonic()
+            if self._paused:
+                silent_s = 0.0
+            if message is None:
+                if self._timed_out(silent_s):
+                    return Gone(-9, (f"no answer for {silent_s:.0f} s",))
+                continue
+            if not isinstance(message, TelemetryRead):
+                silent_s = 0.0
+            if isinstance(message, (Gone, RunFinished)):
+                return message
+            self._handle(message)
+
+    def _timed_out(self, silent_s: float) -> bool:
+        limit_s, blame = self._case_timeout_s, self._blame
+        if self._measures_ceilings:
+            return self._is_hung(silent_s)
+        if limit_s is None or blame is None or not blame.case or silent_s < limit_s:
+            return False
+        self._fail(blame.case, "timeout", f"No answer for {limit_s:g} s ({blame.phase} on {blame.device}).",
+                   "Raise --case-timeout, or leave this case out.", blame.device)  # fmt: skip
+        assert self._agent is not None
+        self._agent.end(at_once=True)
+        return True
+
+    def _is_hung(self, silent_s: float) -> bool:
+        """End an agent that hangs while it measures ceilings."""
+        if silent_s < CEILINGS_HANG_S:
+            return False
+        assert self._agent is not None
+        self._agent.end(at_once=True)
+        return True
+
+    def _next(self, timeout_s: float) -> Message | None:
+        try:
+            message = self._inbox.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+        if isinstance(message, TelemetryRead):
+            self._handle_telemetry(message)
+        return message
+
+    def _handle_telemetry(self, event: TelemetryRead) -> None:
+        if self._seq == 0:  # before RunStarted there is no stream yet
+            self._early.append(event)
+            return
+        self._seq += 1
+        event = replace(event, seq=self._seq)
+        self.saver.note_beside(event)
+        self._deliver(event)
+
+    def _handle(self, event: Event) -> None:
+        known = isinstance(event, DevicesFound) and self._devices_known
+        if known or isinstance(event, (TelemetryRead, Hello, RunStarted)):
+            return  # told already, or not the agent's to tell
+        self._seq += 1
+        event = replace(event, seq=self._seq)
+        match event:
+            case DevicesFound():
+                self._devices_known = True
+                self.saver.devices(event)
+            case Progressed():
+                if event.phase != "gap":
+                    self._blame = event
+            case CaseStarted() | Calibrated() | HalfRoundTimed():
+                self.saver.note(event)
+            case CeilingsMeasured():
+                self.saver.ceilings(event.ceilings)
+                if self._plan.cases:  # a run's own row of the history; a calibration alone has none
+                    self.saver.note_beside(event)
+            case _ if isinstance(event, BESIDE):
+                self.saver.note_beside(event)
+            case CaseFinished() | CaseFailed():
+                self._settle(event)
+                return
+        self._left.note(event)
+        self._deliver(event)
+
+    def _settle(self, event: CaseFinished | CaseFailed) -> None:
+        """Commit a case, then show it."""
+        self._left.note(event)
+        if self._blame is not None and self._blame.case == event.case:
+            self._blame = None
+        if isinstance(event, CaseFailed) and event.kind != "skipped":
+            self._failed += 1
+        self.saver.settle(event)
+        self._deliver(event)
+
+    def _settle_crash(self, gone: Gone) -> None:
+        """Blame the case that the agent was at when it died, unless its failure is told already."""
+        blame = self._blame
+        if blame is None or not blame.case or blame.case in self._left.settled:
+            return
+        self._fail(
+            blame.case,
+            "crashed",
+            f"The agent {gone.manner} during {blame.phase} on {blame.device}. {gone.last_words}".strip(),
+            "The rest went on in a fresh agent; this case is not tried again.",
+            blame.device,
+        )
+
+    def _fail(self, case: str, kind: str, message: str, remedy: str, device: str | None) -> None:
+        self._settle(
+            self._stamp(CaseFailed(case=case, kind=kind, message=message, remedy=remedy, device=device or None))
+        )
+
+    def _skip_rest(self, finished: RunFinished) -> None:
+        if self._seq == 0:
+            return
+        why = finished.message or "Stopped by request."
+        skipped = [
+            self._stamp(CaseFailed(case=case.key, kind="skipped", message=why, remedy="Run again to time it."))
+            for case in self._left.cases
+        ]
+        self.saver.settle_all(skipped)
+        for event in skipped:
+            self._left.note(event)
+            self._deliver(event)
+
+    def _stamp(self, event: E) -> E:
+        self._seq += 1
+        return stamped(event, self._seq)

@@ -1,0 +1,177 @@
+"""The machine that a result was made on: clock, throttling, heat, energy and company, each or why it is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cpugpu_tui.analysis.energy import Energy, above_idle, energy
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.machine.edges import THROTTLED_KEYS
+from cpugpu_tui.machine.machine_state import (
+    BY_CASE,
+    BY_COUNTER,
+    LEAST_COUNTED_NS,
+    Company,
+    Throttle,
+    company,
+    counted,
+    process_text,
+    throttles,
+    throttles_seen,
+)
+from cpugpu_tui.model import EDGES, Reading
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import Row, RunState
+
+NOT_READ = Reading(None, "not-asked")
+"""Of runs that were saved before machines were read."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What is known of the machine during one case on one device."""
+
+    sm_clock_mhz: Reading
+    """Median over both edges of all half-rounds."""
+    throttles: tuple[Throttle, ...]
+    """Largest share first; empty where nothing throttled, or where it is not known."""
+    unthrottled_reason: str | None
+    """Why it is not known whether anything throttled; None where it is."""
+    temperature_begin_c: Reading
+    temperature_end_c: Reading
+    watts: Reading
+    """Over the energy window, or else within the half-rounds, if they are long enough for the sensor."""
+    energy: Energy
+    above_idle: Reading
+    """Joules of a call beyond what the device takes while it waits."""
+    gflop_per_j: Reading
+    company: Company | None
+    """None on a CPU, and where processes cannot be listed."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether somebody else's work may be in the result."""
+        return self.company is not None and self.company.is_shared
+
+
+def condition(run: RunState, row: Row, times: DeviceTimes) -> Condition:
+    """Return the condition of a device during a case."""
+    found = energy(times.energy)
+    clocks = (*times.clocks_mhz, *times.end_clocks_mhz)
+    begin, end = (_readings(times, edge) for edge in EDGES)
+    is_cpu = times.device == "cpu"
+    otherwise = Reading(None, "not-supported") if is_cpu else begin.get("sm_clock_mhz", NOT_READ)
+    return Condition(
+        sm_clock_mhz=Reading(median(clocks)) if clocks else Reading(None, otherwise.reason or "not-yet"),
+        throttles=_throttles(times),
+        unthrottled_reason=_why_unknown(times),
+        temperature_begin_c=_or_none(begin, "temperature_c", is_cpu=is_cpu),
+        temperature_end_c=_or_none(end, "temperature_c", is_cpu=is_cpu),
+        watts=_watts(times, found, is_cpu=is_cpu),
+        energy=found,
+        above_idle=above_idle(times.energy, run.idle.get(times.device)),
+        gflop_per_j=_gflop_per_j(row, found),
+        company=None if is_cpu else _company(times),
+    )
+
+
+def _readings(times: DeviceTimes, edge: str) -> Mapping[str, Reading]:
+    read = times.edges.get(edge)
+    return read.readings if read is not None else {}
+
+
+def _or_none(readings: Mapping[str, Reading], key: str, *, is_cpu: bool) -> Reading:
+    return readings.get(key, Reading(None, "not-supported") if is_cpu else NOT_READ)
+
+
+def _throttles(times: DeviceTimes) -> tuple[Throttle, ...]:
+    """Return what held the clocks down: counted in half-rounds, the costly counters over the case, or seen."""
+    if not times.watched_ns:
+        return throttles_seen(times.mark_counts, len(times.round_ns))
+    if times.watched_ns >= LEAST_COUNTED_NS:
+        cheap = throttles(times.throttled_ns, times.watched_ns, BY_COUNTER)
+    else:
+        cheap = throttles_seen(times.mark_counts, len(times.round_ns))
+    end = times.edges.get(EDGES[1])
+    before, after = (_counters(_readings(times, edge)) for edge in EDGES)
+    whole = {word: ns for word, ns in (counted(before, after) or {}).items() if word not in times.throttled_ns}
+    return cheap + throttles(whole, end.elapsed_ns if end is not None else 0.0, BY_CASE)
+
+
+def _counters(readings: Mapping[str, Reading]) -> dict[str, float]:
+    known = ((word, readings.get(key, NOT_READ).value) for word, key in THROTTLED_KEYS.items())
+    return {word: value for word, value in known if value is not None}
+
+
+def _why_unknown(times: DeviceTimes) -> str | None:
+    """Return why nothing can be said of throttling; a clock that could be read stands for a mask that could."""
+    if times.watched_ns or times.clocks_mhz:
+        return None
+    if times.device == "cpu":
+        return "not-supported"
+    return _readings(times, EDGES[0]).get("throttled_power_cap_ns", NOT_READ).reason
+
+
+def _watts(times: DeviceTimes, found: Energy, *, is_cpu: bool) -> Reading:
+    if found.watts.value is not None:
+        return found.watts
+    if times.powers_mw:
+        return Reading(sum(times.powers_mw) / len(times.powers_mw) / 1e3)
+    if is_cpu:
+        return Reading(None, found.watts.reason)
+    counter = _readings(times, EDGES[0]).get("energy_mj", NOT_READ)
+    return Reading(None, counter.reason or "window-too-short")
+
+
+def _gflop_per_j(row: Row, found: Energy) -> Reading:
+    joules = found.joules_per_call
+    if joules.value is None or row.started is None or not row.started.flops:
+        return Reading(None, joules.reason or "not-supported")
+    return Reading(row.started.flops / joules.value / 1e9)
+
+
+def _company(times: DeviceTimes) -> Company | None:
+    reads = [times.edges[edge] for edge in EDGES if edge in times.edges]
+    return company([(read.processes, read.readings.get("memory_used_bytes", NOT_READ)) for read in reads])
+
+
+# ------------------------------------------------------------------ as data
+
+
+def conditions_data(run: RunState) -> list[dict[str, Any]]:
+    """Return the condition of every case and device as JSON values."""
+    return [
+        {"case": row.case.key, "device": times.device, **condition_data(condition(run, row, times))}
+        for row in run.rows.values()
+        for times in row.times.values()
+    ]
+
+
+def condition_data(found: Condition) -> dict[str, Any]:
+    """Return a condition as JSON values; what is not known has a reason beside its null."""
+    readings = {
+        "sm_clock_mhz": found.sm_clock_mhz,
+        "temperature_begin_c": found.temperature_begin_c,
+        "temperature_end_c": found.temperature_end_c,
+        "power_w": found.watts,
+        "joules_per_call": found.energy.joules_per_call,
+        "joules_per_call_above_idle": found.above_idle,
+        "gflop_per_j": found.gflop_per_j,
+    }
+    others = found.company
+    return {
+        **{key: {"value": reading.value, "reason": reading.reason} for key, reading in readings.items()},
+        "throttled": None
+        if found.unthrottled_reason
+        else [{"by": t.word, "share": t.share, "basis": t.basis, "severity": t.severity} for t in found.throttles],
+        "throttled_reason": found.unthrottled_reason,
+        "energy_plus_minus": found.energy.plus_minus,
+        "energy_scope": found.energy.scope,
+        "energy_disputed": found.energy.is_disputed,
+        "polled_power_w": found.energy.polled_watts,
+        "shared": None if others is None else others.is_shared,
+        "others": None if others is None else [process_text(process) for process in others.others],
+        "unexplained_bytes": None if others is None else others.unexplained_bytes.value,
+    }

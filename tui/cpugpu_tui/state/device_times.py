@@ -1,0 +1,203 @@
+"""What is known of one case on one device, event by event."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from sys import intern
+from types import MappingProxyType
+from typing import Any
+
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.decide.verdict import typical_ns
+from cpugpu_tui.machine.machine_state import company
+from cpugpu_tui.model import (
+    CORES,
+    DEVICE,
+    LATENCY,
+    NO_CORE,
+    PAGEABLE,
+    PINNED,
+    Calibrated,
+    CoreWait,
+    EnergyMeasured,
+    EpochFinished,
+    HalfRoundTimed,
+    KernelsProfiled,
+    MachineRead,
+    Reading,
+    TensorsPlaced,
+)
+from cpugpu_tui.state.kept import kept, teach
+from cpugpu_tui.state.packed import Numbers, Readings, Rounds, Series
+
+ROUND_METRICS = (PAGEABLE, PINNED, DEVICE)
+"""Metrics beside latency that devices are compared in, round by round."""
+
+
+@dataclass(frozen=True)
+class DeviceTimes:
+    """What is known of one case on one device."""
+
+    device: str
+    calibrated: Calibrated | None = None
+    round_ns: Mapping[int, float] = field(default_factory=dict)
+    """Round index → median latency of that round's blocks, ns."""
+    samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Metric → all raw samples so far, ns."""
+    other_round_ns: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    """`PAGEABLE`, `PINNED`, `DEVICE` → round index → median of that round, ns."""
+    marked_ns: Sequence[float] = ()
+    """Latency of the blocks of half-rounds with a mark, ns."""
+    marks: tuple[str, ...] = ()
+    clocks_mhz: Sequence[float] = ()
+    """SM clock as each half-round began."""
+    end_clocks_mhz: Sequence[float] = ()
+    """The same as each ended."""
+    throttled_ns: Mapping[str, float] = field(default_factory=dict)
+    """Throttle reason → time counted within half-rounds."""
+    watched_ns: float = 0.0
+    """Length of the half-rounds in which that was counted; 0 where the driver counts nothing."""
+    mark_counts: Mapping[str, int] = field(default_factory=dict)
+    """Mark → half-rounds that have it."""
+    powers_mw: Sequence[float] = ()
+    """Power in each half-round that is long enough for the sensor."""
+    edges: Mapping[str, MachineRead] = field(default_factory=dict)
+    """`begin`, `end` → what the driver said there."""
+    cores: CoreWait | None = None
+    """How its threads waited for a core; None where no half-round was above the limit."""
+    energy: EnergyMeasured | None = None
+    """Energy of repeated calls, or of a long one."""
+    epochs: tuple[EpochFinished, ...] = ()
+    """Of a training inside `as_written`."""
+    kernels: KernelsProfiled | None = None
+    """What one profiled call ran."""
+    placed: TensorsPlaced | None = None
+    """Where its tensors lay."""
+
+    @property
+    def kernels_ns(self) -> float | None:
+        """Summed time of the kernels of one call."""
+        return self.kernels.elapsed_ns if self.kernels is not None else None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the warm-up settled before its limit, as far as is known."""
+        return self.calibrated is None or self.calibrated.stable
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether threads lacked a core in a half-round, however often it was repeated: its times are no result."""
+        return NO_CORE in self.marks
+
+    @kept
+    def latency_ns(self) -> float | None:
+        """What a call takes, ns: the median of the rounds."""
+        return self.median_ns(LATENCY)
+
+    def median_ns(self, metric: str) -> float | None:
+        """Median of a metric in ns: of its rounds where devices are compared in it, else of its samples.
+
+        So the quotient of two times that are shown is the speedup that is shown. None without samples.
+        """
+        rounds = self.round_ns if metric == LATENCY else self.other_round_ns.get(metric, {})
+        typical = typical_ns(rounds)
+        samples = self.samples.get(metric)
+        return typical if typical is not None else median(samples) if samples else None
+
+    @property
+    def timed_once(self) -> bool:
+        """Whether the call was too long to be timed more than once."""
+        return len(self.samples.get(LATENCY, ())) == 1
+
+    @property
+    def clean_ns(self) -> tuple[float, ...]:
+        """Latency of the blocks of half-rounds without a mark, ns."""
+        clean = list(self.samples.get(LATENCY, ()))
+        for ns in self.marked_ns:
+            clean.remove(ns)
+        return tuple(clean)
+
+    def with_edge(self, event: MachineRead) -> DeviceTimes:
+        """Return the times with one side of the case; somebody else's work on the GPU marks it."""
+        if event.edge == CORES:
+            return replace(self, cores=_without_samples(event.cores))
+        found = company([(event.processes, event.readings.get("memory_used_bytes", Reading(None, "not-asked")))])
+        shared = ("shared-gpu",) if found is not None and found.is_shared else ()
+        marks = tuple(dict.fromkeys((*self.marks, *shared)))
+        return replace(self, edges={**self.edges, event.edge: event}, marks=marks)
+
+    def with_half_round(self, event: HalfRoundTimed) -> DeviceTimes:
+        """Return the times with a half-round more."""
+        samples = dict(self.samples)
+        for metric, values in event.samples.items():
+            samples[metric] = samples.get(metric, ()) + tuple(values)
+        rounds = dict(self.round_ns)
+        latency = event.samples.get(LATENCY)
+        if latency and event.round_index > 0:
+            rounds[event.round_index] = median(latency)
+        others = dict(self.other_round_ns)
+        for name in ROUND_METRICS:
+            if event.samples.get(name) and event.round_index > 0:
+                others[name] = {**others.get(name, {}), event.round_index: median(event.samples[name])}
+        counts = dict(self.mark_counts)
+        for mark in event.marks:
+            counts[mark] = counts.get(mark, 0) + 1
+        throttled = dict(self.throttled_ns)
+        for word, throttled_ns in (event.throttled_ns or {}).items():
+            throttled[word] = throttled.get(word, 0.0) + throttled_ns
+        return replace(
+            self,
+            samples=samples,
+            round_ns=rounds,
+            other_round_ns=others,
+            marked_ns=(*self.marked_ns, *(latency or ())) if event.marks else self.marked_ns,
+            marks=tuple(dict.fromkeys((*self.marks, *event.marks))),
+            clocks_mhz=_with_known(self.clocks_mhz, event.sm_clock_mhz),
+            end_clocks_mhz=_with_known(self.end_clocks_mhz, event.sm_clock_end_mhz),
+            powers_mw=_with_known(self.powers_mw, event.power_mw),
+            mark_counts=counts,
+            throttled_ns=throttled,
+            watched_ns=self.watched_ns + (event.watched_ns if event.throttled_ns is not None else 0.0),
+        )
+
+    def packed(self) -> DeviceTimes:
+        """Return the same in a third of the memory; more may still be added."""
+        edges = {edge: replace(read, readings=Readings(read.readings)) for edge, read in self.edges.items()}
+        known = self.calibrated
+        return replace(
+            self,
+            device=intern(self.device),
+            calibrated=replace(known, case=intern(known.case), device=intern(known.device)) if known else None,
+            samples=Series(self.samples),
+            round_ns=Numbers(self.round_ns),
+            other_round_ns=Rounds(self.other_round_ns) if self.other_round_ns else NOTHING,
+            clocks_mhz=_in_array(self.clocks_mhz),
+            end_clocks_mhz=_in_array(self.end_clocks_mhz),
+            powers_mw=_in_array(self.powers_mw),
+            mark_counts=self.mark_counts or NOTHING,
+            throttled_ns=self.throttled_ns or NOTHING,
+            edges=edges or NOTHING,
+        )
+
+
+teach(DeviceTimes("cpu"))
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""One for all: an empty dictionary takes 64 bytes."""
+
+
+def _without_samples(cores: CoreWait | None) -> CoreWait | None:
+    """Return how threads waited without the samples of discarded half-rounds, which the history keeps."""
+    if cores is None:
+        return None
+    return replace(cores, discarded=tuple(replace(each, samples={}) for each in cores.discarded))
+
+
+def _in_array(values: Sequence[float]) -> Sequence[float]:
+    return array("d", values) if values else ()
+
+
+def _with_known(values: Sequence[float], value: float | None) -> Sequence[float]:
+    return values if value is None else (*values, value)

@@ -1,0 +1,167 @@
+"""Mappings of numbers in little memory, for cases that are over: an app shows thousands of them.
+
+A dictionary of tuples takes 32 bytes a number and 230 for itself; these take 8 a number, and share their keys with all
+mappings of the same shape. A value is made when it is asked for, and is equal to what was put in.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import TypeVar
+
+from cpugpu_tui.decide.verdict import Comparison
+from cpugpu_tui.model import Reading
+
+T = TypeVar("T", bound=Hashable)
+Shape = tuple[tuple[str, int], ...]
+"""Keys and how many numbers each has, in order."""
+
+
+@lru_cache(maxsize=4096)
+def _places(shape: Shape) -> Mapping[str, tuple[int, int]]:
+    """Return key → begin and end of its numbers; the same object for the same shape."""
+    ends: dict[str, tuple[int, int]] = {}
+    end = 0
+    for key, length in shape:
+        ends[key] = (end, end + length)
+        end += length
+    return ends
+
+
+@lru_cache(maxsize=4096)
+def _order(keys: tuple[int, ...]) -> Mapping[int, int]:
+    """Return key → place; the same object for the same keys."""
+    return {key: place for place, key in enumerate(keys)}
+
+
+@lru_cache(maxsize=4096)
+def _same(whole: T) -> T:
+    """Return the first of all equal tuples."""
+    return whole
+
+
+class Series(Mapping[str, tuple[float, ...]]):
+    """Key → numbers."""
+
+    __slots__ = ("_places", "_values")
+
+    def __init__(self, series: Mapping[str, Sequence[float]]) -> None:
+        """Take over these."""
+        self._places = _places(tuple((key, len(values)) for key, values in series.items()))
+        self._values = array("d", list(chain.from_iterable(series.values())))  # of a list: an iterator takes 12 % more
+
+    def __getitem__(self, key: str) -> tuple[float, ...]:
+        begin, end = self._places[key]
+        return tuple(self._values[begin:end])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class Numbers(Mapping[int, float]):
+    """Key → number."""
+
+    __slots__ = ("_order", "_values")
+
+    def __init__(self, numbers: Mapping[int, float]) -> None:
+        """Take over these."""
+        self._order = _order(tuple(numbers))
+        self._values = array("d", list(numbers.values()))
+
+    def __getitem__(self, key: int) -> float:
+        return self._values[self._order[key]]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+
+class Rounds(Mapping[str, Mapping[int, float]]):
+    """Name → key → number."""
+
+    __slots__ = ("_orders", "_series")
+
+    def __init__(self, rounds: Mapping[str, Mapping[int, float]]) -> None:
+        """Take over these."""
+        self._series = Series({name: tuple(numbers.values()) for name, numbers in rounds.items()})
+        self._orders = _same(tuple(tuple(numbers) for numbers in rounds.values()))
+
+    def __getitem__(self, name: str) -> Mapping[int, float]:
+        values = self._series[name]
+        return dict(zip(self._orders[list(self._series).index(name)], values, strict=True))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._series)
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+
+class Comparisons(Mapping[str, Comparison]):
+    """Name → comparison."""
+
+    __slots__ = ("_numbers", "_places", "_rest")
+
+    def __init__(self, comparisons: Mapping[str, Comparison]) -> None:
+        """Take over these."""
+        found = comparisons.values()
+        self._places = _places(tuple((name, 3) for name in comparisons))
+        self._numbers = array("d", [_number(value) for c in found for value in (c.speedup, c.low, c.high)])
+        self._rest = _same(tuple((c.rounds, c.verdict) for c in found))
+
+    def __getitem__(self, name: str) -> Comparison:
+        begin, end = self._places[name]
+        speedup, low, high = self._numbers[begin:end]
+        rounds, verdict = self._rest[begin // 3]
+        return Comparison(speedup, _known(low), _known(high), rounds, verdict)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
+
+
+class Readings(Mapping[str, Reading]):
+    """Key → reading."""
+
+    __slots__ = ("_order", "_rest", "_values")
+
+    def __init__(self, readings: Mapping[str, Reading]) -> None:
+        """Take over these."""
+        self._order = _places(tuple((key, 1) for key in readings))
+        values = [_number(r.value) for r in readings.values()]
+        self._values = array("d", [*values, *(r.age_s for r in readings.values())])
+        self._rest = _same(tuple((r.reason, r.is_stamped) for r in readings.values()))
+
+    def __getitem__(self, key: str) -> Reading:
+        place = self._order[key][0]
+        value, age_s = self._values[place], self._values[len(self._order) + place]
+        reason, is_stamped = self._rest[place]
+        return Reading(_known(value), reason, age_s, is_stamped)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)

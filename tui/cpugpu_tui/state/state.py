@@ -1,0 +1,374 @@
+"""What a run looks like now: events folded into one immutable value that panes and tables show."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from sys import intern
+from typing import Any
+
+from cpugpu_tui.analysis.what_if import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
+from cpugpu_tui.decide.verdict import Comparison, compare
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    DEVICE,
+    PAGEABLE,
+    PINNED,
+    SYNCED,
+    Calibrated,
+    Case,
+    CaseFailed,
+    CaseFinished,
+    CasesChosen,
+    CaseStarted,
+    Ceilings,
+    CeilingsMeasured,
+    Check,
+    Device,
+    DevicesFound,
+    EnergyMeasured,
+    EpochFinished,
+    Event,
+    HalfRoundTimed,
+    KernelsProfiled,
+    MachineRead,
+    PeerMeasured,
+    Progressed,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+    TensorsPlaced,
+    place,
+)
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.kept import kept, teach
+from cpugpu_tui.state.packed import Comparisons
+
+UNSAVED = "not saved"
+"""Mark of a case that is over and not in the history."""
+
+HISTORY = 240
+"""Telemetry points kept for trends: four minutes at 1 Hz."""
+HELD_S = 12.5
+"""Age up to which a value that is read every five seconds stands for the sweeps between: two and a half times that."""
+SAME_NS = 2e6
+"""Moments of two readings that lie no further apart are one: traces keep ages to a millisecond."""
+
+Sweep = tuple[str, str, str, int]
+"""Workload, variant, dtype, threads: see `Case.sweep`."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case with everything known of it."""
+
+    case: Case
+    status: str = "pending"
+    """`pending`, `active`, `ok`, or the kind of a failure."""
+    times: Mapping[str, DeviceTimes] = field(default_factory=dict)
+    """Device name → times."""
+    check: Check | None = None
+    failure: CaseFailed | None = None
+    started: CaseStarted | None = None
+    """Its FLOPs and bytes."""
+    saved: bool = True
+    """Off for a case that is over and not in the history, though it should be."""
+
+    @property
+    def cpu(self) -> DeviceTimes | None:
+        """Times on the CPU."""
+        return self.times.get("cpu")
+
+    @property
+    def gpu(self) -> DeviceTimes | None:
+        """Times on the first GPU of the run, as torch counts them: those of a parallel run come in any order."""
+        return self.times[min(self.gpus, key=place)] if self.gpus else None
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """Names of the GPUs with times."""
+        return tuple(name for name in self.times if name != "cpu")
+
+    def on(self, gpu: str) -> Row:
+        """Return the row as if this were the only GPU of the run."""
+        return replace(self, times={name: times for name, times in self.times.items() if name in ("cpu", gpu)})
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether threads lacked a core on some device: then there is no winner."""
+        return any(times.is_starved for times in self.times.values())
+
+    @property
+    def comparisons(self) -> Mapping[str, Comparison]:
+        """GPU → CPU against it, round by round; without those that share no round with the CPU."""
+        found = {gpu: self.on(gpu).comparison for gpu in self.gpus}
+        return {gpu: comparison for gpu, comparison in found.items() if comparison is not None}
+
+    @kept
+    def comparison(self) -> Comparison | None:
+        """CPU against the first GPU, round by round; None without a common round, and where threads lacked a core."""
+        if self.cpu is None or self.gpu is None or self.status == "mismatch":
+            return None
+        if self.cpu.is_starved or self.gpu.is_starved:
+            return None
+        return compare(self.cpu.round_ns, self.gpu.round_ns)
+
+    @kept
+    def in_worlds(self) -> Mapping[str, Comparison]:
+        """CPU against the first GPU as it would be with other costs: `WhatIf.key` → comparison, where it has times."""
+        if self.cpu is None or self.gpu is None or self.comparison is None:
+            return {}
+        others = self.gpu.other_round_ns
+        rounds = GpuRounds(self.gpu.round_ns, *(others.get(name, {}) for name in (PAGEABLE, PINNED, DEVICE)))
+        found: dict[str, Comparison | None] = {RESIDENT: self.comparison, ONE_THREAD: self.comparison}
+        for what_if in WHAT_IFS:
+            if what_if.key not in found:
+                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if.key, rounds))
+        return Comparisons({key: comparison for key, comparison in found.items() if comparison is not None})
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Marks of all devices, each once, in the order in which they came."""
+        marks = dict.fromkeys(mark for times in self.times.values() for mark in times.marks)
+        return tuple(marks) if self.saved else (*marks, UNSAVED)
+
+    @kept
+    def naive_factor(self) -> float | None:
+        """How far the publication's clock was off on the GPU: the same calls waited for / as written."""
+        if self.gpu is None:
+            return None
+        written, true = self.gpu.median_ns(AS_WRITTEN), self.gpu.median_ns(SYNCED)
+        return true / written if written and true else None
+
+
+teach(Row(Case("", 1)))
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A run, live or stored, as far as its events tell."""
+
+    run: RunStarted | None = None
+    devices: tuple[Device, ...] = ()
+    no_gpu: str | None = None
+    rows: Mapping[str, Row] = field(default_factory=dict)
+    """Case key → row, in the plan's order."""
+    current: Progressed | None = None
+    """What the agent is doing, while it runs."""
+    finished: RunFinished | None = None
+    settled: int = 0
+    """Cases that are ok, failed or skipped."""
+    failed: int = 0
+    """Cases that failed (skipped ones are no failures)."""
+    idle: Mapping[str, EnergyMeasured] = field(default_factory=dict)
+    """Device → its energy while it waited."""
+    peers: Mapping[tuple[str, str], PeerMeasured] = field(default_factory=dict)
+    """(source, target) → copies between two GPUs, also of those that no case was timed on."""
+
+    @property
+    def status(self) -> str:
+        """`idle`, `running`, `done`, `stopped` or `failed`."""
+        if self.finished is not None:
+            return self.finished.status
+        return "running" if self.run is not None else "idle"
+
+    @property
+    def skipped(self) -> int:
+        """Cases that were not reached, or not timed to their end."""
+        return sum(row.status == "skipped" for row in self.rows.values())
+
+    @property
+    def done(self) -> int:
+        """Cases that have their result."""
+        return self.settled - self.failed - self.skipped
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the numbers are made up."""
+        return self.run is not None and self.run.plan.simulation is not None
+
+    @property
+    def gpu(self) -> Device | None:
+        """The first GPU of the run."""
+        return next((d for d in self.devices if not d.is_cpu), None)
+
+    @cached_property
+    def gpus(self) -> tuple[Device, ...]:
+        """The GPUs of the run, as torch counts them."""
+        return tuple(d for d in self.devices if not d.is_cpu)
+
+    def on(self, gpu: str) -> RunState:
+        """Return the run as if this had been its only GPU."""
+        devices = tuple(d for d in self.devices if d.is_cpu or d.name == gpu)
+        return replace(self, devices=devices, rows={key: row.on(gpu) for key, row in self.rows.items()})
+
+    @cached_property
+    def threads(self) -> int:
+        """Most CPU threads in force, 0 if not known yet."""
+        counts = (
+            next((row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated), 0)
+            for rows in self.sweeps.values()
+        )
+        return max(counts, default=0)
+
+    @cached_property
+    def sweeps(self) -> Mapping[Sweep, tuple[Row, ...]]:
+        """Rows that differ in size alone, by what they share; in the plan's order."""
+        found: dict[Sweep, list[Row]] = {}
+        for row in self.rows.values():
+            found.setdefault(row.case.sweep, []).append(row)
+        return {sweep: tuple(rows) for sweep, rows in found.items()}
+
+    @cached_property
+    def derived(self) -> dict[str, Any]:
+        """What others have worked out of this state, by a name of theirs, and want to find again: it never changes."""
+        return {}
+
+    def with_saving(self, number: int | None, unsaved: Collection[str]) -> RunState:
+        """Return the state with the run's number, and each row marked that is not in the history."""
+        rows = {key: row if row.saved == (key not in unsaved) else replace(row, saved=key not in unsaved)
+                for key, row in self.rows.items()}  # fmt: skip
+        if self.run is None or (number == self.run.number and all(rows[key] is row for key, row in self.rows.items())):
+            return self
+        return replace(self, run=replace(self.run, number=number), rows=rows)
+
+    def apply(self, event: Event) -> RunState:
+        """Return the state after `event`; events that do not concern it change nothing."""
+        match event:
+            case RunStarted():
+                return RunState(run=event, rows={c.key: Row(c) for c in event.plan.cases})
+            case DevicesFound():
+                return replace(self, devices=event.devices, no_gpu=event.no_gpu)
+            case Progressed():
+                return replace(self, current=event)
+            case RunFinished():
+                return replace(self, finished=event, current=None)
+            case CasesChosen():
+                return replace(self, rows=_with_cases(self.rows, event.cases))
+            case (
+                CaseStarted() | Calibrated() | HalfRoundTimed() | EpochFinished() | KernelsProfiled()
+                | TensorsPlaced() | MachineRead() | CaseFinished() | CaseFailed()
+            ):  # fmt: skip
+                row = self.rows.get(event.case)
+                return self if row is None else self._with_row(row, _apply_to_row(row, event))
+            case EnergyMeasured():
+                return self._with_energy(event)
+            case CeilingsMeasured():
+                return self._with_ceilings(event.ceilings)
+            case PeerMeasured():
+                return replace(self, peers={**self.peers, (event.source.name, event.target.name): event})
+            case _:
+                return self
+
+    def _with_ceilings(self, found: Ceilings) -> RunState:
+        """Return the state with ceilings that were measured after its cases: `limited by` needs them."""
+        if self.run is None:
+            return self
+        plan = replace(self.run.plan, ceilings=(*self.run.plan.ceilings, found))
+        return replace(self, run=replace(self.run, plan=plan))
+
+    def _with_energy(self, event: EnergyMeasured) -> RunState:
+        if not event.case:
+            return replace(self, idle={**self.idle, event.device: event})
+        row = self.rows.get(event.case)
+        if row is None:
+            return self
+        return self._with_row(row, _with_times(row, replace(_times(row, event.device), energy=event)))
+
+    def _with_row(self, before: Row, after: Row) -> RunState:
+        settled = self.settled + _is_settled(after) - _is_settled(before)
+        failed = self.failed + _is_failed(after) - _is_failed(before)
+        return replace(self, rows={**self.rows, after.case.key: after}, settled=settled, failed=failed)
+
+
+def _with_cases(rows: Mapping[str, Row], cases: tuple[Case, ...]) -> Mapping[str, Row]:
+    """Return the rows with further cases, each where its size belongs among those of its sweep."""
+    ordered = list(rows.values())
+    for case in cases:
+        new = Row(case)
+        if case.key in rows:
+            continue
+        same = [index for index, row in enumerate(ordered) if row.case.sweep == case.sweep]
+        larger = (index for index in same if ordered[index].case.size > case.size)
+        ordered.insert(next(larger, same[-1] + 1 if same else len(ordered)), new)
+    return {row.case.key: row for row in ordered}
+
+
+def _is_settled(row: Row) -> bool:
+    return row.status not in ("pending", "active")
+
+
+def _is_failed(row: Row) -> bool:
+    return row.failure is not None and row.failure.kind != "skipped"
+
+
+def _apply_to_row(row: Row, event: Event) -> Row:
+    match event:
+        case CaseStarted():
+            return Row(row.case, status="active", started=event)
+        case CaseFinished():
+            return _packed(replace(row, status="ok", check=event.check))
+        case CaseFailed():
+            return _packed(replace(row, status=event.kind, failure=event))
+        case Calibrated():
+            return _with_times(row, replace(_times(row, event.device), calibrated=event))
+        case EpochFinished():
+            times = _times(row, event.device)
+            return _with_times(row, replace(times, epochs=(*times.epochs, event)))
+        case KernelsProfiled():
+            return _with_times(row, replace(_times(row, event.device), kernels=event))
+        case TensorsPlaced():
+            return _with_times(row, replace(_times(row, event.device), placed=event))
+        case MachineRead():
+            return _with_times(row, _times(row, event.device).with_edge(event))
+        case HalfRoundTimed():
+            return _with_times(row, _times(row, event.device).with_half_round(event))
+        case _:
+            return row
+
+
+def _packed(row: Row) -> Row:
+    """Return a row that is over, in as little memory as thousands of them need."""
+    started = replace(row.started, case=intern(row.started.case)) if row.started is not None else None
+    return replace(row, started=started, times={intern(name): times.packed() for name, times in row.times.items()})
+
+
+def _times(row: Row, device: str) -> DeviceTimes:
+    return row.times.get(device) or DeviceTimes(device)
+
+
+def _with_times(row: Row, times: DeviceTimes) -> Row:
+    return replace(row, times={**row.times, times.device: times})
+
+
+@dataclass(frozen=True)
+class TelemetryState:
+    """The latest telemetry and a bounded history of each value."""
+
+    latest: TelemetryRead | None = None
+    history: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    """`gpu0/power_mw` or `host/cpu_pct` → values, oldest first, None where nothing was measured."""
+
+    def apply(self, event: TelemetryRead) -> TelemetryState:
+        """Return the state after one sweep, with one point more in each history.
+
+        A GPU none of whose readings is newer than at the sweep before did not answer: the numbers in the event are
+        those of then, and its point is a gap. Where it answered, values that are read every five seconds repeat by
+        design: the last one stands for the sweeps between, until it is `HELD_S` old.
+        """
+        now = TelemetryState(event)
+        values: dict[str, float | None] = {f"host/{key}": r.value for key, r in event.host.items()}
+        for gpu in event.gpus:
+            has_answered = now._newest_ns(gpu.index) - self._newest_ns(gpu.index) > SAME_NS
+            points = {key: r.value if has_answered and r.age_s <= HELD_S else None for key, r in gpu.readings.items()}
+            values |= {f"gpu{gpu.index}/{key}": value for key, value in points.items()}
+        keys = dict.fromkeys([*self.history, *values])
+        history = {key: (*self.history.get(key, ()), values.get(key))[-HISTORY:] for key in keys}
+        return TelemetryState(event, history)
+
+    def _newest_ns(self, index: int) -> float:
+        """Return the last moment of which the driver has told anything of a GPU, by the events' clock."""
+        gpus = (gpu for gpu in (self.latest.gpus if self.latest is not None else ()) if gpu.index == index)
+        ages_s = [reading.age_s for gpu in gpus for reading in gpu.readings.values() if reading.value is not None]
+        return self.latest.mono_ns - min(ages_s) * 1e9 if self.latest is not None and ages_s else float("-inf")

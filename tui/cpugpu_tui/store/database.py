@@ -1,0 +1,323 @@
+"""The database of all runs. A finished case is committed before it is shown."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from cpugpu_tui.config.filesystem import journal_mode, mounts, prepare_folder
+from cpugpu_tui.config.private import create_private, tighten
+from cpugpu_tui.errors import NewerStoreError, StoreError, UsageError
+from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
+from cpugpu_tui.store import finished, rows, schema, summary
+from cpugpu_tui.store.connection import WAIT_S
+from cpugpu_tui.store.damage import confirm, is_damaged, set_aside
+from cpugpu_tui.store.faults import explained
+from cpugpu_tui.store.finished import FinishedCases
+from cpugpu_tui.store.insertion import insert_beside, insert_case, insert_run, number_of, put_devices
+from cpugpu_tui.store.memory import Memory
+from cpugpu_tui.store.owner import Owner
+from cpugpu_tui.store.selection import find_run, load_run
+from cpugpu_tui.store.summary import RunSummary
+from cpugpu_tui.store.timed import TimedRun, timed_runs
+
+MEMORY = ":memory:"
+"""SQLite's name for a database without a file."""
+
+
+class Store(Memory):
+    """An open database, usable from any thread.
+
+    Every method raises `StoreError` when the file fails it; a write that raised has left nothing behind.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, refusal: StoreError | None = None) -> None:
+        super().__init__(connection, path, refusal)
+        self._cases: dict[str, dict[str, Case]] = {}
+
+    # ---------------------------------------------------------------- opening
+
+    @classmethod
+    def open(cls, path: Path, create_parents: bool = False, keep_aside: bool = True, wait_s: float = WAIT_S) -> Store:
+        """Open the database, create it if there is none, upgrade an older one, mark runs whose process died.
+
+        `create_parents` is for the default place. A damaged database of ours is kept aside under another name and
+        a new one is begun, see `remark`; with `keep_aside` off it is left where it is. A file that is created can be
+        read by its owner alone; so can, from now on, whatever lies at the default place.
+
+        Raises:
+            StoreError: the folder is missing (and `create_parents` is off) or cannot be created, the file or
+                its folder is read-only, the file is no database, another program's or damaged, the disk is full,
+                or another program holds the lock.
+        """
+        with explained(path):
+            prepare_folder(path, create_parents)
+            tightened = tighten(path) if create_parents else None
+            try:
+                store = cls._opened(path, wait_s)
+                store.remark = " ".join(filter(None, (store.remark, tightened))) or None
+                return store
+            except (sqlite3.DatabaseError, StoreError) as error:
+                cause = error.__cause__ if isinstance(error, StoreError) else error
+                if not (keep_aside and isinstance(cause, sqlite3.DatabaseError)):
+                    raise
+                if not is_damaged(cause, path, default_place=create_parents):
+                    raise
+            aside = set_aside(path)
+            store = cls._opened(path, wait_s)
+            store.remark = (
+                f"The database {path} was damaged: it is kept as {aside.name}, and a new one was begun. "
+                f"`sqlite3 {aside.name} .recover` may save what is in it."
+            )
+            return store
+
+    @classmethod
+    def in_memory(cls) -> Store:
+        """Return an empty database that no file has, and that is gone when it is closed."""
+        return cls._opened(Path(MEMORY))
+
+    @classmethod
+    def _opened(cls, path: Path, wait_s: float = WAIT_S) -> Store:
+        if str(path) != MEMORY:
+            create_private(path)
+        # isolation_level None: transactions are spelled out below, Python opens none behind our back.
+        connection = sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False)
+        try:
+            store = cls(connection, path)
+            store._set_up()
+            connection.execute(f"PRAGMA busy_timeout = {WAIT_S * 1000:.0f}")
+        except BaseException:
+            connection.close()
+            raise
+        return store
+
+    def _set_up(self) -> None:
+        connection = self._connection
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA foreign_keys = ON")
+        if schema.is_foreign(connection):
+            raise StoreError(
+                f"The file {self.path} is another program's database.",
+                "It was left as it is; name another file with --db.",
+            )
+        version, known = schema.version_of(connection), len(schema.MIGRATIONS)
+        if version > known:
+            self._refusal = NewerStoreError(
+                f"The database {self.path} was written by a newer cpugpu-tui (its version is {version}, known is "
+                f"{known}), so it can be read and nothing is saved.",
+                "Update cpugpu-tui, or name another file with --db.",
+            )
+            return
+        self._choose_journal()
+        # NORMAL may lose the last commits when power fails; FULL costs 30 % and still does 770 a second.
+        connection.execute("PRAGMA synchronous = FULL")
+        self.remark = schema.upgrade(connection, self.path)
+        confirm(connection, self.path)
+        # Changes nothing, but SQLite opens read-only files and even begins to write to them without a word.
+        connection.execute("UPDATE run SET status = status WHERE 0")
+        self.mark_interrupted()
+        self.remember_files()  # at last, for the journals come with the first write
+
+    def _choose_journal(self) -> None:
+        mode = journal_mode(self.path.resolve().parent, mounts())
+        try:
+            self._connection.execute(f"PRAGMA journal_mode = {mode}")
+        except sqlite3.OperationalError as error:
+            # SQLite does not wait here: 7 of 480 openings failed when eight processes created a database at once.
+            # The file remembers its mode, so whoever was faster has set it; any mode is safe until then.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+
+    # ---------------------------------------------------------------- writing
+
+    def begin_run(self, started: RunStarted) -> int:
+        """Save that a run has started and return its number, one more than any number given before.
+
+        A run that is there already keeps its number: a commit that failed on a full disk may have been written.
+        """
+        with self._writing() as connection:
+            known = connection.execute("SELECT number FROM run WHERE run_id = ?", (started.run_id,)).fetchone()
+            if known is not None:
+                return int(known["number"])
+            return insert_run(connection, started, "running", Owner.current())
+
+    def reopen_run(self, run_id: str) -> None:
+        """Save that a run goes on in this process: it has no end any more, and cases that were skipped have no result.
+
+        Raises:
+            UsageError: it is running.
+        """
+        with self._writing() as connection:
+            number = number_of(connection, run_id)
+            owner = asdict(Owner.current())
+            reopened = connection.execute(
+                f"UPDATE run SET status = 'running', finished = NULL, finished_wall_ns = NULL, "
+                f"{', '.join(f'{name} = ?' for name in owner)} WHERE number = ? AND status != 'running'",
+                (*owner.values(), number),
+            )
+            if not reopened.rowcount:
+                raise UsageError(f"Run {number} is running already.", "Wait for its end, or stop it.")
+            connection.execute("DELETE FROM case_result WHERE run_number = ? AND status = 'skipped'", (number,))
+
+    def adopt_run(self, events: Sequence[Event], number: int) -> int:
+        """Save what there is of a live run of this process in a database that was begun meanwhile; return its number.
+
+        `events` are as `load` returns them. It keeps its number, unless another run has that here.
+        """
+        started = events[0]
+        assert isinstance(started, RunStarted)
+        adopted = self.import_run(events, number)
+        with self._writing() as connection:
+            owner = asdict(Owner.current())
+            connection.execute(
+                f"UPDATE run SET status = 'running', {', '.join(f'{name} = ?' for name in owner)} WHERE number = ?",
+                (*owner.values(), adopted),
+            )
+        return adopted
+
+    def add_devices(self, run_id: str, found: DevicesFound) -> None:
+        """Save which devices the run uses; a later call (the agent was started anew) replaces an earlier one."""
+        with self._writing() as connection:
+            put_devices(connection, number_of(connection, run_id), found)
+
+    def commit_case(self, run_id: str, case_events: Sequence[Event], beside: Sequence[Event] = ()) -> None:
+        """Save one case that is over, and the events beside the cases since the last commit, in one transaction.
+
+        `case_events` are the case's events in order; the last is its `CaseFinished` or `CaseFailed`. Committed
+        again, a case replaces what was there.
+
+        Raises:
+            StoreError: nothing of it was saved.
+        """
+        self.commit_cases(run_id, [case_events], beside)
+
+    def commit_cases(self, run_id: str, cases: Sequence[Sequence[Event]], beside: Sequence[Event] = ()) -> None:
+        """Save several cases as `commit_case` does, in one transaction: a stopped sweep skips thousands at once."""
+        attempts = [rows.last_attempt(case_events) for case_events in cases]
+        results = [rows.result_row(attempt) for attempt in attempts]
+        with self._writing() as connection:
+            number = number_of(connection, run_id)
+            known = self._cases_of(number, run_id)
+            for chosen in (event for event in beside if isinstance(event, CasesChosen)):
+                known.update((case.key, case) for case in chosen.cases)
+            for attempt, result in zip(attempts, results, strict=True):
+                insert_case(connection, number, known.get(result["case_key"]), attempt, result)
+            insert_beside(connection, number, beside)
+
+    def finish_run(self, run_id: str, finished: RunFinished, beside: Sequence[Event] = ()) -> None:
+        """Save how the run ended, and the events beside the cases since the last commit."""
+        with self._writing() as connection:
+            number = number_of(connection, run_id)
+            connection.execute(
+                "UPDATE run SET status = ?, finished_wall_ns = ?, finished = ? WHERE number = ?",
+                (finished.status, finished.wall_ns, rows.to_json(finished), number),
+            )
+            insert_beside(connection, number, beside)
+        self._cases.pop(run_id, None)
+
+    def keep_ceilings(self, found: Ceilings) -> None:
+        """Save what a device reached. Its last calibration is replaced, except a full one by a quick one."""
+        row = rows.ceilings_row(found)
+        with self._writing() as connection:
+            known = connection.execute(
+                "SELECT ceilings FROM ceilings WHERE (hostname, torch, identity, simulated) = (?, ?, ?, ?)", row[:4]
+            ).fetchone()
+            if not (found.quick and known is not None and not rows.from_json(known["ceilings"], Ceilings).quick):
+                connection.execute("INSERT OR REPLACE INTO ceilings VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def mark_interrupted(self) -> int:
+        """Mark runs as `interrupted` that say `running` while their process is gone; return how many."""
+        with self._writing() as connection:
+            running = connection.execute(
+                "SELECT number, hostname, pid, boot_id, process_started_ticks FROM run WHERE status = 'running'"
+            )
+            gone = [(number,) for number, *owner in running.fetchall() if Owner(*owner).is_gone()]
+            connection.executemany("UPDATE run SET status = 'interrupted' WHERE number = ?", gone)
+        return len(gone)
+
+    # ---------------------------------------------------------------- reading
+
+    def runs(
+        self, limit: int | None = None, before: int | None = None, text: str = "", tags: Sequence[str] = ()
+    ) -> list[RunSummary]:
+        """Return the newest runs first, all of them without a limit; `before`: those with a lower number, a page.
+
+        Every word of `text` is in a run's name, status, machine, id, tags or devices; it has all the `tags`.
+        """
+        with self._reading() as connection:
+            return [RunSummary.of_row(row) for row in connection.execute(*summary.query(limit, before, text, tags))]
+
+    def summary(self, run_id: str) -> RunSummary:
+        """Return a run's line of the list as it is now.
+
+        Raises:
+            StoreError: it is not there (any more).
+        """
+        with self._reading() as connection:
+            number = number_of(connection, run_id)
+            return RunSummary.of_row(connection.execute(*summary.query(1, number + 1)).fetchone())
+
+    def count(self) -> int:
+        """Return how many runs there are."""
+        with self._reading() as connection:
+            return int(connection.execute("SELECT count(*) FROM run").fetchone()[0])
+
+    def find(self, text: str) -> str:
+        """Return the id of the run that a person names: its number, `latest`, or a unique prefix of its id.
+
+        A number wins over an id that begins with the same digits.
+
+        Raises:
+            UsageError: there is no such run, there are several, or there are none at all.
+        """
+        with self._reading() as connection:
+            return find_run(connection, text)
+
+    def load(self, run_id: str) -> list[Event]:
+        """Return the run's stream: what a live run's observers were told, less `Gap`, `Progressed` and `Hello`.
+
+        The first is `RunStarted`, with its number; then `DevicesFound`; then cases and telemetry by `seq`, and by wall
+        time where that is equal, though a case's own events always keep their order; `RunFinished` is last, if there
+        was an end.
+
+        Raises:
+            UsageError: there is no such run.
+        """
+        with self._reading() as connection:
+            return load_run(connection, run_id)
+
+    def ceilings(self, hostname: str | None = None, torch: str | None = None) -> tuple[Ceilings, ...]:
+        """Return the kept ceilings, newest first: of one machine and torch build, or all."""
+        with self._reading() as connection:
+            found = connection.execute(
+                "SELECT ceilings FROM ceilings WHERE hostname = ifnull(?, hostname) AND torch = ifnull(?, torch) "
+                "ORDER BY measured_wall_ns DESC", (hostname, torch),
+            )  # fmt: skip
+            return tuple(rows.from_json(row["ceilings"], Ceilings) for row in found)
+
+    def finished_cases(
+        self, workloads: Collection[str], hostname: str, *, simulated: bool, limit: int
+    ) -> list[FinishedCases]:
+        """Return what runs of a machine finished of these workloads, newest first, at most so many runs."""
+        with self._reading() as connection:
+            found = connection.execute(
+                finished.SELECT.format(marks=", ".join("?" * len(workloads))),
+                (hostname, simulated, *workloads, limit),
+            )
+            return [FinishedCases.of_row(row) for row in found]
+
+    def timed_runs(self, hostname: str, *, simulated: bool, limit: int) -> list[TimedRun]:
+        """Return how long runs of a machine took, and their calls; newest first, at most so many."""
+        with self._reading() as connection:
+            return timed_runs(connection, hostname, simulated=simulated, limit=limit)
+
+    # ---------------------------------------------------------------- inside
+
+    def _cases_of(self, number: int, run_id: str) -> dict[str, Case]:
+        """Return key → case of the run's plan; kept, because a plan of 10 000 cases takes 50 ms to read."""
+        if run_id not in self._cases:
+            text = self._connection.execute("SELECT plan FROM run WHERE number = ?", (number,)).fetchone()[0]
+            self._cases[run_id] = {case.key: case for case in rows.from_json(text, Plan).cases}
+        return self._cases[run_id]

@@ -1,0 +1,128 @@
+"""Events into the tables, inside a transaction that the caller has begun."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from cpugpu_tui.errors import LostRunError
+from cpugpu_tui.model import Case, DevicesFound, Event, RunStarted
+from cpugpu_tui.store import rows
+from cpugpu_tui.store.owner import Owner
+from cpugpu_tui.store.surroundings import Parted, parted
+
+
+def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> int:
+    """Insert column → value and return the row's id."""
+    names, marks = ", ".join(row), ", ".join("?" * len(row))
+    row_id = connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(row.values())).lastrowid
+    assert row_id is not None
+    return row_id
+
+
+def insert_run(
+    connection: sqlite3.Connection, started: RunStarted, status: str, owner: Owner, number: int | None = None
+) -> int:
+    """Insert a run, with its series, machine and environment where they are new, and return its number.
+
+    Without a `number` it gets the next one.
+    """
+    series = (started.series_id, started.plan.name, started.wall_ns)
+    connection.execute("INSERT OR IGNORE INTO series VALUES (?, ?, ?)", series)
+    facts = parted(started.environment)
+    return insert(
+        connection,
+        "run",
+        {
+            "number": number,
+            "run_id": started.run_id,
+            "series_id": started.series_id,
+            "name": started.plan.name,
+            "status": status,
+            "simulated": started.plan.simulation is not None,
+            **rows.clock_columns(started),
+            "plan": rows.to_json(started.plan),
+            "environment": rows.to_json(facts.run),
+            **_shared(connection, facts, owner.hostname),
+            **asdict(owner),
+        },
+    )
+
+
+def _shared(connection: sqlite3.Connection, facts: Parted, hostname: str) -> dict[str, int]:
+    """Return the columns that point to a run's machine and environment."""
+    machine = {"hostname": str(facts.machine.get("hostname") or hostname), "facts": rows.to_json(facts.machine)}
+    environment = {"facts": rows.to_json(facts.environment)}
+    return {
+        "machine_id": _known(connection, "machine", machine),
+        "environment_id": _known(connection, "environment", environment),
+    }
+
+
+def share_surroundings(connection: sqlite3.Connection) -> None:
+    """Give the runs of version 3 their machines, environments and devices: a step of the migration to version 4."""
+    known = "SELECT number, environment, hostname, devices_found FROM run WHERE environment_id IS NULL"
+    for number, text, hostname, devices in connection.execute(known).fetchall():
+        facts = parted(json.loads(text))
+        shared = _shared(connection, facts, hostname)
+        connection.execute(
+            "UPDATE run SET environment = ?, machine_id = ?, environment_id = ? WHERE number = ?",
+            (rows.to_json(facts.run), shared["machine_id"], shared["environment_id"], number),
+        )
+        if devices:
+            put_devices(connection, number, rows.from_json(devices, DevicesFound))
+
+
+def _known(connection: sqlite3.Connection, table: str, content: Mapping[str, Any]) -> int:
+    """Return the id of the row with this content, inserted if there is none yet."""
+    same = " AND ".join(f"{name} IS ?" for name in content)
+    found = connection.execute(f"SELECT {table}_id FROM {table} WHERE {same}", tuple(content.values())).fetchone()
+    return int(found[0]) if found else insert(connection, table, content)
+
+
+def put_devices(connection: sqlite3.Connection, number: int, found: DevicesFound) -> None:
+    """Save which devices a run uses; what was saved of them before is replaced."""
+    connection.execute("UPDATE run SET devices_found = ? WHERE number = ?", (rows.to_json(found), number))
+    machine_id = connection.execute("SELECT machine_id FROM run WHERE number = ?", (number,)).fetchone()[0]
+    connection.execute("DELETE FROM run_device WHERE run_number = ?", (number,))
+    for position, device in enumerate(found.devices):
+        content = {name: value for name, value in asdict(device).items() if name in DEVICE_COLUMNS}
+        device_id = _known(connection, "device", {"machine_id": machine_id, **content})
+        insert(connection, "run_device", {"run_number": number, "position": position, "device_id": device_id})
+
+
+DEVICE_COLUMNS = ("name", "label", "uuid", "memory_bytes", "simulated")
+"""Fields of `Device` that have columns; the event in `run.devices_found` has them all."""
+
+
+def insert_case(
+    connection: sqlite3.Connection, number: int, case: Case | None, attempt: Sequence[Event], result: dict[str, Any]
+) -> None:
+    """Insert a case that is over; an earlier result of the same case is replaced."""
+    connection.execute("DELETE FROM case_result WHERE run_number = ? AND case_key = ?", (number, result["case_key"]))
+    case_json = None if case is None else rows.to_json(case)
+    case_result_id = insert(connection, "case_result", {**result, "run_number": number, "case_json": case_json})
+    for table, row in rows.detail_rows(attempt):
+        insert(connection, table, {"case_result_id": case_result_id, **row})
+
+
+def insert_beside(connection: sqlite3.Connection, number: int, events: Iterable[Event]) -> None:
+    """Insert events that belong to no case's tables."""
+    for event in events:
+        row = {"run_number": number, **rows.clock_columns(event), "event": rows.to_json(event)}
+        insert(connection, "run_event", {**row, "name": type(event).__name__})
+
+
+def number_of(connection: sqlite3.Connection, run_id: str) -> int:
+    """Return a run's number.
+
+    Raises:
+        LostRunError: it is not there (any more).
+    """
+    row = connection.execute("SELECT number FROM run WHERE run_id = ?", (run_id,)).fetchone()
+    if row is None:
+        raise LostRunError(f"The run {run_id} is no longer in the database.", "Start it again.")
+    return int(row[0])

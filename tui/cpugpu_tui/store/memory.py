@@ -1,0 +1,206 @@
+"""What is done with runs that are over: series, baselines, tags, deletion, runs that come from elsewhere."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import (
+    Calibrated,
+    Case,
+    CaseFailed,
+    CaseFinished,
+    CasesChosen,
+    CaseStarted,
+    DevicesFound,
+    Event,
+    Gap,
+    HalfRoundTimed,
+    Hello,
+    Plan,
+    Progressed,
+    RunFinished,
+    RunStarted,
+)
+from cpugpu_tui.store import rows
+from cpugpu_tui.store.connection import Connected
+from cpugpu_tui.store.faults import explained
+from cpugpu_tui.store.insertion import insert_beside, insert_case, insert_run, number_of, put_devices
+from cpugpu_tui.store.owner import Owner
+from cpugpu_tui.store.selection import LIST_THEM
+
+_NOT_KEPT = (RunStarted, DevicesFound, RunFinished, Hello, Gap, Progressed)
+"""Events that have a place of their own, or none."""
+
+
+class Memory(Connected):
+    """The part of `Store` that a live run does not need."""
+
+    # ---------------------------------------------------------------- series and baselines
+
+    def series_of(self, run_id: str) -> str:
+        """Return the id of the series that a run belongs to.
+
+        Raises:
+            UsageError: there is no such run.
+        """
+        with self._reading() as connection:
+            found = connection.execute("SELECT series_id FROM run WHERE run_id = ?", (run_id,)).fetchone()
+        if found is None:
+            raise UsageError(f"There is no run {run_id!r}.", LIST_THEM)
+        return str(found["series_id"])
+
+    def plan_of(self, run_id: str) -> Plan:
+        """Return what a run was to run, without what it measured.
+
+        Raises:
+            UsageError: there is no such run.
+        """
+        with self._reading() as connection:
+            found = connection.execute("SELECT plan FROM run WHERE run_id = ?", (run_id,)).fetchone()
+        if found is None:
+            raise UsageError(f"There is no run {run_id!r}.", LIST_THEM)
+        return rows.from_json(found["plan"], Plan)
+
+    def runs_of(self, series_id: str) -> list[str]:
+        """Return the ids of the series' runs that are over, however they ended, and finished a case; oldest first."""
+        with self._reading() as connection:
+            found = connection.execute(
+                "SELECT run_id FROM run WHERE series_id = ? AND status != 'running' AND EXISTS "
+                "(SELECT 1 FROM case_result WHERE run_number = run.number AND case_result.status = 'ok') "
+                "ORDER BY wall_ns, number",
+                (series_id,),
+            )
+            return [str(row["run_id"]) for row in found]
+
+    def set_baseline(self, name: str, series_id: str) -> None:
+        """Give a series a name that comparisons go by; the name's earlier series loses it.
+
+        Raises:
+            UsageError: there is no such series.
+        """
+        with self._writing() as connection:
+            if not connection.execute("SELECT 1 FROM series WHERE series_id = ?", (series_id,)).fetchone():
+                raise UsageError(f"There is no series {series_id!r}.", LIST_THEM)
+            connection.execute("INSERT OR REPLACE INTO baseline VALUES (?, ?, ?)", (name, series_id, time.time_ns()))
+
+    def remove_baseline(self, name: str) -> bool:
+        """Forget a baseline's name, not its runs; return whether there was one."""
+        with self._writing() as connection:
+            return connection.execute("DELETE FROM baseline WHERE name = ?", (name,)).rowcount > 0
+
+    def baseline(self, name: str) -> str | None:
+        """Return the id of the series that is this baseline, None if there is none."""
+        return self.baselines().get(name)
+
+    def baselines(self) -> dict[str, str]:
+        """Return name → id of the series, by name."""
+        with self._reading() as connection:
+            found = connection.execute("SELECT name, series_id FROM baseline ORDER BY name")
+            return {str(row["name"]): str(row["series_id"]) for row in found}
+
+    # ---------------------------------------------------------------- tags, deletion
+
+    def tag(self, run_id: str, add: Iterable[str] = (), remove: Iterable[str] = ()) -> tuple[str, ...]:
+        """Give a run tags and take tags from it; return those that it has then, in alphabetical order."""
+        with self._writing() as connection:
+            number = number_of(connection, run_id)
+            connection.executemany("DELETE FROM tag WHERE run_number = ? AND tag = ?", [(number, t) for t in remove])
+            connection.executemany("INSERT OR IGNORE INTO tag VALUES (?, ?)", [(number, tag) for tag in add])
+            found = connection.execute("SELECT tag FROM tag WHERE run_number = ? ORDER BY tag", (number,))
+            return tuple(str(row["tag"]) for row in found)
+
+    def delete(self, run_id: str) -> None:
+        """Take a run and all that was measured in it out of the database, and a baseline that has no run left.
+
+        Raises:
+            UsageError: it is running.
+        """
+        self.delete_all([run_id])
+
+    def delete_all(self, run_ids: Sequence[str], *, force: bool = False) -> None:
+        """Delete runs as `delete` does, all of them or, when that fails, none.
+
+        `force` deletes those that say `running`: whether another host's process lives cannot be seen from here.
+        """
+        with self._writing() as connection:
+            for run_id in run_ids:
+                number = number_of(connection, run_id)
+                status = connection.execute("SELECT status FROM run WHERE number = ?", (number,)).fetchone()["status"]
+                if status == "running" and not force:
+                    raise UsageError(
+                        f"Run {number} is still running.", "Stop it first; with --force it is deleted all the same."
+                    )
+                connection.execute("DELETE FROM run WHERE number = ?", (number,))
+            _forget_unused(connection)
+
+    def shrink(self) -> None:
+        """Give the room of deleted runs back to the disk; needs as much free space as remains in the file."""
+        with self._lock, explained(self.path):
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    # ---------------------------------------------------------------- runs from elsewhere
+
+    def import_run(self, events: Sequence[Event], number: int | None = None) -> int:
+        """Save a whole stream, as `Store.load` returns it, and return its number here; a known run is left as it is.
+
+        It gets the `number` that is wanted if no other run has that.
+
+        A stream without its end is an interrupted run's. Events of a case that is not over are left out.
+
+        Raises:
+            UsageError: the stream does not begin with `RunStarted`.
+        """
+        started = events[0] if events else None
+        if not isinstance(started, RunStarted):
+            raise UsageError("This is no run: it does not begin with RunStarted.")
+        ended = next((event for event in events if isinstance(event, RunFinished)), None)
+        with self._writing() as connection:
+            known = connection.execute("SELECT number FROM run WHERE run_id = ?", (started.run_id,)).fetchone()
+            if known is not None:
+                return int(known["number"])
+            owner = Owner(str(started.environment.get("hostname") or ""), 0, "", 0)
+            taken = connection.execute("SELECT 1 FROM run WHERE number = ?", (number,)).fetchone()
+            status = ended.status if ended else "interrupted"
+            number = insert_run(connection, started, status, owner, None if taken else number)
+            _insert_stream(connection, number, started, events)
+            if ended is not None:
+                connection.execute(
+                    "UPDATE run SET finished_wall_ns = ?, finished = ? WHERE number = ?",
+                    (ended.wall_ns, rows.to_json(ended), number),
+                )
+        return number
+
+
+def _insert_stream(connection: sqlite3.Connection, number: int, started: RunStarted, events: Sequence[Event]) -> None:
+    cases: dict[str, Case] = {case.key: case for case in started.plan.cases}
+    open_cases: dict[str, list[Event]] = {}
+    for event in events:
+        if isinstance(event, CaseStarted | Calibrated | HalfRoundTimed):
+            open_cases.setdefault(event.case, []).append(event)
+        elif isinstance(event, CaseFinished | CaseFailed):
+            attempt = rows.last_attempt([*open_cases.pop(event.case, []), event])
+            insert_case(connection, number, cases.get(event.case), attempt, rows.result_row(attempt))
+        elif isinstance(event, DevicesFound):
+            put_devices(connection, number, event)
+        elif not isinstance(event, _NOT_KEPT):
+            if isinstance(event, CasesChosen):
+                cases.update((case.key, case) for case in event.cases)
+            insert_beside(connection, number, [event])
+
+
+def _forget_unused(connection: sqlite3.Connection) -> None:
+    """Delete what only deleted runs pointed to."""
+    for statement in (
+        "DELETE FROM baseline WHERE series_id NOT IN (SELECT series_id FROM run)",
+        "DELETE FROM series WHERE series_id NOT IN (SELECT series_id FROM run)",
+        "DELETE FROM device WHERE device_id NOT IN (SELECT device_id FROM run_device)",
+        "DELETE FROM machine WHERE machine_id NOT IN (SELECT machine_id FROM run WHERE machine_id IS NOT NULL) "
+        "AND machine_id NOT IN (SELECT machine_id FROM device)",
+        "DELETE FROM environment WHERE environment_id NOT IN "
+        "(SELECT environment_id FROM run WHERE environment_id IS NOT NULL)",
+    ):
+        connection.execute(statement)

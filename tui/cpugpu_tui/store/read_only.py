@@ -1,0 +1,100 @@
+"""A database where nothing can be written, on a read-only mount or in somebody else's folder, is read all the same."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from cpugpu_tui.errors import StoreError
+from cpugpu_tui.store import schema
+from cpugpu_tui.store.database import Store
+from cpugpu_tui.store.faults import explained
+
+_COPY = "Copy it to a folder that can be written, and name the copy with --db."
+
+
+def is_read_only(path: Path) -> bool:
+    """Whether there is a database at `path` that can be read and, file or folder, not be written."""
+    effective = os.access in os.supports_effective_ids
+
+    def may(what: Path, mode: int) -> bool:
+        return os.access(what, mode, effective_ids=effective)
+
+    return path.is_file() and may(path, os.R_OK) and not (may(path, os.W_OK) and may(path.parent, os.W_OK))
+
+
+def version_at(path: Path) -> int:
+    """Return the schema version of the database at `path`; 0 where its header has none (fileformat2.html: at 60)."""
+    with explained(path), path.open("rb") as file:
+        return int.from_bytes(file.read(64)[60:], "big")
+
+
+def open_read_only(path: Path, *, any_version: bool = False, is_in_use: bool = False) -> Store:
+    """Open a database for reading alone; nothing is made, upgraded or marked.
+
+    `is_in_use` is for one that another program is writing to now.
+    `any_version` is for who only copies it: the tables of an older one are not those that the methods know.
+
+    Raises:
+        StoreError: the file is no database, another program's, damaged, an older version's, or has a journal that
+            cannot be read where it lies.
+    """
+    with explained(path):
+        connection = _tried(path, "mode=ro") if is_in_use else _connected(path)
+        try:
+            connection.row_factory = sqlite3.Row
+            if schema.is_foreign(connection):
+                raise StoreError(f"The file {path} is another program's database.", "Name another file with --db.")
+            version, known = schema.version_of(connection), len(schema.MIGRATIONS)
+            if version < known and not any_version:
+                raise StoreError(
+                    f"The database {path} is of an older version ({version}, known is {known}) and cannot be upgraded "
+                    "where it lies: the file or its folder is read-only.", _COPY,
+                )  # fmt: skip
+        except BaseException:
+            connection.close()
+            raise
+    refusal = StoreError(
+        f"The database {path} cannot be written: the file or its folder is read-only.",
+        "Name another file with --db, or save nothing with --no-save.",
+    )
+    return Store(connection, path, refusal)
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    """Return a connection that has read.
+
+    A database with a WAL is read through files beside it, which cannot be made here, or would be left behind; while it
+    has none nobody is writing, and it can be read as what it is then, a file that does not change.
+    """
+    journal = path.with_name(f"{path.name}-wal")
+    if _has_wal_mode(path) and not (journal.exists() and journal.stat().st_size):
+        return _tried(path, "mode=ro&immutable=1")
+    try:
+        return _tried(path, "mode=ro")
+    except sqlite3.OperationalError as error:
+        unmade = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+        if not unmade or not journal.exists():
+            raise
+    raise StoreError(
+        f"The newest runs of the database {path} are still in {journal.name}, which cannot be read where it lies.",
+        "Copy both files to a folder that can be written, and name the copy with --db.",
+    )
+
+
+def _has_wal_mode(path: Path) -> bool:
+    """Return whether the file's header says so (fileformat2.html: read version at 19)."""
+    with path.open("rb") as file:
+        return file.read(20)[19:] == b"\x02"
+
+
+def _tried(path: Path, how: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?{how}"
+    connection = sqlite3.connect(uri, uri=True, timeout=5, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,205 @@
+"""Events as rows of the tables, and back. Pure: nothing here touches the database."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from itertools import groupby
+from typing import Any, TypeVar
+
+from cpugpu_tui.config.converting import convert
+from cpugpu_tui.model import (
+    SYSTEM,
+    USER,
+    Calibrated,
+    CaseFailed,
+    CaseFinished,
+    CaseStarted,
+    Ceilings,
+    Check,
+    Event,
+    HalfRoundTimed,
+)
+from cpugpu_tui.plain import to_plain
+
+T = TypeVar("T")
+
+
+def to_json(value: Any) -> str:
+    """Return a value of the model as JSON.
+
+    Raises:
+        ValueError: for NaN and infinities, which JSON does not know and SQLite's JSON functions refuse.
+    """
+    return json.dumps(to_plain(value), allow_nan=False, separators=(",", ":"))
+
+
+def from_json(text: str, kind: type[T]) -> T:
+    """Return the value of `kind` that `to_json` wrote.
+
+    Raises:
+        ValueError: if the text is something else (msgspec's errors are ValueErrors too).
+    """
+    return convert(json.loads(text), kind)
+
+
+def to_blob(samples: Iterable[float]) -> bytes:
+    """Return numbers as little-endian float64, exactly."""
+    numbers = array("d", samples)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def from_blob(blob: bytes) -> tuple[float, ...]:
+    """Return the numbers that `to_blob` packed."""
+    numbers = array("d")
+    numbers.frombytes(blob)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return tuple(numbers)
+
+
+# ------------------------------------------------------------------ events to rows
+
+
+def last_attempt(events: Sequence[Event]) -> Sequence[Event]:
+    """Return the events from the last `CaseStarted` on: it declares void what a dead agent had said before."""
+    starts = [index for index, event in enumerate(events) if isinstance(event, CaseStarted)]
+    return events[starts[-1] :] if starts else events
+
+
+def result_row(events: Sequence[Event]) -> dict[str, Any]:
+    """Return the row of `case_result` for the events of one attempt, less what only the run knows.
+
+    Raises:
+        ValueError: if the last event neither finishes nor fails the case.
+    """
+    started = next((event for event in events if isinstance(event, CaseStarted)), None)
+    ended = events[-1] if events else None
+    if isinstance(ended, CaseFinished):
+        outcome = {"status": "ok", "message": "", "remedy": "", "device": None}
+        outcome["check_json"] = to_json(ended.check) if ended.check else None
+    elif isinstance(ended, CaseFailed):
+        outcome = {"status": ended.kind, "message": ended.message, "remedy": ended.remedy, "device": ended.device}
+        outcome["check_json"] = None
+    else:
+        raise ValueError(f"the events of a case must end with its outcome, not with {type(ended).__name__}")
+    return {
+        "case_key": ended.case,
+        **outcome,
+        "flops": started.flops if started else 0.0,
+        "bytes_moved": started.bytes_moved if started else 0.0,
+        "operations": started.operations if started else 0,
+        "started_seq": started.seq if started else None,
+        "started_wall_ns": started.wall_ns if started else None,
+        "started_mono_ns": started.mono_ns if started else None,
+        "ended_seq": ended.seq,
+        "ended_wall_ns": ended.wall_ns,
+        "ended_mono_ns": ended.mono_ns,
+    }
+
+
+def detail_rows(events: Sequence[Event]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (table, row) for what lies between a case's start and its outcome; `Gap` and `Progressed` are not kept."""
+    for position, event in enumerate(events):
+        if isinstance(event, Calibrated):
+            yield "calibration", {"position": position, **_columns(event, leave_out=("case",))}
+        elif isinstance(event, HalfRoundTimed):
+            shared = {"position": position, **_columns(event, leave_out=("case", "samples"))}
+            shared["marks"] = to_json(event.marks)
+            shared["throttled_ns"] = None if event.throttled_ns is None else to_json(event.throttled_ns)
+            none: dict[str | None, tuple[float, ...]] = {None: ()}
+            for metric, samples in (event.samples or none).items():
+                yield "measurement", {**shared, "metric": metric, "samples": to_blob(samples)}
+
+
+def clock_columns(event: Event) -> dict[str, int]:
+    """Return the columns that every event's row has."""
+    return {"seq": event.seq, "wall_ns": event.wall_ns, "mono_ns": event.mono_ns}
+
+
+def _columns(event: Event, leave_out: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of an event whose table has columns of the same names."""
+    return {field.name: getattr(event, field.name) for field in fields(event) if field.name not in leave_out}
+
+
+def ceilings_row(found: Ceilings) -> tuple[object, ...]:
+    """Return the row of `ceilings`."""
+    identity = found.uuid or f"{found.device} {found.label} t{found.threads}"
+    if found.uuid and found.driver:  # another driver reaches other rates
+        identity += f" {found.driver}"
+    return found.hostname, found.torch, identity, found.simulated, found.measured_wall_ns, to_json(found)
+
+
+# ------------------------------------------------------------------ rows to events
+
+
+def case_events(
+    result: sqlite3.Row, calibrations: Iterable[sqlite3.Row], measurements: Iterable[sqlite3.Row]
+) -> list[Event]:
+    """Return the events of one case as they came, from its rows (the latter two in order of position)."""
+    case = result["case_key"]
+    details: list[tuple[int, Event]] = [(row["position"], _calibrated(case, row)) for row in calibrations]
+    for position, rows in groupby(measurements, key=lambda row: int(row["position"])):
+        details.append((position, _half_round(case, list(rows))))
+    details.sort(key=lambda detail: detail[0])
+    started = [] if result["started_seq"] is None else [_started(case, result)]
+    return [*started, *(event for _, event in details), _outcome(result)]
+
+
+def _started(case: str, result: sqlite3.Row) -> CaseStarted:
+    facts = {name: result[name] for name in ("flops", "bytes_moved", "operations")}
+    return CaseStarted(case=case, **facts, **_clocks(result, "started_"))
+
+
+def _outcome(result: sqlite3.Row) -> Event:
+    clocks = _clocks(result, "ended_")
+    if result["status"] == "ok":
+        check = from_json(result["check_json"], Check) if result["check_json"] else None
+        return CaseFinished(case=result["case_key"], check=check, **clocks)
+    return CaseFailed(
+        case=result["case_key"],
+        kind=result["status"],
+        message=result["message"],
+        remedy=result["remedy"],
+        device=result["device"],
+        **clocks,
+    )
+
+
+def _calibrated(case: str, row: sqlite3.Row) -> Calibrated:
+    names = ("device", "estimate_ns", "calls_per_block", "blocks", "rounds", "threads", "max_rounds")
+    return Calibrated(case=case, stable=bool(row["stable"]), **{name: row[name] for name in names}, **_clocks(row))
+
+
+def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> HalfRoundTimed:
+    names = ("device", "round_index", "calls_per_block", "sm_clock_mhz", "sm_clock_end_mhz", "watched_ns", "power_mw")
+    throttled = rows[0]["throttled_ns"]
+    times = ("started_wall_ns", "ended_wall_ns", "started_mono_ns", "ended_mono_ns")
+    stored = {row["metric"]: from_blob(row["samples"]) for row in rows if row["metric"] is not None}
+    # What no clock can have given (a damaged file, another program's hand) must not become a speed-up of nan.
+    samples = {metric: tuple(ns for ns in values if _can_be(metric, ns)) for metric, values in stored.items()}
+    damaged = ("damaged",) if samples != stored else ()
+    return HalfRoundTimed(
+        case=case,
+        samples={metric: values for metric, values in samples.items() if values or not stored[metric]},
+        marks=(*from_json(rows[0]["marks"], tuple[str, ...]), *damaged),
+        throttled_ns=None if throttled is None else from_json(throttled, dict[str, float]),
+        **{name: rows[0][name] for name in (*names, *times)},
+        **_clocks(rows[0]),
+    )
+
+
+def _can_be(metric: str, ns: float) -> bool:
+    """Return whether a clock can have given this: processor time, which is counted in steps of 10 ms, can be 0."""
+    return 0 < ns < math.inf or (ns == 0 and metric in (USER, SYSTEM))
+
+
+def _clocks(row: sqlite3.Row, prefix: str = "") -> dict[str, Any]:
+    return {name: row[prefix + name] for name in ("seq", "wall_ns", "mono_ns")}

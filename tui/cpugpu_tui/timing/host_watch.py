@@ -1,0 +1,98 @@
+"""Notices what disturbs the CPU while blocks are timed: memory being mapped, and threads that wait for a core."""
+
+from __future__ import annotations
+
+import os
+import resource
+from dataclasses import dataclass
+from time import perf_counter, perf_counter_ns, sleep
+
+from cpugpu_tui.machine import procfs
+from cpugpu_tui.machine.core_use import Snapshot, core_use, snapshot
+from cpugpu_tui.machine.schedstat import ThreadWaits, Waited
+from cpugpu_tui.model import CoreUse, Device
+
+FAULT_S = 0.5e-6
+"""Least cost of a minor page fault; with clearing the page it reads 2 µs."""
+
+FAULT_SHARE = 0.05
+"""Page faults are marked from this share of the watched time on."""
+
+STARVED_SHARE = 0.02
+"""A half-round is repeated when its threads waited for more than this share of the time that they wanted a core.
+`make bench ONLY=starved` prints what an idle machine and one with a busy neighbour read."""
+
+
+FRESH_NS = 1e9
+"""A snapshot stands for cases that begin within this time: in sweeps of thousands ten begin in a second."""
+
+
+NO_CORE_SHARE = 0.25
+"""A half-round that is still starved at its last repetition has no result when one thread waited for more than this
+share of the time. Beside a busy core that thread waits for about half of it, however many cores there are. On an idle
+two-core machine 2 of 50 runs had four tries in a row of 5 to 7 % of all threads' time, with nobody else at work."""
+
+
+def is_starved(waited: Waited | None) -> bool:
+    """Whether threads waited for a core for so long that a half-round is worth repeating."""
+    return waited is not None and (waited.share > STARVED_SHARE or lacks_core(waited))
+
+
+def lacks_core(waited: Waited | None) -> bool:
+    """Whether a thread waited for a core for so long that the time must not be used."""
+    return waited is not None and max(waited.share, waited.worst_share) > NO_CORE_SHARE
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What happened within a window."""
+
+    marks: tuple[str, ...] = ()
+    """`page-faults`, or nothing."""
+    waited: Waited | None = None
+    """What the timing threads waited for a core; None where the kernel does not count it."""
+
+
+class HostWatch:
+    """One watch for all devices; `begin` and `end` alternate."""
+
+    def __init__(self, root: str = "/", controller: int | None = None) -> None:
+        """`controller` is the process that started this one as its agent, if that is what this process is."""
+        self._root = root
+        self._controller = controller
+        self._tick_s = 1 / os.sysconf("SC_CLK_TCK")
+        self.cores = len(procfs.affinity_cores(root))
+        self._waits = ThreadWaits(root)
+        self._last: Snapshot | None = None
+        self._faults, self._started_s = 0, 0.0
+
+    def begin(self, device: Device) -> None:
+        """Start watching: on a CPU the threads that compute, beside a GPU the one that launches."""
+        self._waits.begin(own_only=not device.is_cpu)
+        self._faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        self._started_s = perf_counter()
+
+    def end(self) -> Disturbance:
+        """Return what happened since `begin`."""
+        elapsed_s = perf_counter() - self._started_s
+        waited = self._waits.end()
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - self._faults
+        return Disturbance(("page-faults",) if faults * FAULT_S > FAULT_SHARE * elapsed_s else (), waited)
+
+    def close(self) -> None:
+        """Close the files of the threads: in one process with the interface every run would leave some."""
+        self._waits.close()
+
+    def rest(self, seconds: float) -> None:
+        """Sleep: whoever took a core from our threads may be through by then."""
+        sleep(seconds)
+
+    def snapshot(self) -> Snapshot:
+        """Return what all processes have used until now or a second ago; a new one takes up to 10 ms of CPU time."""
+        if self._last is None or perf_counter_ns() - self._last.at_ns > FRESH_NS:
+            self._last = snapshot(self._root)
+        return self._last
+
+    def core_use(self, before: Snapshot) -> CoreUse | None:
+        """Return who used the cores since a snapshot; None where too little time has passed."""
+        return core_use(before, snapshot(self._root), os.getpid(), self._controller, self._tick_s)

@@ -1,0 +1,399 @@
+"""One case, step by step: first calls, check, warm-up, rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from cpugpu_tui.decide.search import is_clear
+from cpugpu_tui.decide.verdict import Comparison, compare, is_converged, is_usable
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    COLD_START,
+    NO_CORE,
+    Calibrated,
+    Case,
+    CaseFinished,
+    CaseStarted,
+    EnergyMeasured,
+    HalfRoundTimed,
+    Plan,
+    Progressed,
+    TensorsPlaced,
+)
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.core_lack import READING_S, core_waits
+from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
+from cpugpu_tui.timing.emitter import Emit
+from cpugpu_tui.timing.host_watch import is_starved
+from cpugpu_tui.timing.lane import Lane, Samples
+from cpugpu_tui.timing.reporting import Reporter
+from cpugpu_tui.timing.timers import Instant, Machine, Readiness, Singles, now
+from cpugpu_tui.timing.warm_up import (
+    BLOCK_NS,
+    FIRST_WARMUP_NS,
+    SEARCH_WARMUP_NS,
+    WARMUP_CAP_NS,
+    WARMUP_NS,
+    sizing,
+    warm_up,
+)
+
+COLD_NS = 10e9
+"""A first call may load libraries for seconds: below this length what takes longer than the budget is called once
+more, and that is its time; above it the first call is."""
+
+
+class Point:
+    """A case in progress. `begin`, then `half_rounds` until `done`, then `finish`."""
+
+    def __init__(
+        self,
+        case: Case,
+        plan: Plan,
+        machine: Machine,
+        emit: Emit,
+        control: Control,
+        over: Callable[[], bool] = lambda: False,
+        *,
+        without_cpu: bool = False,
+    ) -> None:
+        """`over` tells long operations whether the run is to end."""
+        self.case = case
+        self._plan = plan
+        self._machine = machine
+        self._emit = emit
+        self._control = control
+        self._over = over
+        self._devices = tuple(d for d in machine.devices if not (without_cpu and d.is_cpu))
+        self.lanes: list[Lane] = []
+        self.comparisons: dict[str, Comparison] = {}
+        """GPU → CPU against it so far, inputs on the device; without those that had no round beside the CPU."""
+        self.moved_comparisons: dict[str, Comparison] = {}
+        """The same with data that starts and ends on the host."""
+        self.is_over = False
+        """Whether it has finished or failed."""
+        self.device: str | None = None
+        """The device that is at work, None in between: whom to name when something is raised."""
+        self.round_index = 0
+        self.rounds_complete = 0
+        self.converged = False
+        """Whether the interval is narrow enough."""
+        self._begun = machine.watch.snapshot()
+        self._edges = CaseEdges(case, machine.watcher, emit)
+        self._long_calls: dict[str, EnergyMeasured] = {}
+        self._check: Any = None
+        self.is_checked = False
+        """Whether it belongs to the sample of a sweep that is looked at closely."""
+
+    @property
+    def is_timed_once(self) -> bool:
+        """Whether a call takes longer than the budget on some device."""
+        return any(lane.is_timed_once for lane in self.lanes)
+
+    @property
+    def done(self) -> bool:
+        """Whether every device has all its rounds: enough of them, and the interval narrow or the budget spent."""
+        if any(len(lane.round_ns) < lane.rounds for lane in self.lanes):
+            return False
+        return self.converged or self.is_starved or self.is_exhausted
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether threads lacked a core on some device, however often a half-round was repeated: there is no winner."""
+        return any(lane.lack.stays for lane in self.lanes)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether rounds or budget are spent on some device."""
+        # One lane's end is the case's end: a round that only one device has decides nothing.
+        return any(lane.exhausted(self._plan.budget_s * 1e9) for lane in self.lanes) or not self.lanes
+
+    def begin(self, *, check: bool, exact: bool, warmed: set[str]) -> None:
+        """Run what the publication ran, make inputs, call each device for the first time, compare, warm up.
+
+        Raises:
+            CaseError: the case cannot go on.
+            Stopped: the run is to end.
+        """
+        costs = self._machine.costs(self.case)
+        operations = self._written_operations()
+        self._emit(
+            CaseStarted(case=self.case.key, flops=costs.flops, bytes_moved=costs.bytes_moved, operations=operations)
+        )
+        if operations and self._machine.has_whole_clock(self.case):
+            self._run_as_written()
+        self.is_checked = check
+        self._announce("inputs", "cpu")
+        inputs = self._machine.make_inputs(self.case)
+        results = self._first_calls(inputs)
+        if check:
+            self._announce("check", "cpu")
+            self._check = self._machine.check(self.case, inputs, results, exact=exact)
+        results.clear()
+        for lane in self.lanes:
+            self.device = lane.name
+            self._warm_up(lane, first_case=lane.name not in warmed)
+            warmed.add(lane.name)
+
+    def _written_operations(self) -> int:
+        """Return the calls' worth of work inside the publication's clock; 0 where this plan does not run it."""
+        whole_in_search = self._plan.search is not None and self._machine.has_whole_clock(self.case)
+        if AS_WRITTEN not in self._plan.metrics or whole_in_search:  # a whole training is no step of a search
+            return 0
+        return self._machine.operations(self.case)
+
+    def _run_as_written(self) -> None:
+        """Time whole experiments as their publications did: before anything else touches the device."""
+        for device in self._devices:
+            self.device = device.name
+            self._announce("as written", device.name)
+            started = now()
+            self._control.was_suspended = False
+            reporter = Reporter(self.case, device.name, self._emit, self._over)
+            singles = self._machine.written(self.case, device.name, reporter)
+            # What was suspended half-way holds the time of the suspension; it cannot be repeated, so it is dropped.
+            if not self._control.suspended_meanwhile():
+                self._emit(self._timed(device.name, 1, dict(singles), Readiness(), (), started, now()))
+        self.device = None
+
+    def _first_calls(self, inputs: Any) -> dict[str, Any]:
+        results: dict[str, Any] = {}
+        # Devices in order, CPU first: the publications' order.
+        for device in self._devices:
+            self.device = device.name
+            timer = self._machine.timer(device.name)
+            operation = timer.load(self.case, inputs)
+            self._announce("first call", device.name)
+            before = self._edges.begin(device.name)
+            started = now()
+            self._control.was_suspended = False
+            self._machine.watch.begin(device)
+            first = timer.first_call(operation)
+            waited = self._machine.watch.end().waited
+            ended = now()
+            if first.elapsed_ns >= LONG_NS:  # what may be timed once has its energy from these very edges
+                self._note_energy(device.name, before)
+            results[device.name] = first.result
+            inside, outside = self._machine.placement(operation, first.result, device.name)
+            self._emit(TensorsPlaced(case=self.case.key, device=device.name, inputs=inside, results=outside))
+            wanted, first_ns = self._wanted(first.singles), first.elapsed_ns
+            if self._control.suspended_meanwhile():
+                self._long_calls.pop(device.name, None)
+                wanted, first_ns = {}, timer.latency_block(operation, 1)
+            self.lanes.append(Lane(timer, operation, first_ns, waited=waited))
+            if wanted:
+                self._emit(self._timed(device.name, 1, wanted, Readiness(), (), started, ended))
+        self.device = None
+        return results
+
+    def _wanted(self, singles: Singles) -> Samples:
+        unwanted = {COLD_START, AS_WRITTEN} - set(self._plan.metrics)
+        return {name: values for name, values in singles.items() if not name.startswith(tuple(unwanted))}
+
+    def _announce(self, phase: str, device: str, estimate_ns: float | None = None) -> None:
+        """Say what comes next before it can kill the process; written out at once, and read before it begins."""
+        self._emit(
+            Progressed(
+                case=self.case.key, device=device, phase=phase, round_index=self.round_index,
+                estimate_s=None if estimate_ns is None else estimate_ns / 1e9,
+            )
+        )  # fmt: skip
+        self._emit.flush()
+        if any(each.is_cpu for each in self._devices if each.name == device):
+            self._machine.watch.rest(READING_S)
+
+    def _warm_up(self, lane: Lane, *, first_case: bool) -> None:
+        budget_ns, watch = self._plan.budget_s * 1e9, self._machine.watch
+        self._announce("warm-up", lane.name, lane.first_ns)
+        later_ns = WARMUP_NS if self._plan.search is None else SEARCH_WARMUP_NS
+        least_ns = FIRST_WARMUP_NS if first_case else later_ns
+        if budget_ns < lane.first_ns < COLD_NS:
+            before = Meter.read(self._machine.watcher(lane.name))
+            watch.begin(lane.timer.device)
+            lane.first_ns = lane.timer.latency_block(lane.operation, 1)
+            lane.waited = watch.end().waited
+            self._note_energy(lane.name, before)
+        if lane.first_ns > budget_ns:
+            lane.estimate_ns, stable = lane.first_ns, True
+        else:
+            cap_ns = min(WARMUP_CAP_NS, 0.6 * budget_ns)
+            watch.begin(lane.timer.device)
+            lane.estimate_ns, stable = warm_up(
+                lambda calls: lane.timer.latency_block(lane.operation, calls),
+                self._plan.blocks, least_ns, cap_ns, self._control,
+            )  # fmt: skip
+            lane.is_estimate_poor = is_starved(watch.end().waited)
+        lane.calls, lane.blocks, lane.rounds = sizing(lane.estimate_ns, self._plan)
+        lane.max_rounds = 1 if lane.first_ns > budget_ns else max(lane.rounds, self._plan.max_rounds)
+        if lane.is_timed_once and lane.name in self._long_calls:
+            self._emit(self._long_calls.pop(lane.name))
+        self._emit(
+            Calibrated(
+                case=self.case.key,
+                device=lane.name,
+                estimate_ns=lane.estimate_ns,
+                calls_per_block=lane.calls,
+                blocks=lane.blocks,
+                rounds=lane.rounds,
+                max_rounds=lane.max_rounds,
+                threads=lane.timer.threads(),
+                stable=stable,
+            )
+        )
+
+    def _note_energy(self, device: str, before: Meter) -> None:
+        """Keep the energy of a call that may be the only one: a long one is a window by itself."""
+        watcher = self._machine.watcher(device)
+        self._long_calls[device] = energy_between(self.case.key, device, watcher, before, Meter.read(watcher), calls=1)
+
+    def half_rounds(self) -> Iterator[None]:
+        """Time the next round, one device per step, in flipped order every other round."""
+        self.round_index += 1
+        lanes = self.lanes if self.round_index % 2 else self.lanes[::-1]
+        for lane in lanes:
+            self.device = lane.name
+            # A device that is timed once, or slow, may have had its last round: the others go on for theirs.
+            if len(lane.round_ns) < lane.rounds or not lane.exhausted(self._plan.budget_s * 1e9):
+                while not self._emit_half_round(lane, is_last=lane is lanes[-1]):
+                    yield
+            yield
+        self.rounds_complete += 1
+
+    def _emit_half_round(self, lane: Lane, *, is_last: bool) -> bool:
+        """Time a half-round; return False if its threads lacked a core and it is to be repeated."""
+        self._announce("round", lane.name, lane.estimate_ns * lane.calls * lane.blocks)
+        while True:
+            self._control.was_suspended = False
+            event = self._half_round(lane)
+            # Stopped and continued in between (ctrl+z, fg): the clock ran on, the samples are void.
+            if not self._control.suspended_meanwhile():
+                break
+        if self._is_void(lane, event):
+            lane.forget(self.round_index)
+            return False
+        if lane.lack.stays and is_starved(lane.waited):
+            event = replace(event, marks=(*event.marks, NO_CORE))
+        if is_last:
+            self.converged = self._is_converged()
+            usable = self.converged or is_usable([each.round_ns for each in self.lanes], is_compared=self.is_compared)
+            if self.done and self._may_converge and not self.is_starved and not usable:
+                event = replace(event, marks=(*event.marks, "not-converged"))
+        self._emit(event)
+        return True
+
+    def _is_void(self, lane: Lane, event: HalfRoundTimed) -> bool:
+        """Whether a half-round is thrown away, for a lack of cores in it or in the warm-up that sized its blocks."""
+        # Where there are more threads than cores some always wait: no repetition helps.
+        can_repeat = not lane.is_timed_once and lane.threads <= self._machine.watch.cores
+        samples = dict(event.samples)
+        if lane.lack.is_to_repeat(lane.waited, self.round_index, samples, can_repeat=can_repeat):
+            self._machine.watch.rest(lane.lack.rest_s)
+            return True
+        is_short = lane.calls * lane.round_ns[self.round_index] < BLOCK_NS / 2
+        if not lane.is_estimate_poor or lane.is_timed_once or is_starved(lane.waited):
+            return False
+        if is_short:
+            lane.lack.discard(lane.waited, self.round_index, samples)
+            self._warm_up(lane, first_case=False)
+        lane.is_estimate_poor = False  # once is enough
+        return is_short
+
+    @property
+    def _may_converge(self) -> bool:
+        """Whether an interval decides at all: not for what is timed once, nor where the number of rounds was named."""
+        named = self._plan.max_rounds <= self._plan.rounds
+        return not named and not self.is_timed_once
+
+    def _is_converged(self) -> bool:
+        if len(self.lanes[0].round_ns) < self._plan.rounds:
+            return False
+        if self._plan.search is None or not self.is_compared:
+            return is_converged([lane.round_ns for lane in self.lanes])
+        cpu, *gpus = self.lanes
+        if self.is_starved:
+            self.comparisons.clear()
+            self.moved_comparisons.clear()
+            return False
+        for gpu in gpus:
+            found, moved = compare(cpu.round_ns, gpu.round_ns), compare(cpu.round_ns, gpu.moved_ns)
+            self.comparisons |= {gpu.name: found} if found is not None else {}
+            self.moved_comparisons |= {gpu.name: moved} if moved is not None else {}
+        return all(is_clear(self.comparisons.get(gpu.name)) for gpu in gpus) and all(
+            not gpu.moved_ns or is_clear(self.moved_comparisons.get(gpu.name)) for gpu in gpus
+        )
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether a GPU is timed beside the CPU."""
+        return len(self.lanes) > 1 and self.lanes[0].timer.device.is_cpu
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether every GPU's lead or lag is clear, inputs on the device."""
+        return bool(self.comparisons) and all(is_clear(found) for found in self.comparisons.values())
+
+    @property
+    def estimated_speedup(self) -> float | None:
+        """CPU / slowest GPU as far as warm-up could tell; None without both."""
+        slowest_ns = max((lane.estimate_ns for lane in self.lanes[1:]), default=0.0)
+        # While threads wait for a core 15 µs of work read 16 ms: that says nothing of larger sizes.
+        if not self.is_compared or not slowest_ns or any(lane.is_estimate_poor for lane in self.lanes):
+            return None
+        return self.lanes[0].estimate_ns / slowest_ns
+
+    def _half_round(self, lane: Lane) -> HalfRoundTimed:
+        readiness = Readiness() if lane.is_timed_once else lane.timer.ready(lane.operation, lane.calls)
+        if not lane.is_timed_once:
+            lane.throw_away()
+        # What is timed once was timed long ago.
+        watcher = None if lane.is_timed_once else self._machine.watcher(lane.name)
+        before = None if watcher is None else watcher.edge()
+        started = now()
+        samples, marks = lane.take(self.round_index, self._plan, self._machine.watch)
+        ended = now()
+        seen = passage(before, None if watcher is None else watcher.edge())
+        return self._timed(lane.name, lane.calls, samples, readiness, marks, started, ended, seen)
+
+    def _timed(
+        self, device: str, calls: int, samples: Samples, readiness: Readiness, marks: tuple[str, ...],
+        started: Instant, ended: Instant, seen: Passage = NOT_WATCHED,
+    ) -> HalfRoundTimed:  # fmt: skip
+        return HalfRoundTimed(
+            case=self.case.key,
+            device=device,
+            round_index=self.round_index,
+            calls_per_block=calls,
+            samples=samples,
+            marks=tuple(dict.fromkeys((*readiness.marks, *marks, *seen.marks))),
+            sm_clock_mhz=readiness.sm_clock_mhz,
+            sm_clock_end_mhz=seen.sm_clock_end_mhz,
+            throttled_ns=seen.throttled_ns,
+            watched_ns=seen.watched_ns,
+            power_mw=seen.power_mw,
+            started_wall_ns=started.wall_ns,
+            ended_wall_ns=ended.wall_ns,
+            started_mono_ns=started.mono_ns,
+            ended_mono_ns=ended.mono_ns,
+        )
+
+    def finish(self) -> None:
+        """Report the case complete and let go of its tensors."""
+        self._edges.end()
+        for read in core_waits(self.case, self.lanes, self._machine.watch, self._begun, self._plan, self._control):
+            self._emit(read)
+        self._emit(CaseFinished(case=self.case.key, check=self._check))
+        self.close()
+
+    def close(self) -> None:
+        """Let go of its tensors: it has finished or failed."""
+        self.is_over = True
+        self.lanes.clear()
+
+    def time_left_ns(self) -> float:
+        """Return the expected time of the rounds that are left, at least."""
+        return sum(
+            max(0, lane.rounds - self.round_index) * (lane.blocks + 1) * lane.calls * lane.estimate_ns
+            for lane in self.lanes
+        )

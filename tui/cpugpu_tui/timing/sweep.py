@@ -1,0 +1,237 @@
+"""Many cases, interleaved: a case's rounds are spread over a window of active cases."""
+
+from __future__ import annotations
+
+import traceback
+from collections import deque
+from itertools import chain
+
+from cpugpu_tui.model import ENERGY, KERNELS, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
+from cpugpu_tui.timing.chooser import Chooser
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.emitter import Emit
+from cpugpu_tui.timing.energy_pass import EnergyPass
+from cpugpu_tui.timing.forecast import Forecast
+from cpugpu_tui.timing.kernel_pass import profile_cases
+from cpugpu_tui.timing.peer_pass import measure_peers
+from cpugpu_tui.timing.point import Point
+from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
+
+CHECK_EVERY = 10
+"""In sweeps of over 20 cases every tenth is checked, and the first and last (METHOD.md, step 2)."""
+
+
+class Sweep:
+    """Runs the cases of a plan on a machine; every failure costs its own case only."""
+
+    def __init__(self, plan: Plan, machine: Machine, emit: Emit, control: Control) -> None:
+        self._plan = plan
+        self._machine = machine
+        self._emit = emit
+        self._control = control
+        gpus = tuple(device.name for device in machine.devices if not device.is_cpu)
+        self._chooser = Chooser(plan.search, plan.cases, gpus) if plan.search is not None else None
+        # A search takes one sweep after the other; all other plans are taken as one.
+        groups: dict[object, list[tuple[int, Case]]] = {}
+        for found in plan.search.found if plan.search is not None else ():
+            groups[found.case.sweep] = []
+        for index, case in enumerate(plan.cases):
+            groups.setdefault(case.sweep if self._chooser is not None else None, []).append((index, case))
+        self._later = deque(groups.values())
+        self._pending: deque[tuple[int, Case]] = deque()
+        self._is_crowded = False
+        self._active: list[Point] = []
+        self._warmed: set[str] = set()
+        self._watch = Stopwatch()
+        self._since_gap = Stopwatch()
+        self._forecast = Forecast(plan, machine)
+        self._to_profile: list[Case] = []
+        self._to_measure: list[Case] = []
+
+    def run(self) -> str:
+        """Run to the end; return `done` or `stopped`.
+
+        Raises:
+            CaseError: fatal ones, after their case was reported: the process is of no use any more.
+        """
+        self._gap(force=True)
+        while self._later:
+            self._pending.extend(self._later.popleft())
+            if not self._run_group():
+                return self._wind_up()
+        measure_peers(self._plan.cases, self._machine, self._emit, self._over_between)
+        if ENERGY in self._plan.metrics:
+            EnergyPass(self._machine, self._emit, self._over, self._control).run(self._to_measure)
+        if KERNELS in self._plan.metrics:
+            profile_cases(self._to_profile, self._machine, self._emit, self._over)
+        return "done"
+
+    def _run_group(self) -> bool:
+        """Run the pending cases, and those that a search adds to them, to their end; return False if time is up."""
+        enter_every = max(1, self._plan.rounds // self._plan.window)
+        passes = 0
+        while True:
+            if not self._pending:
+                self._choose()
+            if not self._pending and not self._active:
+                return True
+            room = not self._active or (passes % enter_every == 0 and len(self._active) < self._plan.window)
+            if self._pending and room and not (self._is_crowded and self._active):
+                self._enter()
+            for point in list(self._active):
+                if self._over():
+                    return False
+                self._advance(point)
+            passes += 1
+            if self._over():
+                return False
+
+    def _choose(self) -> None:
+        """Let a search name the case to go on with."""
+        case = self._chooser.next_case() if self._chooser is not None else None
+        if case is not None:
+            self._pending.append((len(self._plan.cases), case))
+            self._emit(CasesChosen(cases=(case,)))
+            self._emit.flush()
+
+    def _over(self) -> bool:
+        limit_s = self._plan.max_seconds
+        return self._control.stopping or (limit_s is not None and self._watch.elapsed_s() >= limit_s)
+
+    def _enter(self) -> None:
+        """Start the next pending case; a failure on the way is its row."""
+        index, case = self._pending.popleft()
+        without_cpu = self._chooser is not None and self._chooser.is_left_out(case)
+        point = Point(case, self._plan, self._machine, self._emit, self._control, self._over, without_cpu=without_cpu)
+        try:
+            point.begin(check=self._is_checked(index), exact=self._is_checked(index), warmed=self._warmed)
+        except Stopped:
+            self._pending.appendleft((index, case))  # `_wind_up` says why it has no result
+        except Exception as error:  # noqa: BLE001 - whatever a workload raises is its row's failure
+            failure = self._failure(point, error)
+            if failure.kind == "oom" and self._active and not failure.fatal:
+                # Others still hold their tensors: once they are through it is tried again.
+                self._pending.appendleft((index, case))
+                self._is_crowded = True
+                self._drop(point, error)
+                self._machine.release()
+            else:
+                self._fail(point, error)
+        else:
+            self._is_crowded = False
+            self._active.append(point)
+            self._forecast.learn(point)
+            if self._chooser is not None:
+                self._chooser.learn(point)
+        self._between()
+
+    def _is_checked(self, index: int) -> bool:
+        count = len(self._plan.cases)
+        return count <= 20 or index % CHECK_EVERY == 0 or index == count - 1
+
+    def _advance(self, point: Point) -> None:
+        try:
+            for _ in point.half_rounds():
+                self._between()
+                if self._control.stopping:
+                    return
+        except Exception as error:  # noqa: BLE001 - as above
+            self._active.remove(point)
+            self._fail(point, error)
+            return
+        if point.done and not (self._chooser is not None and self._chooser.keeps(point)):
+            self._active.remove(point)
+            self._finish(point)
+            self._between()
+
+    def _finish(self, point: Point) -> None:
+        """Finish a case; a failure on the way is its row, like any other."""
+        is_timed_once, is_starved = point.is_timed_once, point.is_starved
+        try:
+            point.finish()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(point, error)
+            return
+        if not is_timed_once:
+            if not is_starved:  # the energy of waiting is nobody's
+                self._to_measure.append(point.case)
+            if point.is_checked:
+                self._to_profile.append(point.case)
+
+    def _fail(self, point: Point, error: Exception) -> None:
+        failure = self._failure(point, error)
+        self._drop(point, error)
+        if not failure.fatal:
+            self._machine.release()
+        self._emit(
+            CaseFailed(
+                case=point.case.key,
+                kind=failure.kind,
+                message=failure.message,
+                remedy=failure.remedy,
+                device=point.device,
+            )
+        )
+        self._emit.flush()
+        if failure.fatal:
+            raise failure
+
+    def _failure(self, point: Point, error: Exception) -> CaseError:
+        return error if isinstance(error, CaseError) else self._machine.explain(error, point.case)
+
+    def _drop(self, point: Point, error: Exception) -> None:
+        """Let go of the tensors of a case; the frames that an error came through hold them too."""
+        point.close()
+        traceback.clear_frames(error.__traceback__)
+
+    def _between(self) -> None:
+        """Between half-rounds: hand over events, leave a gap if one is due, pause if asked."""
+        self._emit.flush()
+        self._gap(force=False)
+        if self._control.paused:
+            self._gap(force=True)
+            self._control.wait_while_paused()
+
+    def _over_between(self) -> bool:
+        self._between()
+        return self._over()
+
+    def _gap(self, *, force: bool) -> None:
+        if not self._plan.gaps or (not force and self._since_gap.elapsed_s() < self._plan.gap_every_s):
+            return
+        self._emit(self._progress())
+        self._emit(Gap(duration_ms=GAP_MS))
+        self._emit.flush()
+        leave_gap(GAP_MS)
+        self._since_gap.restart()
+
+    def _progress(self) -> Progressed:
+        pending = [case for _, case in chain(self._pending, *self._later)]
+        more = self._chooser.most_left if self._chooser is not None else 0
+        left_s = self._forecast.seconds_left(self._active, pending, more)
+        if left_s is not None and self._plan.max_seconds is not None:
+            left_s = min(left_s, max(0.0, self._plan.max_seconds - self._watch.elapsed_s()))
+        current = self._active[-1] if self._active else None
+        return Progressed(
+            case=current.case.key if current else "",
+            device="",
+            phase="gap",
+            round_index=current.round_index if current else 0,
+            seconds_left=left_s,
+        )
+
+    def _wind_up(self) -> str:
+        """End early: a case with a complete round keeps its times, the rest is skipped."""
+        stopped = self._control.stopping
+        why = "Stopped by request." if stopped else "Not reached within the time of --max-seconds."
+        for point in self._active:
+            if point.rounds_complete >= 1:
+                self._finish(point)
+            else:
+                self._skip(point.case, why)
+        for _, case in (*self._pending, *chain.from_iterable(self._later)):
+            self._skip(case, why)
+        return "stopped" if stopped else "done"
+
+    def _skip(self, case: Case, why: str) -> None:
+        self._emit(CaseFailed(case=case.key, kind="skipped", message=why, remedy="Run again to time it."))

@@ -1,0 +1,167 @@
+"""Times torch operations on the host's processor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import repeat
+from time import perf_counter_ns
+from typing import Any
+
+from cpugpu_tui.model import AS_WRITTEN, COLD_START, SINGLE, SYNCED, Case, Device
+from cpugpu_tui.timing.timers import DeviceSamples, FirstCall, Kernels, Readiness
+from cpugpu_tui.timing.timers.operation import Operation, operation
+
+FLUSH_CAP_BYTES = 128 << 20
+"""Most memory walked to flush the CPU's caches: about 25 ms; a last level above 64 MiB is flushed in part only,
+which the environment of a run records."""
+
+PROBED = 1_000_000
+"""Elements of each input that are looked at for denormals."""
+
+
+class CpuTimer:
+    """Wall time on the CPU; calls return when the work is done, so nothing is waited for."""
+
+    def __init__(self, device: Device, flush_bytes: int, threads: int, cores: int, *, cold: bool, fresh: bool) -> None:
+        """Time on `threads` threads unless a case names a number; `fresh` if nothing was ever called before."""
+        self.device = device
+        self._default_threads = threads
+        self._cores = cores
+        self._flush_bytes = min(flush_bytes, FLUSH_CAP_BYTES) if cold else 0
+        self._flush_buffer: Any = None
+        self._process_is_cold = fresh
+
+    def threads(self) -> int:
+        """Return the intra-op threads in force."""
+        import torch
+
+        return torch.get_num_threads()
+
+    def on_one_thread(self, op: Operation) -> Operation | None:
+        """Return the same operation on one thread."""
+        return replace(op, case=replace(op.case, threads=1)) if self.threads() > 1 else None
+
+    def clock_ns(self) -> float:
+        """Return the monotonic clock that all times are read from."""
+        return float(perf_counter_ns())
+
+    def load(self, case: Case, inputs: tuple[Any, ...]) -> Operation:
+        """Use the host inputs as they are, or as the workload places them."""
+        self._use_threads(case)
+        return operation(case, inputs, "cpu")
+
+    def _use_threads(self, case: Case) -> None:
+        import torch
+
+        wanted = case.threads or self._default_threads
+        if torch.get_num_threads() != wanted:
+            torch.set_num_threads(wanted)
+
+    def first_call(self, op: Operation) -> FirstCall:
+        """Time the first call."""
+        self._use_threads(op.case)
+        started = perf_counter_ns()
+        result = op.step(*op.inputs)
+        elapsed = float(perf_counter_ns() - started)
+        singles = {COLD_START: (elapsed,)} if self._process_is_cold else {}
+        self._process_is_cold = False
+        if op.is_written_as_called:
+            singles |= {AS_WRITTEN: (elapsed,), SYNCED: (elapsed,)}
+        if op.takes_out:
+            op.out = result
+        return FirstCall(elapsed, singles, op.to_check(result))
+
+    def ready(self, op: Operation, calls: int) -> Readiness:
+        """Set the threads and put changed state back."""
+        del calls
+        self._use_threads(op.case)
+        op.workload.reset(op.case.variant, op.inputs)
+        if op.marks is None:
+            op.marks = self._marks(op)
+        return Readiness(marks=op.marks)
+
+    def _marks(self, op: Operation) -> tuple[str, ...]:
+        marks = []
+        if self.threads() == 1 and self._cores > 1:
+            marks.append("one-thread")
+        if not flushes_denormals() and any(has_denormals(tensor) for tensor in (*op.host_inputs, op.out)):
+            marks.append("denormals")
+        return tuple(marks)
+
+    def latency_block(self, op: Operation, calls: int) -> float:
+        """Return the mean wall time of `calls` calls in a row, ns per call."""
+        self._use_threads(op.case)
+        step, inputs = op.step, op.inputs
+        started = perf_counter_ns()
+        for _ in repeat(None, calls):
+            step(*inputs)
+        return (perf_counter_ns() - started) / calls
+
+    def singles(self, op: Operation, count: int) -> dict[str, tuple[float, ...]]:
+        """Return the wall times of single calls, ns."""
+        step, inputs = op.step, op.inputs
+        samples = []
+        for _ in repeat(None, count):
+            started = perf_counter_ns()
+            step(*inputs)
+            samples.append(float(perf_counter_ns() - started))
+        return {SINGLE: tuple(samples)}
+
+    def throughput_block(self, op: Operation, calls: int) -> float | None:
+        """Return None: calls on a CPU do not queue, `latency` is measured in blocks already."""
+        del op, calls
+        return None
+
+    def device_samples(self, op: Operation, count: int) -> DeviceSamples:
+        """Time single calls with flushed caches and a preallocated result where the step takes one."""
+        step, inputs = op.step, op.inputs
+        keywords = {} if op.out is None else {"out": op.out}
+        samples = []
+        for _ in repeat(None, count):
+            self._flush()
+            started = perf_counter_ns()
+            step(*inputs, **keywords)
+            samples.append(float(perf_counter_ns() - started))
+        return DeviceSamples(tuple(samples))
+
+    def _flush(self) -> None:
+        """Walk twice the last-level cache, so that neither inputs nor result are left in it."""
+        if not self._flush_bytes:
+            return
+        import torch
+
+        if self._flush_buffer is None:
+            self._flush_buffer = torch.ones(self._flush_bytes // 4, dtype=torch.int32)
+        self._flush_buffer.add_(1)
+
+    def overheads(self, op: Operation) -> dict[str, tuple[float, ...]]:
+        """Return nothing: a CPU call is all there is."""
+        del op
+        return {}
+
+    def end_to_end(self, op: Operation, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
+        """Return nothing: everything is on the host, so this is the latency."""
+        del op, count, pinned
+        return {}
+
+    def kernels(self, op: Operation) -> Kernels | None:
+        """Return None: a CPU call is no kernel."""
+        del op
+        return None
+
+
+def flushes_denormals() -> bool:
+    """Whether denormal numbers are treated as zero on this thread right now."""
+    import torch
+
+    return bool((torch.full((1,), 1e-40) * 1.0).item() == 0.0)
+
+
+def has_denormals(tensor: Any) -> bool:
+    """Whether any of the first million elements is a denormal number; False for what is no float tensor."""
+    import torch
+
+    if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point():
+        return False
+    size = tensor.detach().reshape(-1)[:PROBED].abs()
+    return bool(((size > 0) & (size < torch.finfo(size.dtype).tiny)).any())

@@ -1,0 +1,118 @@
+"""Copies from one GPU to another: what a caller waits for the smallest, what the link does with a large one."""
+
+from __future__ import annotations
+
+from itertools import repeat
+from time import perf_counter_ns
+from typing import Any, Protocol
+
+from cpugpu_tui.timing.timers.cuda import spin, timing_event
+
+LARGE_BYTES, SMALLEST_BYTES = 1 << 28, 1 << 20
+"""Size of a large copy: 0.7 ms over NVLink of an H200; less where memory is short, but no less than 1 MiB."""
+
+MEMORY_SHARE = 1 / 8
+"""Most of either GPU's free memory that it takes."""
+
+LARGE_COPIES, SMALL_COPIES = 7, 50
+"""Samples of each kind."""
+
+WARM_UP = 10
+"""Small copies before the first sample: the first one opens the way, which takes a second between some GPUs."""
+
+HOLD_CYCLES = 400_000
+"""Length of the hold in front of a large copy, 0.2 ms at 2 GHz: queueing copy and events takes 40 us."""
+
+MOST_HOLDS = 6
+"""How often the hold is doubled before the sample stands as it is."""
+
+CHECKED_BYTES = 1 << 20
+"""Bytes at either end of a large copy that are looked at: behind some mainboards what arrives is something else."""
+
+
+class PeerLink(Protocol):
+    """The way from one GPU to another."""
+
+    has_access: bool | None
+    """Whether one reaches the other's memory by itself; None where nobody can tell."""
+
+    def latencies_ns(self) -> tuple[float, ...]:
+        """Return the wall times of the smallest copies, from the call until both GPUs had finished, ns."""
+
+    def large_ns(self) -> tuple[int, tuple[float, ...]]:
+        """Return the size of a large copy, bytes, and the GPUs' own times of some of them, ns."""
+
+
+class CudaLink:
+    """The way between two GPUs of this process, on their default streams; creates their contexts."""
+
+    def __init__(self, source: str, target: str) -> None:
+        """Name both as torch does."""
+        import torch
+
+        self._source, self._target = source, target
+        torch.cuda.set_device(source)
+        self._streams = tuple(torch.cuda.current_stream(name) for name in (source, target))
+        self.has_access: bool | None = torch.cuda.can_device_access_peer(source, target)
+
+    def _wait(self) -> None:
+        for stream in self._streams:
+            stream.synchronize()
+
+    def latencies_ns(self) -> tuple[float, ...]:
+        """Copy one number, and wait for both GPUs."""
+        import torch
+
+        torch.cuda.set_device(self._source)
+        here, there = torch.ones(1, device=self._source), torch.zeros(1, device=self._target)
+        samples = []
+        for _ in repeat(None, WARM_UP + SMALL_COPIES):
+            self._wait()
+            started = perf_counter_ns()
+            there.copy_(here, non_blocking=True)
+            self._wait()
+            samples.append(float(perf_counter_ns() - started))
+        return tuple(samples[WARM_UP:])
+
+    def large_ns(self) -> tuple[int, tuple[float, ...]]:
+        """Copy between two events of the source's stream, which torch queues such a copy on, behind a hold.
+
+        Raises:
+            RuntimeError: too little memory is free, or other bytes arrive than were sent.
+        """
+        import torch
+
+        torch.cuda.set_device(self._source)
+        size = LARGE_BYTES
+        free_bytes = min(torch.cuda.mem_get_info(name)[0] for name in (self._source, self._target))
+        while size > MEMORY_SHARE * free_bytes:
+            size //= 2
+        if size < SMALLEST_BYTES:
+            raise RuntimeError(f"{free_bytes >> 20} MiB are free, too few for a copy of {SMALLEST_BYTES >> 20} MiB")
+        here = torch.randint(0, 256, (size,), dtype=torch.uint8, device=self._source)
+        there = torch.zeros(size, dtype=torch.uint8, device=self._target)
+        self._require_intact(here, there)
+        return size, tuple(self._held_ns(here, there) for _ in repeat(None, LARGE_COPIES))
+
+    def _require_intact(self, here: Any, there: Any) -> None:
+        import torch
+
+        there.copy_(here, non_blocking=True)
+        self._wait()
+        for part in (slice(None, CHECKED_BYTES), slice(-CHECKED_BYTES, None)):
+            if not torch.equal(here[part].cpu(), there[part].cpu()):
+                raise RuntimeError("other bytes arrive than were sent: no time of it means anything")
+
+    def _held_ns(self, here: Any, there: Any) -> float:
+        for doubled in range(MOST_HOLDS + 1):
+            start, end = timing_event(), timing_event()
+            self._wait()
+            spin(HOLD_CYCLES << doubled)
+            start.record(self._streams[0])
+            there.copy_(here, non_blocking=True)
+            end.record(self._streams[0])
+            was_starved = start.query()
+            self._wait()
+            if not was_starved:
+                break
+        return float(start.elapsed_time(end) * 1e6)

@@ -1,0 +1,96 @@
+"""What a call costs on the simulated machine: laws of work, and a speed that wanders. No clock is read here."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+from cpugpu_tui.model import Case, Simulation
+from cpugpu_tui.timing.gauges.simulated import transfer_ns
+from cpugpu_tui.timing.timers.peers import LARGE_BYTES, LARGE_COPIES, SMALL_COPIES
+from cpugpu_tui.workloads import Costs
+from cpugpu_tui.workloads.transfer import link_of
+
+
+def tiled(laws: Simulation, case: Case) -> Case:
+    """Return the case that the GPU really works at: it fills whole tiles of `gpu_tile` n."""
+    tile = laws.gpu_tile or 1
+    return replace(case, size=math.ceil(case.size / tile) * tile)
+
+
+def cpu_work_ns(laws: Simulation, case: Case, costs: Costs) -> float:
+    """Return what one call takes on the CPU: the roofline's law over a fixed cost, with a ripple in n."""
+    busy_ns = max(costs.flops * laws.cpu_ns_per_flop, moving_ns(costs.bytes_moved, laws.cpu_bytes_per_ns))
+    period = laws.ripple_period or 1
+    return laws.cpu_overhead_ns + busy_ns * (1 + laws.cpu_ripple * (case.size % period) / period)
+
+
+def gpu_work_ns(laws: Simulation, case: Case, costs: Costs) -> float:
+    """Return what one call takes on the GPU alone; `costs` are those of the `tiled` case.
+
+    A copy over the cable (workload `transfer`) takes what the cable takes.
+    """
+    link = link_of(case.variant)
+    if link is not None:
+        return transfer_ns(laws, costs.bytes_moved, pinned=link.endswith("pinned"))
+    busy_ns = max(costs.flops * laws.gpu_ns_per_flop, moving_ns(costs.bytes_moved, laws.gpu_bytes_per_ns))
+    return laws.kernel_overhead_ns + busy_ns
+
+
+def gpu_label(laws: Simulation, index: int) -> str:
+    """Return the model of a GPU: that of the last `other_gpus` is another one."""
+    return "simulated GPU" if index < laws.gpus - laws.other_gpus else "other simulated GPU"
+
+
+def gpu_factor(laws: Simulation, name: str) -> float:
+    """Return how many times as long as the constants say the work takes on a GPU of this name."""
+    index = int(name.partition(":")[2])
+    other = laws.other_factor if index >= laws.gpus - laws.other_gpus else 1.0
+    return other * (laws.slow_factor if index == laws.slow_gpu else 1.0)
+
+
+def moving_ns(size_bytes: float, bytes_per_ns: float) -> float:
+    """Return the time that a device's memory needs for so many bytes; a rate of 0 stands for no limit."""
+    return size_bytes / bytes_per_ns if bytes_per_ns else 0.0
+
+
+class PlantedLink:
+    """The way between two GPUs: within a group by itself, beyond it by way of the host, to it and from it again."""
+
+    def __init__(self, laws: Simulation, noise: random.Random, source: int, target: int) -> None:
+        self._laws, self._noise = laws, noise
+        group = laws.peer_group
+        self.has_access: bool | None = not group or source // group == target // group
+
+    def latencies_ns(self) -> tuple[float, ...]:
+        """Return the planted wait, twice that of the host's copies without access."""
+        laws = self._laws
+        return self._noisy(laws.peer_alpha_ns if self.has_access else 2 * laws.transfer_alpha_ns, SMALL_COPIES)
+
+    def large_ns(self) -> tuple[int, tuple[float, ...]]:
+        """Return a size and times at the planted rate."""
+        rate = self._laws.peer_bytes_per_ns if self.has_access else self._laws.pinned_bytes_per_ns / 2
+        return LARGE_BYTES, self._noisy(moving_ns(LARGE_BYTES, rate), LARGE_COPIES)
+
+    def _noisy(self, planted_ns: float, count: int) -> tuple[float, ...]:
+        return tuple(planted_ns * math.exp(self._noise.gauss(0.0, self._laws.noise)) for _ in range(count))
+
+
+class Drift:
+    """How slow something is just now: ln(slowdown) is an AR(1) series, one step for each of its half-rounds."""
+
+    def __init__(self, deviation: float, rho: float, seed: str) -> None:
+        """`deviation` is that of ln(slowdown); `rho` in 0…1 the correlation between neighbours."""
+        self._deviation = deviation
+        self._rho = min(rho, 1.0)
+        self._random = random.Random(seed)
+        self._log = self._random.gauss(0.0, deviation)
+        self.slowdown = 1.0
+        """Factor of all times; 1 before the first step."""
+
+    def step(self) -> None:
+        """Go on to the next half-round."""
+        fresh = self._random.gauss(0.0, self._deviation)
+        self._log = self._rho * self._log + math.sqrt(1 - self._rho**2) * fresh
+        self.slowdown = math.exp(self._log)

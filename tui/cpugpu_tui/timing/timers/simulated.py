@@ -1,0 +1,383 @@
+"""A made-up CPU and GPU with known constants and virtual time: every test's device, no torch needed.
+
+Host and device have a clock each. A launch costs host time and queues device time; a synchronise
+moves the host's clock to when the device is done. So a clock that does not wait is wrong here in the
+way in which it is wrong on a real GPU, by a factor that can be computed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import sys
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cpugpu_tui.workloads as catalogue
+from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    COLD_START,
+    D2H_PAGEABLE,
+    DEVICE_WARM,
+    ENQUEUE,
+    H2D_PAGEABLE,
+    ITEMSIZE_BYTES,
+    PAGEABLE,
+    PINNED,
+    SINGLE,
+    SYNCED,
+    SYNCHRONISE,
+    Case,
+    Check,
+    Device,
+    Plan,
+    Simulation,
+    place,
+)
+from cpugpu_tui.timing.gauges.simulated import SimulatedGauge, transfer_ns
+from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
+from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS
+from cpugpu_tui.timing.timers.planted import Drift, PlantedLink, cpu_work_ns, gpu_factor, gpu_label, gpu_work_ns, tiled
+from cpugpu_tui.timing.timers.planted_watch import PlantedWatch
+from cpugpu_tui.timing.timers.sensors import Sensors
+from cpugpu_tui.workloads import Costs, Report
+
+
+class VirtualClock:
+    """The host's clock of the simulated machine, ns; `pace` turns virtual time into real time."""
+
+    def __init__(self, pace: float) -> None:
+        self.now_ns = 0.0
+        self._pace = pace
+        self._owed_ns = 0.0
+
+    def advance(self, elapsed_ns: float) -> None:
+        """Let virtual time pass; sleep for what is owed once it is worth a system call."""
+        self.now_ns += elapsed_ns
+        self._owed_ns += elapsed_ns * self._pace
+        if self._owed_ns > 1e6:
+            time.sleep(self._owed_ns / 1e9)
+            self._owed_ns = 0.0
+
+
+@dataclass(frozen=True)
+class SimulatedOperation:
+    """A case with its planted cost on one device."""
+
+    case: Case
+    work_ns: float
+    """What the device needs for one call at its usual speed, without noise."""
+    bytes_moved: float
+
+
+class SimulatedTimer:
+    """One device of the simulated machine."""
+
+    def __init__(self, device: Device, machine: SimulatedMachine) -> None:
+        self.device = device
+        self._machine = machine
+        self._laws = machine.simulation
+        self._clock = machine.clock
+        self._device_free_ns = 0.0
+        self._process_is_cold = True
+        self._threads = 2
+        deviation = self._laws.cpu_drift if device.is_cpu else self._laws.gpu_drift
+        self._drift = Drift(deviation, self._laws.drift_rho, f"{self._laws.seed}/drift/{device.name}")
+        self._throttling = random.Random(f"{self._laws.seed}/throttling/{device.name}")
+        self._is_throttled = False
+        self.sensors = Sensors(machine.simulation, machine.clock, device)
+        """What the simulated driver says of this device."""
+        self._last_case: Case | None = None
+        self._slow_calls = 0
+
+    def threads(self) -> int:
+        """Return the threads that the simulated processor uses."""
+        return self._threads
+
+    def on_one_thread(self, op: SimulatedOperation) -> SimulatedOperation | None:
+        """Return the same operation on one thread."""
+        is_one = not self.device.is_cpu or self._threads == 1
+        return None if is_one else replace(op, case=replace(op.case, threads=1))
+
+    def load(self, case: Case, inputs: Any) -> SimulatedOperation:
+        """Plant the case's cost; nothing is moved."""
+        del inputs
+        self._threads = case.threads or 2
+        if case.size == self._laws.oom_size and not self.device.is_cpu:
+            raise CaseError("oom", f"Needs 18.4 GB on {self.device.name}, 12.1 GB free.", "Choose smaller sizes.")
+        costs = self._machine.costs(case)
+        if self.device.is_cpu:
+            return SimulatedOperation(case, cpu_work_ns(self._laws, case, costs), costs.bytes_moved)
+        tiled_costs = self._machine.costs(tiled(self._laws, case))
+        work_ns = gpu_factor(self._laws, self.device.name) * gpu_work_ns(self._laws, case, tiled_costs)
+        return SimulatedOperation(case, work_ns, costs.bytes_moved)
+
+    def first_call(self, op: SimulatedOperation) -> FirstCall:
+        """Run once, cold; the publication's clock stops when the launch returns."""
+        self._machine.plant_faults(op.case.size)
+        cold_ns = self._laws.first_call_ns if self._process_is_cold else 0.0
+        started = self._clock.now_ns
+        self._clock.advance(cold_ns)
+        before_launch = self._clock.now_ns
+        self._launch(op)
+        printed = self._clock.now_ns - before_launch
+        self._synchronize()
+        synced = self._clock.now_ns - before_launch
+        singles = {AS_WRITTEN: (printed,), SYNCED: (synced,)}
+        if self._process_is_cold:
+            singles[COLD_START] = (self._clock.now_ns - started,)
+        self._process_is_cold = False
+        return FirstCall(self._clock.now_ns - started, singles, op)
+
+    def clock_ns(self) -> float:
+        """Return the virtual clock."""
+        return self._clock.now_ns
+
+    def ready(self, op: SimulatedOperation, calls: int) -> Readiness:
+        """Let speeds wander on: a half-round begins."""
+        del calls
+        self._drift.step()
+        self._machine.begin_half(self.device.name)
+        if self.device.is_cpu:
+            self._machine.planted.half_round(op.case)
+            return Readiness()
+        self._is_throttled = self._throttling.random() < self._laws.throttle_share
+        clock_mhz = self._laws.sm_clock_mhz / self._slowdown() or None
+        self.sensors.begin_half(clock_mhz, is_throttled=self._is_throttled)
+        return Readiness(clock_mhz, ("throttled",) if self._is_throttled else ())
+
+    def _slowdown(self) -> float:
+        """Return how much longer everything takes on this device in this half-round."""
+        throttled = self._laws.throttle_factor if self._is_throttled else 1.0
+        return self._drift.slowdown * self._machine.shared_drift.slowdown * throttled
+
+    def latency_block(self, op: SimulatedOperation, calls: int) -> float:
+        """Return the mean virtual time of calls that are each waited for."""
+        return self._mean_ns(op, calls)
+
+    def _mean_ns(self, op: SimulatedOperation, calls: int) -> float:
+        started = self._clock.now_ns
+        for _ in range(calls):
+            self._launch(op)
+            self._synchronize()
+        return (self._clock.now_ns - started) / calls
+
+    def singles(self, op: SimulatedOperation, count: int) -> dict[str, tuple[float, ...]]:
+        """Return the virtual times of single calls, and of their launches."""
+        found: dict[str, tuple[float, ...]] = {SINGLE: tuple(self._mean_ns(op, 1) for _ in range(count))}
+        if not self.device.is_cpu:
+            found[ENQUEUE] = (self._laws.launch_ns,) * count
+        return found
+
+    def throughput_block(self, op: SimulatedOperation, calls: int) -> float | None:
+        """Return the virtual time per call of queued calls with one wait; None on the CPU."""
+        if self.device.is_cpu:
+            return None
+        started = self._clock.now_ns
+        for _ in range(calls):
+            self._launch(op)
+        self._synchronize()
+        return (self._clock.now_ns - started) / calls
+
+    def end_to_end(self, op: SimulatedOperation, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
+        """Return copy, call and copy back, one after the other; two thirds of the bytes go there, one third comes back.
+
+        Nothing on the CPU, and where moving is the work itself.
+        """
+        if self.device.is_cpu or not catalogue.find(op.case.workload).has_end_to_end:
+            return {}
+        to_gpu_ns, back_ns = (
+            transfer_ns(self._laws, op.bytes_moved * share, pinned=pinned) for share in (2 / 3, 1 / 3)
+        )
+        samples = []
+        for _ in range(count):
+            started = self._clock.now_ns
+            self._clock.advance(to_gpu_ns)
+            self._launch(op)
+            self._synchronize()
+            self._clock.advance(back_ns)
+            samples.append(self._clock.now_ns - started)
+        return {PINNED: tuple(samples)} if pinned else {PAGEABLE: tuple(samples), H2D_PAGEABLE: (to_gpu_ns,) * count}
+
+    def overheads(self, op: SimulatedOperation) -> dict[str, tuple[float, ...]]:
+        """Return the planted costs; nothing on the CPU. Fetching a result waits for it, and so has the wait inside."""
+        if self.device.is_cpu:
+            return {}
+        found: dict[str, tuple[float, ...]] = {SYNCHRONISE: (self._laws.sync_ns,), DEVICE_WARM: (self._work_ns(op),)}
+        if catalogue.find(op.case.workload).has_end_to_end:
+            found[D2H_PAGEABLE] = (self._laws.sync_ns + transfer_ns(self._laws, op.bytes_moved / 3, pinned=False),)
+        self._clock.advance(sum(value for values in found.values() for value in values))
+        return found
+
+    def kernels(self, op: SimulatedOperation) -> Kernels | None:
+        """Return one kernel with its planted cost; None on the CPU."""
+        return None if self.device.is_cpu else Kernels(1, self._work_ns(op))
+
+    def device_samples(self, op: SimulatedOperation, count: int) -> DeviceSamples:
+        """Return what single calls cost the device, launches hidden, as far as a backlog can hide them."""
+        if not self.device.is_cpu and self._laws.launch_ns > SPIN_CAP_NS:
+            return DeviceSamples((), ("launch-bound",))
+        samples = tuple(self._work_ns(op) for _ in range(count))
+        self.sensors.work(sum(samples))
+        self._clock.advance(sum(samples))
+        return DeviceSamples(samples)
+
+    def _work_ns(self, op: SimulatedOperation) -> float:
+        return op.work_ns * self._slowdown() * math.exp(self._machine.random.gauss(0.0, self._laws.noise))
+
+    def _launch(self, op: SimulatedOperation) -> None:
+        transient = self._transient(op)
+        if self.device.is_cpu:
+            self._clock.advance(self._work_ns(op) * transient * self._machine.planted.slowdown(op.case))
+            return
+        self._clock.advance(self._laws.launch_ns * transient)
+        work_ns = self._work_ns(op)
+        self.sensors.work(work_ns)
+        self._device_free_ns = max(self._device_free_ns, self._clock.now_ns) + work_ns
+
+    def _transient(self, op: SimulatedOperation) -> float:
+        """Return the factor of this call: the first ones after another operation are slow, if that was planted."""
+        if op.case != self._last_case:
+            self._last_case, self._slow_calls = op.case, self._laws.transient_calls
+        if self._slow_calls <= 0:
+            return 1.0
+        self._slow_calls -= 1
+        return self._laws.transient_factor
+
+    def _synchronize(self) -> None:
+        if not self.device.is_cpu:
+            self._clock.advance(max(0.0, self._device_free_ns - self._clock.now_ns) + self._laws.sync_ns)
+
+
+class SimulatedMachine:
+    """A CPU and its GPUs, all made up."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.simulation = plan.simulation or Simulation()
+        self._wanted = plan.devices
+        self.clock = VirtualClock(self.simulation.pace)
+        self.random = random.Random(self.simulation.seed)
+        laws = self.simulation
+        self.shared_drift = Drift(laws.shared_drift, laws.drift_rho, f"{laws.seed}/drift")
+        self._had_half: set[str] = set()
+        self.planted = PlantedWatch(laws, self.clock)
+        self.watch: Watch = self.planted
+        cpu = Device("cpu", "simulated CPU", simulated=True)
+        gpus = tuple(
+            Device(f"cuda:{i}", gpu_label(laws, i), uuid=f"GPU-SIM{i}", memory_bytes=16 << 30, simulated=True)
+            for i in range(laws.gpus)
+        )
+        self.found = (cpu, *gpus)
+        self.devices: tuple[Device, ...] = self.wanted(plan.devices)
+        self.no_gpu: str | None = None if gpus else "The simulated machine has no GPU: CPU results only."
+        self._timers = {device.name: SimulatedTimer(device, self) for device in self.found}
+
+    def wanted(self, names: tuple[str, ...]) -> tuple[Device, ...]:
+        """Return the simulated devices that a plan names.
+
+        Raises:
+            UnfitError: a GPU that the simulated machine does not have.
+        """
+        found = {device.name: device for device in self.found}
+        chosen: dict[str, Device] = {}
+        for name in names:
+            auto: list[str] = [n for n in ("cpu", "cuda:0") if n in found]
+            groups: dict[str, list[str]] = {
+                "auto": auto,
+                "all": list(found),
+                "cuda": [d.name for d in self.found[1:]] or ["cuda:0"],
+            }
+            for each in groups.get(name, [name]):
+                if each not in found:
+                    raise UnfitError(f"There is no {each} on the simulated machine.", f"It has: {', '.join(found)}.")
+                chosen[each] = found[each]
+        return tuple(sorted(chosen.values(), key=lambda device: place(device.name)))
+
+    def timer(self, device: str) -> SimulatedTimer:
+        """Return the timer of a device."""
+        return self._timers[device]
+
+    def watcher(self, device: str) -> Sensors:
+        """Return what the simulated driver says of a device."""
+        return self._timers[device].sensors
+
+    def begin_half(self, device: str) -> None:
+        """A half-round begins: what drifts on both devices alike goes on once a round."""
+        if not self._had_half or device in self._had_half:
+            self.shared_drift.step()
+            self._had_half.clear()
+        self._had_half.add(device)
+
+    def make_inputs(self, case: Case) -> None:
+        """There is nothing to make."""
+        del case
+
+    def check(self, case: Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> Check:
+        """Return a perfect match, or the planted mismatch."""
+        del inputs, results
+        against = "float64 on the CPU" if exact else "cpu"
+        if case.size == self.simulation.mismatch_size:
+            raise CaseError(
+                "mismatch", f"The results differ by 0.5 of their scale against {against} (allowed: 0.001).",
+                "Do not trust a time of this case; report the mismatch.",
+            )  # fmt: skip
+        return Check(against, 0.0, 1e-3)
+
+    def gauge(self, device: str) -> SimulatedGauge:
+        """Return the gauge of a device."""
+        return SimulatedGauge(self._timers[device].device, self.simulation)
+
+    def peers(self) -> tuple[Device, ...]:
+        """Return every simulated GPU, or those that the plan names."""
+        found = self.found if {"auto", "cuda"} & set(self._wanted) else self.devices
+        return tuple(device for device in found if not device.is_cpu)
+
+    def peer_link(self, source: Device, target: Device) -> PlantedLink:
+        """Return the planted way from one GPU to another."""
+        return PlantedLink(self.simulation, self.random, place(source.name), place(target.name))
+
+    def costs(self, case: Case) -> Costs:
+        """Return what the workload says that a call needs."""
+        return catalogue.find(case.workload).costs(case.variant, case.size, ITEMSIZE_BYTES[case.dtype])
+
+    def operations(self, case: Case) -> int:
+        """Return 1: the simulated publication times one bare call, whatever the workload."""
+        del case
+        return 1
+
+    def has_whole_clock(self, case: Case) -> bool:
+        """Return False: the simulated publication timed the call alone."""
+        del case
+        return False
+
+    def written(self, case: Case, device: str, report: Report) -> Singles:
+        """Return nothing: there is no more than the call."""
+        del case, device, report
+        return {}
+
+    def placement(self, operation: SimulatedOperation, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
+        """Return what would lie where: nothing does."""
+        del result
+        return (f"{operation.bytes_moved:,.0f} B on {device} (simulated)",), ()
+
+    def release(self) -> None:
+        """Nothing was allocated."""
+
+    def explain(self, error: Exception, case: Case) -> CaseError:
+        """Return the failure row for the planted exception."""
+        del case
+        return CaseError("error", f"{type(error).__name__}: {error}.", "The detail of the row has the last lines.")
+
+    def plant_faults(self, size: int) -> None:
+        """Die, hang or raise if this case was told to."""
+        if size == self.simulation.crash_size:
+            print("simulated crash: illegal memory access", file=sys.stderr, flush=True)
+            os._exit(134)
+        if size == self.simulation.hang_size:
+            threading.Event().wait()
+        if size == self.simulation.error_size:
+            raise RuntimeError("planted error")

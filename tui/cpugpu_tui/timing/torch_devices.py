@@ -1,0 +1,102 @@
+"""Which devices torch can use here, and in words why it cannot use a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.machine import procfs
+from cpugpu_tui.model import Device, place
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an exception's text, at most 200 characters."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def resolve(wanted: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+    """Return torch's names for the wanted devices, CPU first, and why `auto` found no GPU.
+
+    Raises:
+        UnfitError: a GPU named by the person cannot be used.
+    """
+    names: dict[str, None] = {}
+    no_gpu: str | None = None
+    for device in wanted:
+        if device in ("auto", "all", "cpu"):
+            names["cpu"] = None
+        if device in ("auto", "all"):
+            no_gpu = why_no_gpu()
+            if no_gpu is None:
+                names |= dict.fromkeys(gpu_names() if device == "all" else ["cuda:0"])
+        elif device == "cuda":
+            _require_gpu(device)
+            names |= dict.fromkeys(gpu_names())
+        elif device.startswith("cuda"):
+            names[_named_gpu(device)] = None
+    return tuple(sorted(names, key=place)), no_gpu
+
+
+def _require_gpu(device: str) -> None:
+    problem = why_no_gpu()
+    if problem is not None:
+        raise UnfitError(f"{device} cannot be used. {problem}")
+
+
+def _named_gpu(device: str) -> str:
+    _require_gpu(device)
+    name = f"cuda:{int(device.partition(':')[2])}"
+    if name not in gpu_names():
+        raise UnfitError(f"There is no {device} on this machine.", f"Its GPUs are: {', '.join(gpu_names())}.")
+    return name
+
+
+def gpu_names() -> list[str]:
+    """Return torch's names of the GPUs that it can use."""
+    import torch
+
+    return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+
+
+def why_no_gpu() -> str | None:
+    """Return one sentence of cause and one of remedy if no GPU can be used, else None."""
+    import os
+    import warnings
+
+    import torch
+
+    if torch.version.cuda is None and torch.version.hip is None:
+        return f"This torch ({torch.__version__}) is a CPU-only build. Install a CUDA build to time a GPU."
+    if torch.version.hip:
+        return "This torch is a ROCm build, which cpugpu-tui does not claim to time. CPU results only."
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None and not visible.strip():
+        return "CUDA_VISIBLE_DEVICES is empty, which hides every GPU. Unset it to time a GPU."
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        available = torch.cuda.is_available()
+    if available:
+        return None
+    text = " ".join(first_line(w.message) for w in caught if isinstance(w.message, Exception))
+    if "too old" in text:
+        return (
+            f"The NVIDIA driver is too old for this torch (built for CUDA {torch.version.cuda}). "
+            "Update the driver, or install a torch built for an older CUDA."
+        )
+    if visible is not None:
+        return f"CUDA_VISIBLE_DEVICES={visible} names no GPU that CUDA can use. Unset it, or name one that exists."
+    return "CUDA finds no usable GPU (no NVIDIA driver, or no GPU). CPU results only; `nvidia-smi` tells more."
+
+
+def describe(name: str, environment: dict[str, Any]) -> Device:
+    """Return the facts of a device."""
+    if name == "cpu":
+        return Device(name, str(environment.get("cpu") or "CPU"), memory_bytes=procfs.memory_total_bytes())
+    import torch
+
+    properties = torch.cuda.get_device_properties(name)
+    uuid = getattr(properties, "uuid", None)
+    text = None if uuid is None else str(uuid)
+    if text is not None and not text.startswith(("GPU-", "MIG-")):
+        text = f"GPU-{text}"
+    return Device(name, properties.name, text, properties.total_memory)

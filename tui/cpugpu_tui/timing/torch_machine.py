@@ -1,0 +1,320 @@
+"""The real machine: torch's CPU and GPUs, host inputs, the comparison of results, and torch's errors in words."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from dataclasses import replace
+from typing import Any
+
+import cpugpu_tui.workloads as catalogue
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.machine import procfs
+from cpugpu_tui.machine.nvml import GpuProbe
+from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Check, Device, Plan, torch_dtype
+from cpugpu_tui.timing.edges import CpuWatcher, GpuWatcher, Watcher
+from cpugpu_tui.timing.gauges import Gauge
+from cpugpu_tui.timing.gauges.cpu import CpuGauge
+from cpugpu_tui.timing.gauges.cuda import CudaGauge
+from cpugpu_tui.timing.host_watch import HostWatch
+from cpugpu_tui.timing.timers import CaseError, Singles, Timer, Watch
+from cpugpu_tui.timing.timers.clock import SettledClock
+from cpugpu_tui.timing.timers.cpu import CpuTimer
+from cpugpu_tui.timing.timers.cuda import CudaTimer, out_of_memory, ran_out_of_memory, require_memory
+from cpugpu_tui.timing.timers.operation import Operation, time_written
+from cpugpu_tui.timing.timers.peers import CudaLink
+from cpugpu_tui.timing.torch_devices import describe, first_line, gpu_names, resolve
+from cpugpu_tui.workloads import Costs, Report, Setting, Workload
+
+EXACT_FLOPS = 4e10
+"""A float64 reference is affordable up to this many FLOPs: about a second on two cores."""
+
+
+class TorchMachine:
+    """Devices of this process as torch sees them. Needs torch; creates a CUDA context only for a GPU that is used."""
+
+    def __init__(self, plan: Plan, environment: dict[str, Any]) -> None:
+        """Find the devices that the plan names.
+
+        Raises:
+            UnfitError: a GPU was asked for by name and cannot be used.
+        """
+        self._cold = plan.cache == "cold"
+        self._seed = plan.seed
+        self._timers: dict[str, Timer] = {}
+        self._touched: set[str] = set()
+        self._threads = int(environment["threads"])
+        self._cores = int(environment.get("physical_cores") or 1)
+        self._import_ns = 1e9 * float(environment.get("torch_import_s") or 0.0)
+        self._flush_bytes = 2 * (procfs.last_level_cache_bytes() or (32 << 20))
+        self.watch: Watch = HostWatch(controller=environment.get("controller_pid"))
+        Workload.setting = Setting(plan.scale, plan.mnist)
+        self._wanted = plan.devices
+        names, self.no_gpu = resolve(plan.devices)
+        self.devices: tuple[Device, ...] = tuple(describe(name, environment) for name in names)
+        # Before there is a context: a container finds its own process among those that appear with it.
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self._probes = {
+            device.name: GpuProbe(device.uuid or "", visible=visible) for device in self.devices if not device.is_cpu
+        }
+        # As NVML spells them: by these, never by an index, the terminal knows which GPUs are at work.
+        self.devices = tuple(
+            replace(device, uuid=self._probes[device.name].uuid or None) if device.name in self._probes else device
+            for device in self.devices
+        )
+        self._watchers: dict[str, Watcher] = {}
+
+    def timer(self, device: str) -> Timer:
+        """Return the timer of a device, made on first use."""
+        if device not in self._timers:
+            found = next(d for d in self.devices if d.name == device)
+            self._timers[device] = self._cpu_timer(found) if found.is_cpu else self._cuda_timer(found)
+        return self._timers[device]
+
+    def _cpu_timer(self, device: Device) -> CpuTimer:
+        fresh = "cpu" not in self._touched
+        return CpuTimer(device, self._flush_bytes, self._threads, self._cores, cold=self._cold, fresh=fresh)
+
+    def _cuda_timer(self, device: Device) -> CudaTimer:
+        clock = SettledClock(self._probes[device.name]) if device.uuid else None
+        timer = CudaTimer(device, cold=self._cold, fresh=device.name not in self._touched, clock=clock)
+        timer.calibrate_spin()
+        return timer
+
+    def watcher(self, device: str) -> Watcher:
+        """Return what the driver says of a device."""
+        if device not in self._watchers:
+            found = next(d for d in self.devices if d.name == device)
+            self._watchers[device] = CpuWatcher() if found.is_cpu else GpuWatcher(self._probes[device], found.label)
+        return self._watchers[device]
+
+    def gauge(self, device: str) -> Gauge:
+        """Return what a calibration asks of a device."""
+        import torch
+
+        found = next(d for d in self.devices if d.name == device)
+        self._touched.add(device)
+        torch.set_num_threads(self._threads)  # a case may have set others
+        return CpuGauge(found) if found.is_cpu else CudaGauge(found)
+
+    def peers(self) -> tuple[Device, ...]:
+        """Return every visible GPU, or those that the plan names; contexts come with the first copy."""
+        if self.no_gpu is not None or not {"auto", "cuda"} & set(self._wanted):
+            return tuple(device for device in self.devices if not device.is_cpu)
+        known = {device.name: device for device in self.devices}
+        return tuple(known.get(name) or describe(name, {}) for name in gpu_names())
+
+    def peer_link(self, source: Device, target: Device) -> CudaLink:
+        """Return the way from one GPU to another."""
+        return CudaLink(source.name, target.name)
+
+    def costs(self, case: Case) -> Costs:
+        """Return what one call of a case needs."""
+        return catalogue.find(case.workload).costs(case.variant, case.size, ITEMSIZE_BYTES[case.dtype])
+
+    def operations(self, case: Case) -> int:
+        """Return the calls' worth of work between the publication's two clock readings; 0 where it ran another case."""
+        workload = catalogue.find(case.workload)
+        written = workload.as_written
+        covered = written is not None and written.covers(case.variant, case.size, workload.setting.scale)
+        return workload.written_operations(case.size) if covered else 0
+
+    def has_whole_clock(self, case: Case) -> bool:
+        """Whether a publication ran this case with more inside its clock than one call."""
+        written = catalogue.find(case.workload).as_written
+        return written is not None and written.whole and self.operations(case) > 0
+
+    def written(self, case: Case, device: str, report: Report) -> Singles:
+        """Time what the publication did, before anything else touches the device."""
+        self._require_host_memory(case)
+        first, self._touched = not self._touched, self._touched | {device}
+        # Imported by the first device's cell; the second cell of a notebook finds it there.
+        import_ns = self._import_ns if first else 0.0
+        if device != "cpu":
+            set_device(device)
+        catalogue.find(case.workload).prepare_written(case.variant, case.size, device)
+        return time_written(case, device, report, synchronizer(device), import_ns)
+
+    def make_inputs(self, case: Case) -> tuple[Any, ...]:
+        """Draw the inputs on the host after making sure that they fit, there and on every GPU."""
+        import torch
+
+        self._require_host_memory(case)
+        for device in self.devices:
+            if not device.is_cpu:
+                self.timer(device.name)
+                require_memory(device, self.costs(case).memory_bytes)
+        workload = catalogue.find(case.workload)
+        generator = torch.Generator().manual_seed(self._seed)
+        return workload.inputs(case.size, getattr(torch, torch_dtype(case.dtype)), generator)
+
+    def _require_host_memory(self, case: Case) -> None:
+        need_bytes, free_bytes = self.costs(case).memory_bytes, procfs.available_memory_bytes()
+        if free_bytes is not None and need_bytes > free_bytes:
+            raise out_of_memory("the host", need_bytes, free_bytes)
+
+    def placement(self, operation: Operation, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
+        """Return where an operation's inputs and its result lie, as the tensors themselves say."""
+        del device
+        return tensors_in(operation.inputs), tensors_in(result)
+
+    def check(self, case: Case, inputs: tuple[Any, ...], results: dict[str, Any], *, exact: bool) -> Check | None:
+        """Compare the results with a float64 reference, or with the first device's where that costs too much.
+
+        Raises:
+            CaseError: `mismatch`, also for NaN.
+        """
+        workload = catalogue.find(case.workload)
+        for device, result in results.items():
+            require_tensor(result, device)
+        exact = exact and self._affords_reference(case)
+        doubles = tuple(as_double(tensor) for tensor in inputs) if exact else inputs
+        if exact:
+            against, reference = "float64 on the CPU", workload.reference(case.variant, doubles)
+        elif len(results) > 1:
+            against, reference = next(iter(results.items()))
+        else:
+            return None
+        require_tensor(reference, against)
+        reference = reference.cpu().double()
+        for device, result in results.items():
+            require_size(result, device, reference, against)
+        scale = workload.scale(reference, *(as_double(tensor) for tensor in doubles))
+        error = max(relative_error(result, reference, scale) for result in results.values())
+        tolerance = workload.tolerance(case.dtype)
+        if error > tolerance:
+            raise CaseError(
+                "mismatch",
+                f"The results differ by {error:.3g} of their scale against {against} (allowed: {tolerance:g}).",
+                "Do not trust a time of this case; report the mismatch.",
+            )
+        return Check(against, error, tolerance)
+
+    def _affords_reference(self, case: Case) -> bool:
+        costs, free_bytes = self.costs(case), procfs.available_memory_bytes()
+        # Inputs, temporaries and result once more, with elements of eight bytes.
+        double_bytes = costs.memory_bytes * 8 / ITEMSIZE_BYTES[case.dtype]
+        return costs.flops <= EXACT_FLOPS and (free_bytes is None or double_bytes < free_bytes)
+
+    def explain(self, error: Exception, case: Case) -> CaseError:
+        """Return the failure row for what torch or a workload raised."""
+        text = first_line(error)
+        if isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text:
+            return self._out_of_memory(case, on_gpu="CUDA" in text)
+        if "CUDA error" in text or type(error).__name__ == "AcceleratorError":
+            return CaseError(
+                "error", f"The GPU reported: {ended(text)}", "The rest goes on in a fresh agent.", fatal=True
+            )
+        if "can't convert cuda" in text:
+            return CaseError("unsupported", f"This workload does not run on a GPU: {ended(text)}", "Add --device cpu.")
+        if isinstance(error, NotImplementedError) or re.search(r"not (implemented|supported(?! between))", text):
+            return CaseError(
+                "unsupported", f"{case.dtype} is not supported here: {ended(text)}", "Choose another dtype."
+            )
+        if isinstance(error, CpuGpuError):
+            return CaseError("error", error.message, error.remedy)
+        return CaseError(
+            "error", f"{type(error).__name__}: {ended(text)}", "Mend the workload, or leave this case out."
+        )
+
+    def _out_of_memory(self, case: Case, *, on_gpu: bool) -> CaseError:
+        import torch
+
+        need_bytes = self.costs(case).memory_bytes
+        if on_gpu and torch.cuda.is_available():
+            return ran_out_of_memory("the GPU", need_bytes, torch.cuda.mem_get_info()[0])
+        return ran_out_of_memory("the host", need_bytes, procfs.available_memory_bytes() or 0)
+
+    def release(self) -> None:
+        """Return the blocks that torch caches to the driver, and put back what cases changed."""
+        import torch
+
+        self.watch.close()
+        gpus = [timer for timer in self._timers.values() if isinstance(timer, CudaTimer)]
+        for timer in gpus:
+            timer.close()
+        if gpus:
+            torch.cuda.empty_cache()
+
+
+def set_device(name: str) -> None:
+    """Make a GPU the current one of this thread: streams, events and graphs that name none are its own."""
+    import torch
+
+    torch.cuda.set_device(name)
+
+
+def ended(text: str) -> str:
+    """Return what a library said as a sentence: the remedy follows it."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def require_tensor(result: Any, where: str) -> None:
+    """Refuse what cannot be compared.
+
+    Raises:
+        CaseError: it is no tensor.
+    """
+    import torch
+
+    if not isinstance(result, torch.Tensor):
+        raise CaseError(
+            "error", f"What came back ({where}) is no tensor but {type(result).__name__}.",
+            "Let the step return one tensor, or `checked` of the workload.",
+        )  # fmt: skip
+
+
+def require_size(result: Any, device: str, reference: Any, against: str) -> None:
+    """Refuse a result that has not as many numbers as it should.
+
+    Raises:
+        CaseError: `mismatch`.
+    """
+    if result.numel() != reference.numel():
+        raise CaseError(
+            "mismatch",
+            f"The result on {device} is {list(result.shape)}, that of {against} {list(reference.shape)}.",
+            "Let devices and variants return the same, or write `reference` for each variant.",
+        )
+
+
+def tensors_in(placed: Any) -> tuple[str, ...]:
+    """Return a line for each tensor of what a step takes or returns, one for all parameters of a model or optimiser."""
+    import torch
+
+    if isinstance(placed, torch.Tensor):
+        pinned = ", pinned" if placed.device.type == "cpu" and placed.is_pinned() else ""
+        return (f"{list(placed.shape)} {str(placed.dtype).removeprefix('torch.')} on {placed.device}{pinned}",)
+    if isinstance(placed, (tuple, list)):
+        return tuple(line for each in placed for line in tensors_in(each))
+    parameters = getattr(placed, "parameters", ())
+    tensors = list(parameters() if callable(parameters) else parameters)
+    if not tensors:
+        return ()
+    count = sum(tensor.numel() for tensor in tensors)
+    devices = ", ".join(dict.fromkeys(str(tensor.device) for tensor in tensors))
+    return (f"{len(tensors)} parameters, {count:,} numbers, on {devices}",)
+
+
+def synchronizer(device: str) -> Any:
+    """Return what waits for a GPU; None for the CPU."""
+    if device == "cpu":
+        return None
+    import torch
+
+    return lambda: torch.cuda.synchronize(device)
+
+
+def as_double(tensor: Any) -> Any:
+    """Return a float tensor in float64, anything else (labels, images in bytes) as it is."""
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def relative_error(result: Any, reference: Any, scale: float) -> float:
+    """Return ‖result − reference‖ / scale as a float; 0/0 counts as 0, what is no number as infinite."""
+    difference = float((result.cpu().double().reshape(reference.shape) - reference).norm())
+    if difference == 0.0:
+        return 0.0
+    # Not NaN: max() over the devices' errors would lose it behind another device's small one.
+    return difference / scale if scale and math.isfinite(difference) else math.inf

@@ -1,0 +1,319 @@
+"""An agent in a process of its own, on this machine or at the end of a launcher: spoken to, listened to and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import replace
+
+import msgspec
+
+from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
+from cpugpu_tui.model import Event, Hello, Plan, WorkloadsLoading
+from cpugpu_tui.plain import to_plain
+from cpugpu_tui.timing.control import BEAT
+from cpugpu_tui.transport.guard import StreamGuard
+from cpugpu_tui.transport.inbox import LOOK_AGAIN_S, Gone, Inbox, Listener, Message
+from cpugpu_tui.transport.last_lines import LastLines
+from cpugpu_tui.transport.launchers import REACHED
+from cpugpu_tui.transport.obeying import to_kill
+from cpugpu_tui.transport.output import Output, has_ended
+from cpugpu_tui.transport.starting import Start
+from cpugpu_tui.transport.trouble import TIMEOUT, HostError, Progress
+from cpugpu_tui.transport.wire import Garbage, LineReader
+
+ANSWER_LIMIT_S = 60.0
+"""How long an agent may take from its plan to its first word, at least: it asks the driver for its GPUs in between, and
+torch waits for ever for a driver that hangs."""
+
+LOAD_LIMIT_S = 60.0
+"""How long a person's file may take to load: torch is there already, but its own imports may come from a slow disk."""
+
+
+class AgentProcess:
+    """An agent in a process of its own: its crash is one case, and it can be ended at once."""
+
+    def __init__(self, start: Start, *, on_ready: Listener | None) -> None:
+        """Start it.
+
+        Raises:
+            UsageError: the interpreter does not exist or cannot be executed.
+            UnfitError: the launcher of a host cannot.
+        """
+        self._start = start
+        self._on_ready = on_ready
+        self._inbox = Inbox()
+        self._guard = StreamGuard()
+        self._fault: CpuGpuError | None = None
+        self._words: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._last_lines = LastLines()
+        self._loading = ""
+        self._deadline: threading.Timer | None = None
+        self._is_overdue = False
+        self._is_reached = self._is_ready = self._is_late = False
+        self._is_fed, self._is_awaited, self._was_stopped = not start.feed, False, False
+        self._waiting_since_s = self._beaten_s = time.monotonic()
+        self._ended = threading.Event()
+        # A signal handler interrupts the thread that holds it, and may take it again.
+        self._signalling = threading.RLock()
+        try:
+            self._process = subprocess.Popen(
+                start.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                # Of its own session: ctrl+c in the terminal is the app's business, not the agent's.
+                start_new_session=True, pass_fds=start.descriptors, bufsize=0,
+            )  # fmt: skip
+        except OSError as error:
+            raise start.not_started(error) from error
+        finally:
+            for descriptor in start.descriptors:
+                os.close(descriptor)
+        to_kill.add(self)
+        threading.Thread(target=self._read, name="agent-events", daemon=True).start()
+        threading.Thread(target=self._write_words, name="agent-stdin", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """The agent's process id, also of its process group."""
+        return self._process.pid
+
+    def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
+        """See `Agent`."""
+        self._inbox.listen(inbox)
+
+    def send_plan(self, plan: Plan) -> None:
+        """See `Agent`."""
+        self._guard.expect(plan)
+        self._is_awaited = True
+        self._await_answer(max(ANSWER_LIMIT_S, 0.0 if self._start.host is None else self._start.hello_limit_s))
+        self._words.put(msgspec.json.encode(to_plain(plan)) + b"\n")
+
+    def command(self, word: str) -> None:
+        """See `Agent`."""
+        if word == "stop":
+            self._guard.expect_stop()
+        self._words.put(word.encode() + b"\n")
+
+    def _write_words(self) -> None:
+        """Write to the agent, alone: whoever else did would wait for one that does not read, and hold up others."""
+        # A dead agent is reported by its reader; here there is nothing to say.
+        with contextlib.suppress(OSError, ValueError):
+            self._write(self._start.feed)  # larger than a pipe, and nobody reads it before the host is reached
+            self._is_fed = True
+            while words := self._words.get():
+                self._write(words)
+        # An agent that its launcher leaves behind learns of the end by its stdin.
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()  # type: ignore[union-attr]
+
+    def _write(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        left = memoryview(data)
+        while left:
+            left = left[self._process.stdin.write(left) or 0 :]
+
+    def tend(self) -> None:
+        """Tell an agent on another machine that we live, and end one that does not become ready; once a second."""
+        now_s, beat_s = time.monotonic(), self._start.beat_s
+        if self._start.waits_in_line and not self._is_reached:
+            self._waiting_since_s = now_s
+        if beat_s is None or not self.alive:
+            return
+        if not self._is_ready and now_s - self._waiting_since_s > self._start.hello_limit_s:
+            self._is_late = True
+            self._terminate(at_once=True)
+        elif self._is_fed and now_s - self._beaten_s >= beat_s and self._words.empty():
+            self._beaten_s = now_s
+            self._words.put(BEAT + b"\n")
+
+    def end(self, *, at_once: bool) -> None:
+        """Send SIGKILL or SIGTERM to the agent's whole process group; a suspended one is woken for it.
+
+        One that is not ready yet is not reported to be unfit then: it has done nothing wrong.
+        """
+        self._on_ready = None
+        self._terminate(at_once=at_once)
+
+    def _terminate(self, *, at_once: bool) -> None:
+        number = signal.SIGKILL if at_once else signal.SIGTERM
+        self.signal(number)
+        self.signal(signal.SIGCONT)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the agent's process group, whose leader may be gone; nothing once all of it is."""
+        if number == signal.SIGSTOP:
+            self._was_stopped = True
+        with self._signalling:
+            if not self._ended.is_set():
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._process.pid, number)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has said hello."""
+        return self._is_ready
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not ended."""
+        return not self._ended.is_set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for the end of the process; return whether it came."""
+        return self._ended.wait(timeout_s)
+
+    def _bury(self) -> int:
+        """Wait for the end of the process, kill what is left of its group, and return its exit code.
+
+        In this order: until it is reaped, no other group can have its number.
+        """
+        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        with self._signalling:
+            self.signal(signal.SIGKILL)
+            code = self._process.wait()
+            self._ended.set()
+        self._words.put(b"")
+        return code
+
+    def _read(self) -> None:
+        """Take what the process writes until it has ended, then tell how."""
+        events = LineReader()
+        with closing(Output(self._process)) as output:
+            error = self._take(output.chunks(), events)
+            if not has_ended(self._process.pid):
+                error = error or self._guard.cut_off("closed its stdout and lived on")
+                self._terminate(at_once=True)
+            code = self._start.seen_here(self._bury())
+            error = self._take(output.rest(), events) if error is None else error
+        self._conclude(code, error or self._fault, is_cut_off=bool(events.partial))
+
+    def _take(self, output: Iterable[tuple[bool, bytes]], events: LineReader) -> CpuGpuError | None:
+        """Take what it writes; return why it cannot be understood, if so."""
+        try:
+            for is_stdout, chunk in output:
+                if is_stdout:
+                    self._take_lines(chunk, events)
+                else:
+                    if self._start.host is not None:  # what is printed here costs no network
+                        self._guard.read_stderr(len(chunk))
+                    self._last_lines.feed(chunk)
+        except CpuGpuError as error:
+            return error
+        return None
+
+    def _take_lines(self, chunk: bytes, events: LineReader) -> None:
+        self._guard.read(len(chunk))
+        for line in events.feed(chunk):
+            self._guard.dropped(events.dropped_lines)
+            self._take_line(line)
+        self._guard.dropped(events.dropped_lines)
+
+    def _take_line(self, line: bytes) -> None:
+        """Deliver the event on a line; keep another line as one of the last.
+
+        Raises:
+            ProtocolError: the agent speaks another version.
+            MisbehavedError: no working agent sends this.
+        """
+        if line == REACHED and not self._is_reached:
+            self._is_reached, self._waiting_since_s = True, time.monotonic()
+            self._start.on_reached()
+        elif self._start.host is not None and not self._is_reached:
+            self._guard.stray()
+            self._last_lines.note(line)  # a jump host's banner may look like anything
+        else:
+            try:
+                event = self._guard.event_on(line)
+            except Garbage:
+                self._last_lines.note(line)
+            else:
+                self._deliver(event)
+
+    def _conclude(self, code: int, error: CpuGpuError | None, *, is_cut_off: bool) -> None:
+        """Tell how it ended, and whose fault that is."""
+        loading = self._loading
+        self._watch_loading("")
+        gone = Gone(code, self._last_lines())
+        if error is None:
+            error = self._start.trouble(gone, Progress(self._is_reached, self._is_ready, self._is_late))
+        if error is None and self._start.host is not None and is_cut_off:  # here it may have been killed
+            error = self._guard.cut_off()
+        if error is None and loading:
+            error = self._not_loaded(loading, gone)
+        gone = replace(gone, error=error)
+        if self._on_ready is not None:
+            self._on_ready(error or self._no_hello(gone))
+        self._inbox.put(gone)
+
+    def _deliver(self, event: Event | None) -> None:
+        if event is None:
+            return
+        while self._inbox.is_full and self.alive and not has_ended(self._process.pid):
+            time.sleep(LOOK_AGAIN_S)
+        self._watch_loading(event.source if isinstance(event, WorkloadsLoading) else "")
+        if isinstance(event, WorkloadsLoading):
+            return
+        self._is_ready = self._is_ready or isinstance(event, Hello)
+        self._is_awaited = self._is_awaited and isinstance(event, Hello)
+        if isinstance(event, Hello) and self._on_ready is not None:
+            listener, self._on_ready = self._on_ready, None
+            listener(event)
+        self._inbox.put(event)
+
+    def _await_answer(self, limit_s: float) -> None:
+        """Give the agent its time to answer the plan; a pause in between (ctrl+z) begins it anew."""
+        self._was_stopped = False
+        timer = threading.Timer(limit_s, self._look_for_answer, (limit_s,))
+        timer.daemon = True
+        timer.start()
+
+    def _look_for_answer(self, limit_s: float) -> None:
+        if not self._is_awaited or not self.alive:
+            return
+        if self._was_stopped:
+            self._await_answer(limit_s)
+            return
+        self._fault = HostError(
+            TIMEOUT,
+            f"The agent took its plan and has not answered for {limit_s:.0f} s.",
+            "The GPU driver may hang: look for Xid errors in dmesg there.",
+        )
+        self._terminate(at_once=True)
+
+    def _watch_loading(self, source: str) -> None:
+        """Give a person's file its time, from now on; nothing is loaded any more where there is none."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self._loading = source
+        if source:
+            self._deadline = threading.Timer(LOAD_LIMIT_S, self._give_up_loading)
+            self._deadline.daemon = True
+            self._deadline.start()
+
+    def _give_up_loading(self) -> None:
+        self._is_overdue = True
+        self._terminate(at_once=True)
+
+    def _not_loaded(self, source: str, gone: Gone) -> UsageError:
+        if self._is_overdue:
+            return UsageError(f"{source} was not loaded after {LOAD_LIMIT_S:g} s.", "Let it only define workloads.")
+        return UsageError(f"{source} ended the agent: it {gone.manner}.", "Let it only define workloads, not run them.")
+
+    def _no_hello(self, gone: Gone) -> CpuGpuError:
+        return no_agent(self._start.name, gone)
+
+
+def no_agent(interpreter: object, gone: Gone) -> UnfitError:
+    """Return the sentence for an interpreter that never said hello."""
+    said = f' Its last line: "{gone.last_lines[-1]}".' if gone.last_lines else ""
+    return UnfitError(
+        f"{interpreter} did not become an agent: it {gone.manner}.{said}",
+        "Name a Python of version 3.10 or later that has torch, with --python PATH.",
+    )

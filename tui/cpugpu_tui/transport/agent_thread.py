@@ -1,0 +1,113 @@
+"""An agent that is a thread of this very process (`--worker thread`)."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.main import EXIT_BROKEN
+from cpugpu_tui.agent.own_workloads import hello, wanted
+from cpugpu_tui.agent.worker import THREAD_NAME, work
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Gap, Plan, RunFinished
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.transport.inbox import Gone, Inbox, Listener, Message
+from cpugpu_tui.transport.obeying import to_kill
+
+
+class AgentThread:
+    """The same torch-worker inside this process (`--worker thread`): nothing can end it at once."""
+
+    def __init__(self, *, simulated: bool, on_ready: Listener | None, own: Sequence[str] = ()) -> None:
+        """`own` are the words that name a person's own workloads, as in `Agents`."""
+        self._inbox = Inbox()
+        self._on_ready = on_ready
+        self._control = Control()
+        self._plans: queue.SimpleQueue[Plan | None] = queue.SimpleQueue()
+        self._held: list[Event] = []
+        self._gaps = False
+        self._thread = threading.Thread(target=self._serve, args=(simulated, own), name=THREAD_NAME, daemon=True)
+        self._others = frozenset(children())
+        to_kill.add(self)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        """This very process."""
+        return os.getpid()
+
+    def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
+        """See `Agent`."""
+        self._inbox.listen(inbox)
+
+    def send_plan(self, plan: Plan) -> None:
+        """See `Agent`."""
+        self._plans.put(plan)
+
+    def command(self, word: str) -> None:
+        """See `Agent`."""
+        self._control.obey(word)
+
+    def end(self, *, at_once: bool) -> None:
+        """Stop after the block in flight: a thread cannot be killed."""
+        del at_once
+        self._control.obey("stop")
+        self._plans.put(None)
+
+    def signal(self, number: int) -> None:
+        """SIGKILL ends what the workloads have started: this process ends, and they would live on.
+
+        SIGCONT marks the half-round in flight: it was suspended together with us.
+        """
+        if number == signal.SIGCONT:
+            self._control.was_suspended = True
+        elif number == signal.SIGKILL:
+            for pid in set(children()) - self._others:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+
+    def _serve(self, simulated: bool, own: Sequence[str]) -> None:
+        environment = facts(simulated=simulated)
+        files, installed = wanted(own)
+        greeting = hello(environment, files, CallEmitter(lambda _event: None), installed=installed)
+        if self._on_ready is not None:
+            self._on_ready(greeting)
+        self._inbox.put(greeting)
+        plan = self._plans.get()
+        self._gaps = plan is not None and plan.gaps
+        gone = Gone(0)
+        try:
+            if plan is not None and not work(plan, environment, CallEmitter(self._hold), self._control):
+                gone = Gone(EXIT_BROKEN)
+        except Exception as error:  # noqa: BLE001 - what would end an agent's process: whoever waits must be told
+            gone = Gone(EXIT_BROKEN, (printable(f"{type(error).__name__}: {error}"),))
+        self._hand_over()
+        self._inbox.put(gone)
+
+    def _hold(self, event: Event) -> None:
+        """Hand events over in gaps, or, where there are none, when a case is over: whoever wakes for them takes the
+        interpreter from a timed block."""
+        self._held.append(event)
+        over = isinstance(event, (CaseFinished, CaseFailed)) and not self._gaps
+        if over or isinstance(event, (Gap, RunFinished)):
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        for held in self._held:
+            self._inbox.put(held)
+        self._held.clear()
+
+
+def children() -> list[int]:
+    """Return the processes that threads of this one have started; none where the kernel does not tell."""
+    with suppress(OSError):
+        tasks = list(Path("/proc/self/task").iterdir())
+        return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+    return []

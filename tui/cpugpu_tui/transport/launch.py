@@ -1,0 +1,150 @@
+"""Agents: started, kept ready and ended, as processes (here or on another machine) or as a thread of this one."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from cpugpu_tui.config.hosts import Host
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model import Hello
+from cpugpu_tui.transport.agent_process import AgentProcess, no_agent
+from cpugpu_tui.transport.agent_thread import AgentThread
+from cpugpu_tui.transport.inbox import Agent, Gone, Inbox, Listener, Message
+from cpugpu_tui.transport.starting import HELLO_LIMIT_S, host_start, local_start, nobody_listens
+
+__all__ = ["Agent", "AgentProcess", "AgentThread", "Agents", "Gone", "Inbox", "Listener", "Message", "no_agent"]
+
+TERMINATED_S, KILLED_S = 0.5, 1.0
+"""How long all agents together may take to obey SIGTERM, and then SIGKILL."""
+
+
+class Agents:
+    """Starts agents, and keeps the next one started, so that a run begins at once."""
+
+    def __init__(
+        self,
+        python: str | None = None,
+        worker: str = "process",
+        *,
+        simulated: bool = False,
+        own: Sequence[str] = (),
+        host: Host | None = None,
+        hello_limit_s: float = HELLO_LIMIT_S,
+    ) -> None:
+        """`own` are the words of `bench.own_workloads` that name a person's own; no other file is ever loaded.
+
+        With a `host` they are started there, by its launcher and its interpreter, which may take `hello_limit_s`.
+        """
+        self.python = python if host is None else host.python
+        self.worker = worker
+        """`process` or `thread`."""
+        self.on_ready: Listener | None = None
+        """Called from another thread when a standby agent is ready, or cannot be."""
+        self.on_reached: Callable[[], None] = nobody_listens
+        """Called from another thread when a host has been reached."""
+        self._words = (*(["--simulated"] if simulated else []), *own)
+        self._simulated, self._own = simulated, tuple(own)
+        self._host, self._hello_limit_s = host, hello_limit_s
+        self._lock = threading.Lock()
+        self._standby: AgentProcess | AgentThread | None = None
+        self._live: list[AgentProcess] = []
+        self._thread: AgentThread | None = None
+        self._closed = False
+
+    def prepare(self) -> None:
+        """Start the standby agent if there is none; returns at once.
+
+        Raises:
+            UsageError: the interpreter does not exist.
+        """
+        with self._lock:
+            if self._standby is None and not self._closed:
+                self._standby = self._start()
+
+    def greet(self) -> Hello:
+        """Start the standby agent, wait until it has said hello, and return that.
+
+        Raises:
+            CpuGpuError: it cannot be started, or did not become an agent.
+        """
+        answers: queue.SimpleQueue[Hello | CpuGpuError] = queue.SimpleQueue()
+        self.on_ready = answers.put
+        self.prepare()
+        answer = answers.get()
+        self.on_ready = None
+        if isinstance(answer, CpuGpuError):
+            raise answer
+        return answer
+
+    def take(self) -> AgentProcess | AgentThread:
+        """Return the standby agent, or a new one.
+
+        Raises:
+            UsageError: the interpreter does not exist.
+        """
+        with self._lock:
+            agent, self._standby = self._standby, None
+            if isinstance(agent, AgentProcess) and not agent.alive:
+                agent = None
+            return agent or self._start()
+
+    def _start(self) -> AgentProcess | AgentThread:
+        if self.worker == "thread":
+            self._thread = AgentThread(simulated=self._simulated, on_ready=self.on_ready, own=self._own)
+            return self._thread
+        if self._host is None:
+            start = local_start(self.python, self._words)
+        else:
+            start = host_start(self._host, self._words, self.on_reached, self._hello_limit_s)
+        agent = AgentProcess(start, on_ready=self.on_ready)
+        self._live = [other for other in self._live if other.alive]
+        self._live.append(agent)
+        return agent
+
+    def pids(self) -> set[int]:
+        """Return the process ids of all agents that live."""
+        with self._lock:
+            return {agent.pid for agent in self._live if agent.alive}
+
+    def tend(self) -> None:
+        """Tell agents on other machines that we live, and end those that do not become ready; once a second."""
+        with self._lock:
+            for agent in self._live:
+                agent.tend()
+
+    def suspend(self) -> None:
+        """Stop all agents where they are (ctrl+z).
+
+        One that is still starting goes on: it has no guardian yet that would end it if we are killed meanwhile.
+        """
+        self._signal(signal.SIGSTOP, lambda agent: agent.is_ready)
+
+    def resume(self) -> None:
+        """Let all agents go on (fg)."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int, which: Callable[[AgentProcess], bool] = lambda _: True) -> None:
+        with self._lock:
+            for agent in filter(which, self._live):
+                agent.signal(number)
+            if self._thread is not None:
+                self._thread.signal(number)
+
+    def close(self) -> None:
+        """End all agents and wait until no process of ours is left on a GPU."""
+        with self._lock:
+            self._closed = True
+            self._standby = None
+            for at_once, patience_s in ((False, TERMINATED_S), (True, KILLED_S)):
+                left = [agent for agent in self._live if agent.alive]
+                for agent in left:
+                    agent.end(at_once=at_once)
+                ends_s = time.monotonic() + patience_s
+                for agent in left:
+                    agent.wait(max(0.0, ends_s - time.monotonic()))
+            if self._thread is not None:
+                self._thread.signal(signal.SIGKILL)

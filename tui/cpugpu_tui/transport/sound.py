@@ -1,0 +1,202 @@
+"""What no event of a working agent holds: negative or absurd times, numbers that overflow, lists without end."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from cpugpu_tui.model import (
+    FAILURES,
+    Calibrated,
+    CaseFailed,
+    CaseStarted,
+    Ceilings,
+    CeilingsMeasured,
+    Device,
+    DevicesFound,
+    EnergyMeasured,
+    EpochFinished,
+    Event,
+    Gap,
+    HalfRoundTimed,
+    Hello,
+    KernelsProfiled,
+    Line,
+    MachineRead,
+    PeerMeasured,
+    Plan,
+    Progressed,
+    RunFinished,
+)
+from cpugpu_tui.plain import to_plain
+from cpugpu_tui.transport.facts import wrong_fact
+
+LONGEST_NS = 1e17
+"""Three years: no time of ours is longer, and sums of many stay finite."""
+
+LARGEST = 1e30
+"""No other number is larger, so that products and powers stay finite."""
+
+MOST = 2**63 - 1
+"""Largest integer that a database holds."""
+
+MOST_ITEMS = 10_000
+"""Most items of a list or table."""
+
+DEEPEST = 20
+"""Most lists and tables within each other."""
+
+MOST_METRICS, MOST_MARKS, MOST_DEVICES = 64, 64, 256
+
+MOST_SAMPLES = 200
+"""Samples of a metric in a half-round, where the plan does not ask for more blocks."""
+
+LONGEST_NAME = 300
+"""Characters of a name: of a device, a phase, a metric, a mark."""
+
+EXIT_CODES = range(1, 5)
+"""What a run that failed as a whole may exit with."""
+
+STATUSES = ("done", "stopped", "failed")
+
+NAMES = ("hostname", "cpu", "kernel", "python", "torch", "driver", "version")
+"""Facts that are printed among others in a line."""
+
+_DEVICE = re.compile(r"cpu|cuda:[0-9]{1,3}")
+
+
+def fault(event: Event, plan: Plan | None) -> str | None:
+    """Return what of an event cannot be, as the end of a sentence; None where all can."""
+    if not all(0 <= clock <= MOST for clock in (event.seq, event.wall_ns, event.mono_ns)):
+        return "with a clock out of range"
+    match event:
+        case HalfRoundTimed():
+            return _of_half_round(event, plan)
+        case Progressed():
+            return _of_progress(event)
+        case Gap():
+            return None if _is_time(event.duration_ms * 1e6) else "with an impossible length"
+    try:
+        odd = _odd(to_plain(event))
+    except RecursionError:
+        odd = "nested without end"
+    if odd is not None:
+        return odd
+    match event:
+        case Hello():
+            return _of_hello(event)
+        case DevicesFound():
+            return _of_devices(event)
+        case CaseStarted():
+            wrong = min(event.flops, event.bytes_moved, event.operations) < 0
+            return "with a negative amount of work" if wrong else None
+        case Calibrated():
+            counts = event.calls_per_block, event.blocks, event.rounds, event.threads, event.max_rounds
+            fits = _is_time(event.estimate_ns) and all(0 <= count <= 10**9 for count in counts)
+            return None if fits else "with an impossible estimate"
+        case CaseFailed():
+            return None if event.kind in FAILURES else "of an unknown kind"
+        case RunFinished():
+            known = event.status in STATUSES
+            right = event.exit_code in EXIT_CODES or event.status != "failed"
+            return None if known and right else "with an unknown status or exit code"
+        case CeilingsMeasured():
+            return _of_ceilings(event.ceilings)
+    return None if _times_fit(event) else "with an impossible time"
+
+
+def _times_fit(event: Event) -> bool:
+    match event:
+        case KernelsProfiled():
+            return _is_time(event.elapsed_ns) and event.count >= 0
+        case EpochFinished():
+            return _is_time(event.elapsed_ns) and min(event.epoch, event.epochs, event.steps) >= 0
+        case EnergyMeasured():
+            return _is_time(event.elapsed_ns) and _is_time(event.tick_ns) and event.calls >= 0
+        case MachineRead():
+            return _is_time(event.elapsed_ns)
+        case PeerMeasured():
+            if not _are_devices(event.source, event.target):
+                return False
+            return event.size_bytes >= 0 and all(map(_is_time, (*event.latencies_ns, *event.elapsed_ns)))
+    return True
+
+
+def _is_time(elapsed_ns: float) -> bool:
+    return 0 <= elapsed_ns <= LONGEST_NS
+
+
+def _of_half_round(event: HalfRoundTimed, plan: Plan | None) -> str | None:
+    # What is taken once before the rounds has as many samples as a publication printed.
+    most = max(MOST_SAMPLES, plan.blocks if plan is not None else 0) if event.round_index else MOST_ITEMS
+    if len(event.samples) > MOST_METRICS or any(len(taken) > most for taken in event.samples.values()):
+        return "with more samples than were asked for"
+    if any(taken and not (min(taken) >= 0 and max(taken) <= LONGEST_NS) for taken in event.samples.values()):
+        return "with an impossible time"
+    clocks = event.started_wall_ns, event.ended_wall_ns, event.started_mono_ns, event.ended_mono_ns
+    if not all(0 <= clock <= MOST for clock in clocks) or event.round_index < 0:
+        return "with a clock out of range"
+    if not 1 <= event.calls_per_block <= 10**9:
+        return "with an impossible number of calls"
+    words = (*event.samples, *event.marks, *(event.throttled_ns or ()))
+    if len(words) > MOST_METRICS + MOST_MARKS or any(len(word) > LONGEST_NAME for word in words):
+        return "with names without end"
+    numbers = event.sm_clock_mhz, event.sm_clock_end_mhz, event.power_mw, event.watched_ns
+    known = (*(number for number in numbers if number is not None), *(event.throttled_ns or {}).values())
+    return None if all(abs(number) <= LARGEST for number in known) and event.watched_ns >= 0 else "with absurd numbers"
+
+
+def _of_progress(event: Progressed) -> str | None:
+    if max(len(event.phase), len(event.device)) > LONGEST_NAME:
+        return "with names without end"
+    seconds = event.estimate_s, event.elapsed_s, event.seconds_left
+    fits = all(s is None or 0 <= s <= LONGEST_NS / 1e9 for s in seconds) and 0 <= event.round_index <= MOST
+    return None if fits else "with an impossible time"
+
+
+def _of_hello(event: Hello) -> str | None:
+    wrong = wrong_fact(event.environment)
+    if wrong is None:
+        wrong = next((name for name in NAMES if len(str(event.environment.get(name))) > LONGEST_NAME), None)
+    return None if wrong is None else f"with an impossible {wrong}"
+
+
+def _of_devices(event: DevicesFound) -> str | None:
+    names = {device.name for device in event.devices}
+    fits = len(event.devices) <= MOST_DEVICES and len(names) == len(event.devices) and _are_devices(*event.devices)
+    return None if fits else "with devices that cannot be"
+
+
+def _are_devices(*devices: Device) -> bool:
+    return all(
+        _DEVICE.fullmatch(device.name) and max(len(device.label), len(device.uuid or "")) <= LONGEST_NAME
+        for device in devices
+    )
+
+
+def _of_ceilings(found: Ceilings) -> str | None:
+    rates = [found.copy_bytes_per_s, *found.flops.values(), *map(_rate, found.transfers.values())]
+    times = found.launch_ns, found.synchronize_ns or 0.0, found.round_trip_ns or 0.0
+    fits = all(rate > 0 for rate in rates) and all(map(_is_time, times)) and found.threads >= 0
+    return None if fits and max(map(len, (found.device, found.label))) <= LONGEST_NAME else "with absurd rates"
+
+
+def _rate(line: Line) -> float:
+    return line.bytes_per_s
+
+
+def _odd(value: Any, depth: int = 0) -> str | None:
+    """Return what is wrong with some number, or the length of some list, in plain data."""
+    if depth > DEEPEST:
+        return "nested without end"
+    if isinstance(value, float):
+        return None if math.isfinite(value) and abs(value) <= LARGEST else "with an absurd number"
+    if isinstance(value, int):
+        return None if abs(value) <= MOST else "with an absurd number"
+    if isinstance(value, (list, dict)):
+        if len(value) > MOST_ITEMS:
+            return "with a list without end"
+        items = value.values() if isinstance(value, dict) else value
+        return next((odd for item in items if (odd := _odd(item, depth + 1)) is not None), None)
+    return None
