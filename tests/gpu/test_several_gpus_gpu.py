@@ -30,7 +30,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.render.gpus import gpu_sentences
 from cpugpu_tui.render.peers import bytes_per_s, latency_ns, peer_sentences
-from cpugpu_tui.session.parallel import named
+from cpugpu_tui.session.devices import named
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control

@@ -17,8 +17,8 @@ from pty_app import PtyApp
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from cpugpu_tui.config.config import KeyLine
 from cpugpu_tui.config.hosts import hosts_of
+from cpugpu_tui.config.settings import KeyLine
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import (
     CaseFailed,

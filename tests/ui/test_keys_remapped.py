@@ -6,7 +6,7 @@ from fake_run import finish, new_app, opened, settled, start_run, whole_sweep
 from looking import done_run, text_of
 from textual.pilot import Pilot
 
-from cpugpu_tui.config.config import KeyLine
+from cpugpu_tui.config.settings import KeyLine
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.keymap import keymap_of
 from cpugpu_tui.ui.screens.detail import DetailScreen

@@ -12,8 +12,8 @@ import pytest
 from command_line import FAST, CommandLine
 
 from cpugpu_tui.config import config
-from cpugpu_tui.config.config import KEYS
 from cpugpu_tui.config.config_file import read
+from cpugpu_tui.config.settings import KEYS
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import RunStarted
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections.abc import Collection
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import pytest
 
+import cpugpu_tui
 from cpugpu_tui.transport.agent_zip import ROOMS
 
 HEAVY = {"torch", "textual", "pynvml", "sqlite3", "_sqlite3", "numpy"}
@@ -124,3 +129,29 @@ def test_the_agents_side_does_not_reach_up() -> None:
         *(room.removesuffix(".py") for room in ROOMS)
     }
     assert not {name.split(".")[0] for name in loaded} & TERMINAL_ONLY
+
+
+def imported_by(tree: ast.AST, modules: Collection[str]) -> set[str]:
+    """Return our modules that a file names in an import, wherever it stands."""
+    found = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules else node.module for name in whole}
+    return found & set(modules)
+
+
+def test_no_file_imports_what_imports_it() -> None:
+    """Also by way of others, in functions and for types alone: a circle of four files had hidden in the app."""
+    folder = Path(cpugpu_tui.__file__).parent
+    files = {
+        ".".join(("cpugpu_tui", *path.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__"): path
+        for path in folder.rglob("*.py")
+    }
+    named = {
+        name: imported_by(ast.parse(path.read_text()), files) - {name, "cpugpu_tui"} for name, path in files.items()
+    }
+    try:
+        TopologicalSorter(named).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle: {' → '.join(error.args[1])}")

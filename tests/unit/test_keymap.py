@@ -11,7 +11,7 @@ from command_line import CommandLine
 from textual.keys import Keys
 
 from cpugpu_tui.config import config
-from cpugpu_tui.config.config import KeyLine
+from cpugpu_tui.config.settings import KeyLine
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.ui.commands import COMMAND_BY_ID, COMMANDS, Situation, impossible
 from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, KEPT, NAMED, TAKEN, Keymap, keymap_of

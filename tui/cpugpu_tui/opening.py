@@ -42,13 +42,14 @@ def open_app(
     """
     from cpugpu_tui.cli.options import RunOptions, check_worker, found_python, simulation
     from cpugpu_tui.config import config, paths
+    from cpugpu_tui.config.settings import resolved
     from cpugpu_tui.session.own import offers_installed
     from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.ui.keymap import keymap_of
 
     files = tuple(map(str, workloads or ()))
     configured = config.load()
-    settings = config.resolved(configured, os.environ)
+    settings = resolved(configured, os.environ)
     mnist, asked = settings["mnist"].value, settings["device"].value
     request = PlanRequest(
         devices=asked if isinstance(asked, tuple) else ("auto",),
@@ -173,8 +174,9 @@ def open_as_configured() -> int:
         UsageError: as `open_app`, or the config is wrong.
     """
     from cpugpu_tui.config import config
+    from cpugpu_tui.config.settings import resolved
 
-    settings = config.resolved(config.load(), os.environ)
+    settings = resolved(config.load(), os.environ)
     text = {name: None if each.value is None else str(each.value) for name, each in settings.items()}
     workloads, database = settings["workloads"].value, text["database"]
     return open_app(

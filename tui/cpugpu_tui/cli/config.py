@@ -10,6 +10,7 @@ from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
 from cpugpu_tui.config import config
+from cpugpu_tui.config.settings import FILE_NAME, KEYS, Config, origin, resolved
 from cpugpu_tui.errors import EXIT_OK, print_notice
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.workloads import Preset
@@ -22,24 +23,24 @@ def print_path() -> int:
     return EXIT_OK
 
 
-def print_config(found: config.Config, keymap: Mapping[str, Sequence[str]], *, as_json: bool) -> int:
+def print_config(found: Config, keymap: Mapping[str, Sequence[str]], *, as_json: bool) -> int:
     """Print each key with its value and its origin, then the presets, then the app's keys (all of them as JSON).
 
     `keymap` has the keys in force by id of the command: only the app knows its commands.
     """
-    settings = config.resolved(found, os.environ)
+    settings = resolved(found, os.environ)
     if as_json:
         for name, setting in settings.items():
             print_json({"key": name, "value": setting.value, "origin": setting.origin})
         for preset in found.presets:
             print_json({"preset": preset.name, **preset_data(preset), "origin": preset_origin(found, preset)})
-        lines = {line.command: config.origin(line.line) for line in found.keys}
+        lines = {line.command: origin(line.line) for line in found.keys}
         for command, keys in keymap.items():
             print_json({"command": command, "keys": list(keys), "origin": lines.get(command, "default")})
         return EXIT_OK
     table = new_table()
     add_columns(table, "key", "value", "set by", "what")
-    for key in config.KEYS:
+    for key in KEYS:
         setting = settings[key.name]
         value = key.default if setting.value is None else value_text(setting.value)
         table.add_row(*map(plain, (key.name, value, setting.origin, key.summary)))
@@ -53,12 +54,12 @@ def print_config(found: config.Config, keymap: Mapping[str, Sequence[str]], *, a
     return EXIT_OK
 
 
-def keys_table(found: config.Config, keymap: Mapping[str, Sequence[str]]) -> object:
+def keys_table(found: Config, keymap: Mapping[str, Sequence[str]]) -> object:
     """Return a row for each command of the app whose keys the person chose."""
     table = new_table()
     add_columns(table, "command of the app", "keys", "set by")
     for line in found.keys:
-        table.add_row(*map(plain, (line.command, ", ".join(keymap[line.command]), config.origin(line.line))))
+        table.add_row(*map(plain, (line.command, ", ".join(keymap[line.command]), origin(line.line))))
     return table
 
 
@@ -78,7 +79,7 @@ def print_themes(rows: Sequence[tuple[str, str, str]], broken: Sequence[str], *,
     return EXIT_OK
 
 
-def presets_table(found: config.Config) -> object:
+def presets_table(found: Config) -> object:
     """Return a row for each preset of the person's own."""
     table = new_table()
     add_columns(table, "preset", "workload", "sizes", "dtypes", "threads", "variants", "set by")
@@ -101,10 +102,10 @@ def preset_data(preset: Preset) -> dict[str, object]:
     }
 
 
-def preset_origin(found: config.Config, preset: Preset) -> str:
+def preset_origin(found: Config, preset: Preset) -> str:
     """Return where a preset stands."""
     line = found.lines.get(f"presets.{preset.name}")
-    return config.FILE_NAME + (f" line {line}" if line else "")
+    return FILE_NAME + (f" line {line}" if line else "")
 
 
 def value_text(value: object) -> str:

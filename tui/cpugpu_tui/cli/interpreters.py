@@ -17,7 +17,7 @@ from cpugpu_tui.compare.comparison import Series, compare_series
 from cpugpu_tui.compare.comparison_data import comparison_data
 from cpugpu_tui.errors import EXIT_OK, UsageError, print_notice
 from cpugpu_tui.model import Event, Plan, RunFinished
-from cpugpu_tui.session.parallel import named
+from cpugpu_tui.session.devices import named
 from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.session.saving import new_id
 from cpugpu_tui.state.measured import MeasuredRun

@@ -14,9 +14,9 @@ import msgspec
 import tomllib
 
 from cpugpu_tui.config import toml
-from cpugpu_tui.config.config import KEYS, Config, Key, KeyLine, Value
 from cpugpu_tui.config.converting import convert
 from cpugpu_tui.config.parsing import check_device, parse_sizes, parse_threads
+from cpugpu_tui.config.settings import KEYS, Config, Key, KeyLine, Value
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DTYPES

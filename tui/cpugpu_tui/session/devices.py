@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import DevicesFound, Event, Plan, Simulation
@@ -46,3 +47,22 @@ class DeviceSurvey:
         if not self._over.is_set():
             self._session.kill()
             self._over.wait(WAIT_S)
+
+
+def named(plan: Plan, agents: Agents) -> Plan:
+    """Return a parallel plan with the names of its GPUs in place of `cuda`: an agent tells which there are.
+
+    Raises:
+        CpuGpuError: no agent can be started, or there are not two GPUs.
+    """
+    if not plan.parallel:
+        return plan
+    found: list[Event] = []
+    asked = Session(Plan("devices", (), plan.devices, simulation=plan.simulation), agents)
+    finished = asked.run(found.append)
+    gpus = [device.name for event in found if isinstance(event, DevicesFound) for device in event.devices]
+    if not gpus:
+        raise UnfitError(finished.message or "No GPU was found.", finished.remedy)
+    if len(gpus) < 2:
+        raise UnfitError(f"--parallel takes two GPUs or more, and here is {gpus[0]} alone.", "Leave --parallel out.")
+    return replace(plan, devices=tuple(gpus))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
@@ -43,27 +43,6 @@ def taken(plan: Plan, agents: Agents) -> Agent:
     if agents.worker == "thread":
         raise UsageError("GPUs at the same time need a process each.", "Leave --worker thread out, or --parallel.")
     return AgentGroup([agents.take() for _ in plan.devices], plan.devices)
-
-
-def named(plan: Plan, agents: Agents) -> Plan:
-    """Return a parallel plan with the names of its GPUs in place of `cuda`: an agent tells which there are.
-
-    Raises:
-        CpuGpuError: no agent can be started, or there are not two GPUs.
-    """
-    if not plan.parallel:
-        return plan
-    from cpugpu_tui.session.session import Session
-
-    found: list[Event] = []
-    asked = Session(Plan("devices", (), plan.devices, simulation=plan.simulation), agents)
-    finished = asked.run(found.append)
-    gpus = [device.name for event in found if isinstance(event, DevicesFound) for device in event.devices]
-    if not gpus:
-        raise UnfitError(finished.message or "No GPU was found.", finished.remedy)
-    if len(gpus) < 2:
-        raise UnfitError(f"--parallel takes two GPUs or more, and here is {gpus[0]} alone.", "Leave --parallel out.")
-    return replace(plan, devices=tuple(gpus))
 
 
 class AgentGroup:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.machine.core_use import Snapshot
 from cpugpu_tui.machine.schedstat import Waited
-from cpugpu_tui.model import CORES, Case, CoreWait, DiscardedHalfRound, MachineRead, Plan
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.model import DiscardedHalfRound
 from cpugpu_tui.timing.host_watch import is_starved, lacks_core
-from cpugpu_tui.timing.timers import Watch
-from cpugpu_tui.timing.warm_up import block_calls
 
 if TYPE_CHECKING:
-    from cpugpu_tui.timing.lane import Lane
+    pass
 
 RESTS_S = (0.0, 0.05, 0.25)
 """Rest before each repetition of a starved half-round, seconds. On an idle 16-core machine 2 of 32 runs of `quick`
@@ -71,52 +66,3 @@ class CoreLack:
         """Note a half-round that is thrown away."""
         share = waited.share if waited is not None else 0.0
         self.discarded.append(DiscardedHalfRound(round_index, share, samples))
-
-
-def core_waits(
-    case: Case, lanes: Sequence[Lane], watch: Watch, begun: Snapshot, plan: Plan, control: Control
-) -> Iterator[MachineRead]:
-    """Yield, for each device whose threads lacked a core, for how long, who used the cores, what one thread takes."""
-    short = [lane for lane in lanes if lane.lack.discarded or lane.lack.stays]
-    use = watch.core_use(begun) if short else None
-    for lane in short:
-        lack, threads = lane.lack, lane.threads
-        single = _one_thread(lane, watch, plan) if lack.stays and not control.stopping else None
-        cores = CoreWait(
-            threads=threads,
-            cores=watch.cores,
-            waited_ns=lack.waited.waited_ns,
-            wanted_ns=lack.waited.wanted_ns,
-            discarded=tuple(lack.discarded),
-            one_thread_ns=single[0] if single is not None else (),
-            one_thread_share=single[1] if single is not None else None,
-            use=use,
-        )
-        yield MachineRead(case=case.key, device=lane.name, edge=CORES, readings={}, cores=cores)
-
-
-def _one_thread(lane: Lane, watch: Watch, plan: Plan) -> tuple[tuple[float, ...], float | None] | None:
-    """Return the latency of an operation on one thread, ns, and the share of the time that this thread waited.
-
-    Like a half-round it is repeated while the thread waits. A call beyond the budget is taken once. None where there
-    is no more than one thread.
-    """
-    timer, single = lane.timer, lane.timer.on_one_thread(lane.operation)
-    if single is None:
-        return None
-    timer.ready(single, 1)
-    for _ in range(1 + REPEATS):
-        watch.begin(timer.device)
-        estimate_ns = timer.latency_block(single, 1)
-        samples: tuple[float, ...] = (estimate_ns,)
-        is_long = estimate_ns > plan.budget_s * 1e9
-        if not is_long:
-            calls = block_calls(estimate_ns)
-            timer.latency_block(single, calls)  # the first block after another operation reads slow
-            watch.begin(timer.device)
-            samples = tuple(round(timer.latency_block(single, calls), 1) for _ in range(plan.blocks))
-        waited = watch.end().waited
-        if is_long or not is_starved(waited):
-            break
-    timer.ready(lane.operation, lane.calls)  # puts the threads back
-    return samples, None if waited is None else waited.share

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from cpugpu_tui.machine.edges import Edge, State
 from cpugpu_tui.machine.machine_state import COUNTER_STEP_NS, MARKED_SHARE, PowerPoint, counted, power_inside
@@ -14,6 +13,7 @@ from cpugpu_tui.machine.rapl import TICK_NS as CPU_TICK_NS
 from cpugpu_tui.machine.rapl import Rapl
 from cpugpu_tui.model import EDGES, Case, EnergyMeasured, MachineRead, Reading
 from cpugpu_tui.timing.emitter import Emit
+from cpugpu_tui.timing.timers import Watcher
 from cpugpu_tui.timing.timers.clock import MARKS
 
 GPU_TICK_NS = 100e6
@@ -21,33 +21,6 @@ GPU_TICK_NS = 100e6
 
 LONG_NS = 1e9
 """A single call from this length on has an energy of its own: ten ticks of a GPU's counter."""
-
-
-class Watcher(Protocol):
-    """The machine beside one device, by a clock of its own."""
-
-    tick_ns: float
-    """How often the energy counter is refreshed."""
-    scope: str
-    """What it counts, see `EnergyMeasured.scope`."""
-
-    def edge(self) -> Edge | None:
-        """Return what stands at one side of a half-round; None on a CPU. Costs 0.03 ms on an H200."""
-
-    def state(self) -> State | None:
-        """Return what stands at one side of a case; None on a CPU. Costs up to 18 ms on an H200."""
-
-    def energy_mj(self) -> Reading:
-        """Return the energy counter."""
-
-    def power_mw(self) -> Reading:
-        """Return the power just now."""
-
-    def clock_ns(self) -> float:
-        """Return the clock that windows are measured with."""
-
-    def rest(self, duration_ns: float) -> None:
-        """Do nothing for a while."""
 
 
 class RealTime:

@@ -11,9 +11,9 @@ from typing import Any
 
 from cpugpu_tui.model import Case, EnergyMeasured, Progressed, Reading
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.edges import Meter, Watcher, energy_between
+from cpugpu_tui.timing.edges import Meter, energy_between
 from cpugpu_tui.timing.emitter import Emit
-from cpugpu_tui.timing.timers import Machine
+from cpugpu_tui.timing.timers import Machine, Watcher
 
 WINDOW_NS = 1.5e9
 """Least length of a window: 15 steps of a GPU's counter."""

@@ -13,12 +13,12 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.nvml import GpuProbe
 from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Check, Device, Plan, torch_dtype
-from cpugpu_tui.timing.edges import CpuWatcher, GpuWatcher, Watcher
+from cpugpu_tui.timing.edges import CpuWatcher, GpuWatcher
 from cpugpu_tui.timing.gauges import Gauge
 from cpugpu_tui.timing.gauges.cpu import CpuGauge
 from cpugpu_tui.timing.gauges.cuda import CudaGauge
 from cpugpu_tui.timing.host_watch import HostWatch
-from cpugpu_tui.timing.timers import CaseError, Singles, Timer, Watch
+from cpugpu_tui.timing.timers import CaseError, Singles, Timer, Watch, Watcher
 from cpugpu_tui.timing.timers.clock import SettledClock
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.cuda import CudaTimer, out_of_memory, ran_out_of_memory, require_memory

@@ -34,7 +34,7 @@ TELEMETRY_S = 1.0
 
 
 class RunningSession(Protocol):
-    """What the app asks of `runs.session.Session`."""
+    """What the app asks of `session.session.Session`."""
 
     @property
     def series_id(self) -> str:

@@ -11,6 +11,7 @@ from textual.message import Message
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.backend import Backend
+from cpugpu_tui.ui.history import BASELINE
 from cpugpu_tui.ui.messages import SeriesEnded
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.quiet_reader import QuietReader
@@ -19,9 +20,6 @@ from cpugpu_tui.ui.taking_away import TakingAway
 if TYPE_CHECKING:
     from cpugpu_tui.ui.history import SavedRuns
     from cpugpu_tui.ui.screens.compare import Compared
-
-BASELINE = "main"
-"""Name of the baseline that `b` sets: the one that `gate` goes by unless told otherwise."""
 
 IS_BASELINE = f"is baseline {BASELINE}"
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 FIRST_PAGE, NEXT_PAGE = 200, 1000
 """Runs of the first page, which is all that is waited for, and of those after it."""
 
+BASELINE = "main"
+"""Name of the baseline that `b` sets: the one that `gate` goes by unless told otherwise."""
+
 RUNNING = "running"
 """Status of a run whose process lives: another terminal's, for this one lists nothing during a run of its own."""
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cpugpu_tui.config.config import KeyLine
+from cpugpu_tui.config.settings import KeyLine
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.ui.commands import COMMAND_BY_ID, COMMANDS, Command, keys_text

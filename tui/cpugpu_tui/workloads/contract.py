@@ -1,6 +1,6 @@
 """What a workload is: two functions and a few facts. The harness does everything else.
 
-No clock is in sight here: timing, moving, memory, comparison and rates belong to `bench`.
+No clock is in sight here: timing, moving, memory, comparison and rates belong to `timing`.
 Nothing imports torch at module level, so that listing workloads costs nothing.
 """
 

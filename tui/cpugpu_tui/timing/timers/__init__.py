@@ -1,7 +1,7 @@
 """Everything that reads a clock: one timer per kind of device, all with the same questions.
 
 A timer answers in nanoseconds and never decides anything: how many calls, in which order and when to
-stop is the protocol's business (`bench.point`).
+stop is the protocol's business (`timing.point`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cpugpu_tui.model import Case, Check, CoreUse, Device
+from cpugpu_tui.model import Case, Check, CoreUse, Device, Reading
 from cpugpu_tui.timing.gauges import Gauge
 from cpugpu_tui.workloads import Costs, Report
 
 if TYPE_CHECKING:
     from cpugpu_tui.machine.core_use import Snapshot
-    from cpugpu_tui.timing.edges import Watcher
+    from cpugpu_tui.machine.edges import Edge, State
     from cpugpu_tui.timing.host_watch import Disturbance
-    from cpugpu_tui.timing.timers.peers import PeerLink
 
 Singles = Mapping[str, tuple[float, ...]]
 """Metric → samples that are taken once, before any warm-up; ns."""
@@ -148,6 +147,46 @@ class Watch(Protocol):
 
     def close(self) -> None:
         """Give back what is open; the next `begin` opens it anew."""
+
+
+class Watcher(Protocol):
+    """The machine beside one device, by a clock of its own."""
+
+    tick_ns: float
+    """How often the energy counter is refreshed."""
+    scope: str
+    """What it counts, see `EnergyMeasured.scope`."""
+
+    def edge(self) -> Edge | None:
+        """Return what stands at one side of a half-round; None on a CPU. Costs 0.03 ms on an H200."""
+
+    def state(self) -> State | None:
+        """Return what stands at one side of a case; None on a CPU. Costs up to 18 ms on an H200."""
+
+    def energy_mj(self) -> Reading:
+        """Return the energy counter."""
+
+    def power_mw(self) -> Reading:
+        """Return the power just now."""
+
+    def clock_ns(self) -> float:
+        """Return the clock that windows are measured with."""
+
+    def rest(self, duration_ns: float) -> None:
+        """Do nothing for a while."""
+
+
+class PeerLink(Protocol):
+    """The way from one GPU to another."""
+
+    has_access: bool | None
+    """Whether one reaches the other's memory by itself; None where nobody can tell."""
+
+    def latencies_ns(self) -> tuple[float, ...]:
+        """Return the wall times of the smallest copies, from the call until both GPUs had finished, ns."""
+
+    def large_ns(self) -> tuple[int, tuple[float, ...]]:
+        """Return the size of a large copy, bytes, and the GPUs' own times of some of them, ns."""
 
 
 class Machine(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import repeat
 from time import perf_counter_ns
-from typing import Any, Protocol
+from typing import Any
 
 from cpugpu_tui.timing.timers.cuda import spin, timing_event
 
@@ -28,19 +28,6 @@ MOST_HOLDS = 6
 
 CHECKED_BYTES = 1 << 20
 """Bytes at either end of a large copy that are looked at: behind some mainboards what arrives is something else."""
-
-
-class PeerLink(Protocol):
-    """The way from one GPU to another."""
-
-    has_access: bool | None
-    """Whether one reaches the other's memory by itself; None where nobody can tell."""
-
-    def latencies_ns(self) -> tuple[float, ...]:
-        """Return the wall times of the smallest copies, from the call until both GPUs had finished, ns."""
-
-    def large_ns(self) -> tuple[int, tuple[float, ...]]:
-        """Return the size of a large copy, bytes, and the GPUs' own times of some of them, ns."""
 
 
 class CudaLink:

@@ -21,7 +21,7 @@ class Clock(Protocol):
 
 
 class PlantedWatch:
-    """A `bench.timers.Watch` that knows what was planted."""
+    """A `timing.timers.Watch` that knows what was planted."""
 
     cores = 2
 

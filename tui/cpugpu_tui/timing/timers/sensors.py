@@ -28,7 +28,7 @@ class HostClock(Protocol):
 
 
 class Sensors:
-    """The sensors of one device; a `bench.edges.Watcher`."""
+    """The sensors of one device; a `timing.timers.Watcher`."""
 
     def __init__(self, laws: Simulation, clock: HostClock, device: Device) -> None:
         self._laws = laws

@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from cpugpu_tui.ui import commands
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.history import SavedRuns, ago
+from cpugpu_tui.ui.history import BASELINE, SavedRuns, ago
 from cpugpu_tui.ui.history_lines import named, with_baseline
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.screens.confirm import ConfirmScreen
@@ -85,8 +85,6 @@ class HistoryScreen(RunList):
 
     def action_baseline(self) -> None:
         """Make the series of the run under the cursor the baseline."""
-        from cpugpu_tui.ui.comparing import BASELINE
-
         run, shown = self.chosen, tuple(self._runs.values())
         if run is None:
             return
