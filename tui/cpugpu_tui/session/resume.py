@@ -11,6 +11,7 @@ from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import CaseFailed, CaseFinished, DevicesFound, Event, Hello, Plan, RunFinished, RunStarted
 from cpugpu_tui.session.again import again
+from cpugpu_tui.session.event_stream import EventStream
 from cpugpu_tui.session.saving import Saver
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.remaining import Remaining
@@ -142,9 +143,7 @@ class ResumedSession(Session):
         self.run_id = started.run_id
         self._run = run
         self.saver = Saver(outbox, started.run_id)
-        self._reopened = False
-        for event in run.events:
-            self._left.note(replace(event, plan=plan) if isinstance(event, RunStarted) else event)
+        self._stream: ResumedStream = ResumedStream(run, plan, self.saver)
 
     def _begin(self, hello: Hello) -> None:
         """Tell what is known already.
@@ -152,46 +151,64 @@ class ResumedSession(Session):
         Raises:
             UnfitError: the environment is another one.
         """
-        self._require_same(differences(self._run.started.environment, hello.environment))
+        _require_same(self._run, differences(self._run.started.environment, hello.environment))
         self.on_live(True)
+        self._stream.tell_saved()
+
+
+class ResumedStream(EventStream):
+    """Goes on behind the events of a saved run."""
+
+    def __init__(self, run: Unfinished, plan: Plan, saver: Saver) -> None:
+        super().__init__(plan, saver)
+        self._run = run
+        self._reopened = False
+        for event in run.events:
+            self.left.note(replace(event, plan=plan) if isinstance(event, RunStarted) else event)
+
+    def tell_saved(self) -> None:
+        """Deliver the saved events; readings that came meanwhile follow."""
         for event in self._run.events:
-            self._deliver(event)
+            self.deliver(event)
         self._seq = max(event.seq for event in self._run.events)
         for reading in self._early:
-            self._handle_telemetry(reading)
+            self.add_telemetry(reading)
 
-    def _require_same(self, differing: Sequence[str]) -> None:
-        if differing:
-            more = f"; and {len(differing) - SAYS_ALL} more" if len(differing) > SAYS_ALL else ""
-            raise UnfitError(
-                f"Run {self._run.summary.number} was measured in another environment: "
-                f"{'; '.join(differing[:SAYS_ALL])}{more}.",
-                "Times from both must not share a table: run it anew.",
-            )
+    def add(self, event: Event) -> None:
+        """Number, note and deliver an event, once the devices are found to be the same.
 
-    def _handle(self, event: Event) -> None:
+        Raises:
+            UnfitError: the devices are others.
+            UsageError: another process has resumed the run meanwhile.
+        """
         if isinstance(event, DevicesFound) and not self._reopened:
             known = next((found for found in self._run.events if isinstance(found, DevicesFound)), None)
             if known is not None:
-                self._require_same(device_differences(known, event))
+                _require_same(self._run, device_differences(known, event))
                 self._devices_known = True
             self._reopen()
-        super()._handle(event)
+        super().add(event)
 
     def _settle(self, event: CaseFinished | CaseFailed) -> None:
         self._reopen()
         super()._settle(event)
 
     def _reopen(self) -> None:
-        """Make the run ours in the store, once.
-
-        Raises:
-            UsageError: another process has done so meanwhile.
-        """
+        """Make the run ours in the store, once."""
         if not self._reopened:
-            self.saver.reopen(self._run.summary.number)
+            self._saver.reopen(self._run.summary.number)
             self._reopened = True
 
-    def _skip_rest(self, finished: RunFinished) -> None:
+    def skip_rest(self, finished: RunFinished) -> None:
+        """End the cases that were not reached; of a run that was never taken up, none."""
         if self._reopened:
-            super()._skip_rest(finished)
+            super().skip_rest(finished)
+
+
+def _require_same(run: Unfinished, differing: Sequence[str]) -> None:
+    if differing:
+        more = f"; and {len(differing) - SAYS_ALL} more" if len(differing) > SAYS_ALL else ""
+        raise UnfitError(
+            f"Run {run.summary.number} was measured in another environment: {'; '.join(differing[:SAYS_ALL])}{more}.",
+            "Times from both must not share a table: run it anew.",
+        )

@@ -7,37 +7,17 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, NoTorchError
-from cpugpu_tui.model import (
-    CALIBRATION,
-    Calibrated,
-    CaseFailed,
-    CaseFinished,
-    CaseStarted,
-    CeilingsMeasured,
-    DevicesFound,
-    Event,
-    HalfRoundTimed,
-    Hello,
-    Plan,
-    Progressed,
-    RunFinished,
-    RunStarted,
-    TelemetryRead,
-)
+from cpugpu_tui.model import CALIBRATION, Hello, Plan, RunFinished, RunStarted, TelemetryRead
+from cpugpu_tui.session.event_stream import Deliver, EventStream
 from cpugpu_tui.session.parallel import taken
-from cpugpu_tui.session.saving import BESIDE, Saver, new_id
-from cpugpu_tui.state.remaining import Remaining
-from cpugpu_tui.timing.emitter import stamped
+from cpugpu_tui.session.saving import Saver, new_id
 from cpugpu_tui.transport.launch import Agent, Agents, Gone, Message, no_agent
 
 if TYPE_CHECKING:
     from cpugpu_tui.store.outbox import Outbox
-
-E = TypeVar("E", bound=Event)
-Deliver = Callable[[Event], None]
 
 FRUITLESS_AGENTS = 1
 """How many agents in a row may die before they got anywhere: one may have been killed by somebody else."""
@@ -91,13 +71,7 @@ class Session:
         self._kill = threading.Event()
         self._paused = False
         self._plan_sent = False
-        self._deliver: Deliver = lambda _event: None
-        self._seq = 0
-        self._left = Remaining(plan)
-        self._failed = 0
-        self._blame: Progressed | None = None
-        self._early: list[TelemetryRead] = []
-        self._devices_known = False
+        self._stream = EventStream(plan, self.saver)
 
     # ---------------------------------------------------------------- what others ask for
 
@@ -155,7 +129,7 @@ class Session:
         A finished case is committed before it is delivered. Failures of the run are its last event,
         never an exception.
         """
-        self._deliver = deliver
+        self._stream.deliver = deliver
         started = time.monotonic()
         try:
             finished = self._run_agents(started)
@@ -169,26 +143,23 @@ class Session:
             if agent is not None:
                 agent.end(at_once=False)
             self.on_live(False)
-        self._skip_rest(finished)
-        if finished.status == "done" and self._failed:
+        self._stream.skip_rest(finished)
+        if finished.status == "done" and self._stream.failed_cases:
             finished = replace(finished, exit_code=EXIT_CASES_FAILED)
-        finished = self._stamp(finished)
-        self.saver.finish(finished)
-        deliver(finished)
-        return finished
+        return self._stream.end(finished)
 
     def _run_agents(self, started: float) -> RunFinished:
         """Give the plan to an agent; after each death give what remains to another."""
         fruitless = 0
         while True:
-            settled_before = len(self._left.settled)
+            settled_before = len(self._stream.left.settled)
             hello = self._start_agent()
             if hello is None:
                 return RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
             if isinstance(hello, Gone):
                 outcome: RunFinished | Gone = hello
             else:
-                if self._seq == 0:
+                if not self._stream.has_begun:
                     self._begin(hello)
                 outcome = self._follow(self._remaining(started))
             if isinstance(outcome, RunFinished):
@@ -199,11 +170,11 @@ class Session:
                 raise outcome.error  # no case is to blame, and another agent would fare no better
             if self._kill.is_set():
                 return RunFinished(status="stopped", message="Stopped at once.", exit_code=EXIT_INTERRUPTED)
-            self._settle_crash(outcome)
-            fruitless = fruitless + 1 if len(self._left.settled) == settled_before else 0
+            self._stream.settle_crash(outcome)
+            fruitless = fruitless + 1 if len(self._stream.left.settled) == settled_before else 0
             if fruitless > FRUITLESS_AGENTS:
                 raise self._given_up(hello, outcome)
-            if not fruitless and not self._left.cases and self._plan.search is None:
+            if not fruitless and not self._stream.left.cases and self._plan.search is None:
                 return RunFinished(status="done", exit_code=EXIT_OK)
             if self._stop.is_set():
                 return RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
@@ -211,7 +182,7 @@ class Session:
     @property
     def _measures_ceilings(self) -> bool:
         """Whether all cases are over and the agent measures ceilings: nothing that happens now changes a result."""
-        plan, blame = self._plan, self._blame
+        plan, blame = self._plan, self._stream.blame
         return bool(plan.cases) and not plan.calibrate and blame is not None and blame.phase == CALIBRATION
 
     def _without_ceilings(self, gone: Gone) -> RunFinished:
@@ -261,7 +232,7 @@ class Session:
         while not self._inbox.empty():
             message = self._inbox.get()
             if isinstance(message, TelemetryRead):
-                self._handle_telemetry(message)
+                self._stream.add_telemetry(message)
         return queue.SimpleQueue()
 
     def _require_torch(self, hello: Hello) -> None:
@@ -280,21 +251,15 @@ class Session:
         environment = {**hello.environment, **told, **self._facts}
         known = self.saver.known_ceilings(environment, simulated=self._plan.simulation is not None)
         self._plan = replace(self._plan, ceilings=known)
-        event = self._stamp(
+        self._stream.begin(
             RunStarted(run_id=self.run_id, series_id=self.series_id, plan=self._plan, environment=environment)
         )
-        if self._plan.cases:  # a calibration alone is kept as ceilings; history lists what has rows
-            self.saver.begin(event)
-        self._left.note(event)
-        self._deliver(replace(event, number=self.saver.number))
-        for reading in self._early:
-            self._handle_telemetry(reading)
 
     def _remaining(self, started: float) -> Plan:
         limit_s = self._plan.max_seconds
         if limit_s is not None:
             limit_s = max(0.001, limit_s - (time.monotonic() - started))
-        plan = self._left.plan(limit_s)
+        plan = self._stream.left.plan(limit_s)
         # Where the history takes nothing they would be measured again after every run.
         is_wanted = self._wants_ceilings and self.saver.keeps_ceilings and not plan.parallel
         return replace(plan, ceilings_s=CEILINGS_S if is_wanted and self._plan.cases else None)
@@ -302,7 +267,7 @@ class Session:
     def _follow(self, plan: Plan) -> RunFinished | Gone:
         """Send the plan and handle events until the agent is done or dead."""
         assert self._agent is not None
-        self._blame = None
+        self._stream.blame = None
         self.saver.forget_attempts()
         self._agent.send_plan(plan)
         self._plan_sent = True
@@ -326,15 +291,15 @@ class Session:
                 silent_s = 0.0
             if isinstance(message, (Gone, RunFinished)):
                 return message
-            self._handle(message)
+            self._stream.add(message)
 
     def _timed_out(self, silent_s: float) -> bool:
-        limit_s, blame = self._case_timeout_s, self._blame
+        limit_s, blame = self._case_timeout_s, self._stream.blame
         if self._measures_ceilings:
             return self._is_hung(silent_s)
         if limit_s is None or blame is None or not blame.case or silent_s < limit_s:
             return False
-        self._fail(blame.case, "timeout", f"No answer for {limit_s:g} s ({blame.phase} on {blame.device}).",
+        self._stream.fail(blame.case, "timeout", f"No answer for {limit_s:g} s ({blame.phase} on {blame.device}).",
                    "Raise --case-timeout, or leave this case out.", blame.device)  # fmt: skip
         assert self._agent is not None
         self._agent.end(at_once=True)
@@ -354,86 +319,5 @@ class Session:
         except queue.Empty:
             return None
         if isinstance(message, TelemetryRead):
-            self._handle_telemetry(message)
+            self._stream.add_telemetry(message)
         return message
-
-    def _handle_telemetry(self, event: TelemetryRead) -> None:
-        if self._seq == 0:  # before RunStarted there is no stream yet
-            self._early.append(event)
-            return
-        self._seq += 1
-        event = replace(event, seq=self._seq)
-        self.saver.note_beside(event)
-        self._deliver(event)
-
-    def _handle(self, event: Event) -> None:
-        known = isinstance(event, DevicesFound) and self._devices_known
-        if known or isinstance(event, (TelemetryRead, Hello, RunStarted)):
-            return  # told already, or not the agent's to tell
-        self._seq += 1
-        event = replace(event, seq=self._seq)
-        match event:
-            case DevicesFound():
-                self._devices_known = True
-                self.saver.devices(event)
-            case Progressed():
-                if event.phase != "gap":
-                    self._blame = event
-            case CaseStarted() | Calibrated() | HalfRoundTimed():
-                self.saver.note(event)
-            case CeilingsMeasured():
-                self.saver.ceilings(event.ceilings)
-                if self._plan.cases:  # a run's own row of the history; a calibration alone has none
-                    self.saver.note_beside(event)
-            case _ if isinstance(event, BESIDE):
-                self.saver.note_beside(event)
-            case CaseFinished() | CaseFailed():
-                self._settle(event)
-                return
-        self._left.note(event)
-        self._deliver(event)
-
-    def _settle(self, event: CaseFinished | CaseFailed) -> None:
-        """Commit a case, then show it."""
-        self._left.note(event)
-        if self._blame is not None and self._blame.case == event.case:
-            self._blame = None
-        if isinstance(event, CaseFailed) and event.kind != "skipped":
-            self._failed += 1
-        self.saver.settle(event)
-        self._deliver(event)
-
-    def _settle_crash(self, gone: Gone) -> None:
-        """Blame the case that the agent was at when it died, unless its failure is told already."""
-        blame = self._blame
-        if blame is None or not blame.case or blame.case in self._left.settled:
-            return
-        self._fail(
-            blame.case,
-            "crashed",
-            f"The agent {gone.manner} during {blame.phase} on {blame.device}. {gone.last_words}".strip(),
-            "The rest went on in a fresh agent; this case is not tried again.",
-            blame.device,
-        )
-
-    def _fail(self, case: str, kind: str, message: str, remedy: str, device: str | None) -> None:
-        self._settle(
-            self._stamp(CaseFailed(case=case, kind=kind, message=message, remedy=remedy, device=device or None))
-        )
-
-    def _skip_rest(self, finished: RunFinished) -> None:
-        if self._seq == 0:
-            return
-        why = finished.message or "Stopped by request."
-        skipped = [
-            self._stamp(CaseFailed(case=case.key, kind="skipped", message=why, remedy="Run again to time it."))
-            for case in self._left.cases
-        ]
-        self.saver.settle_all(skipped)
-        for event in skipped:
-            self._left.note(event)
-            self._deliver(event)
-
-    def _stamp(self, event: E) -> E:
-        self._seq += 1
-        return stamped(event, self._seq)
