@@ -155,3 +155,21 @@ def test_no_file_imports_what_imports_it() -> None:
         TopologicalSorter(named).prepare()
     except CycleError as error:
         pytest.fail(f"a circle: {' → '.join(error.args[1])}")
+
+
+def test_no_file_is_longer_than_a_person_reads_at_once() -> None:
+    root = Path(__file__).parents[2]
+    files = [path for folder in ("tui", "tests") for path in (root / folder).rglob("*.py")]
+    lengths = {str(path.relative_to(root)): len(path.read_text().splitlines()) for path in files}
+    assert {name: lines for name, lines in lengths.items() if lines > 400} == {}
+
+
+CROWDED = {"", "cli", "ui", "ui/screens"}
+"""Folders that have more entries still: issue 16 goes on with them."""
+
+
+def test_no_room_holds_more_than_a_person_overlooks() -> None:
+    package = Path(cpugpu_tui.__file__).parent
+    folders = [package, *(path for path in package.rglob("*") if path.is_dir() and path.name != "__pycache__")]
+    entries = {str(folder.relative_to(package)).strip("."): len(set(folder.iterdir())) for folder in folders}
+    assert {name for name, count in entries.items() if count > 23} <= CROWDED, "22, and __pycache__"
