@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cpugpu_tui.doctor.driver_setup import DriverSetup
 from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
 from cpugpu_tui.doctor.finding import Finding
+from cpugpu_tui.doctor.host_setup import HostSetup
 from cpugpu_tui.doctor.registry import examine
-from cpugpu_tui.machine.host_setup import HostSetup
 from cpugpu_tui.machine.nvml.keys import KEYS
-from cpugpu_tui.machine.nvml.setup import DriverSetup
 from cpugpu_tui.model import Device, GpuTelemetry, Reading
 from cpugpu_tui.render.capabilities import capabilities
 

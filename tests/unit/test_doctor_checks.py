@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from checked_machine import HELLO, gpu, machine, no_driver, said
 
+from cpugpu_tui.doctor.driver_setup import ClockSetting
 from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
 from cpugpu_tui.doctor.finding import Finding, ok
+from cpugpu_tui.doctor.host_setup import HostSetup, OwnRun
 from cpugpu_tui.doctor.registry import CHECKS, Check, examine
-from cpugpu_tui.machine.host_setup import HostSetup, OwnRun
-from cpugpu_tui.machine.nvml.setup import ClockSetting
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, MigInstance
 from cpugpu_tui.render.capabilities import capabilities
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from cpugpu_tui.config.converting import convert
+from cpugpu_tui.doctor.driver_setup import DriverSetup, driver_setup
 from cpugpu_tui.doctor.facts import DriverFacts
+from cpugpu_tui.doctor.host_setup import has_nvidia_gpu
 from cpugpu_tui.doctor.one_by_one import one_by_one
 from cpugpu_tui.doctor.section import Section
-from cpugpu_tui.machine.host_setup import has_nvidia_gpu
 from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.machine.nvml.returns import BROKEN, crash_problem
-from cpugpu_tui.machine.nvml.setup import DriverSetup, driver_setup
 from cpugpu_tui.plain import to_plain
 
 START_S = 30.0

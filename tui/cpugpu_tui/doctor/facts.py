@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cpugpu_tui.machine.host_setup import HostSetup, OwnRun
+from cpugpu_tui.doctor.driver_setup import DriverSetup
+from cpugpu_tui.doctor.host_setup import HostSetup, OwnRun
 from cpugpu_tui.machine.nvml.returns import BROKEN
-from cpugpu_tui.machine.nvml.setup import DriverSetup
 from cpugpu_tui.model import Device, GpuTelemetry
 from cpugpu_tui.render.capabilities import Capabilities
 from cpugpu_tui.transport.interpreter_search import Interpreter

@@ -11,14 +11,14 @@ import time
 from functools import partial
 from typing import Any
 
+from cpugpu_tui.doctor.driver_setup import ClockSetting, DriverSetup, clock_setting, session_setup
 from cpugpu_tui.doctor.facts import DriverFacts
+from cpugpu_tui.doctor.host_setup import has_nvidia_gpu
 from cpugpu_tui.doctor.section import Section
-from cpugpu_tui.machine.host_setup import has_nvidia_gpu
 from cpugpu_tui.machine.limits import MOST_GPUS
 from cpugpu_tui.machine.nvml.gpu import Gpu
 from cpugpu_tui.machine.nvml.keys import KEYS
 from cpugpu_tui.machine.nvml.session import PCIE_WINDOW_S
-from cpugpu_tui.machine.nvml.setup import ClockSetting, DriverSetup, clock_setting, session_setup
 from cpugpu_tui.model import GpuTelemetry, Reading
 
 _REMEDY = "Look for Xid errors in dmesg; a reboot may bring it back."

@@ -9,7 +9,7 @@ from typing import Any
 
 from cpugpu_tui.machine.limits import LIMITS, MOST_GPUS
 from cpugpu_tui.machine.nvml.returns import BROKEN, opening_code
-from cpugpu_tui.machine.nvml.versions import session_versions
+from cpugpu_tui.telemetry.versions import session_versions
 
 
 @dataclass(frozen=True)
