@@ -17,7 +17,7 @@ from cpugpu_tui.store import Store
 from cpugpu_tui.workloads import PRESETS
 
 ROOT = Path(__file__).resolve().parents[2]
-FILE = ROOT / "tui" / "cpugpu_tui" / "runs" / "demo" / SHIPPED
+FILE = ROOT / "tui" / "cpugpu_tui" / "demo" / SHIPPED
 
 
 @pytest.fixture(scope="module")

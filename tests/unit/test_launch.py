@@ -175,7 +175,7 @@ FORKING_AGENT = """
 import os, sys, time
 from cpugpu_tui.agent.guardian import guard
 guard()
-from cpugpu_tui.agent import agent
+from cpugpu_tui.agent import main
 from cpugpu_tui.timing.timers.simulated import SimulatedTimer
 def forks(self, op):
     child = os.fork()
@@ -184,7 +184,7 @@ def forks(self, op):
     print("child", child, "agent", os.getpid(), file=sys.stderr, flush=True)
     {then}
 SimulatedTimer.first_call = forks
-agent.main()
+main.main()
 """
 
 
@@ -361,7 +361,7 @@ def test_what_is_said_early_is_delivered_first() -> None:
 
 SPY_AGENT = """
 import threading
-from cpugpu_tui.agent import agent
+from cpugpu_tui.agent import main
 from cpugpu_tui.timing.timers.simulated import SimulatedTimer
 honest = SimulatedTimer.first_call
 def noisy(self, op):
@@ -369,7 +369,7 @@ def noisy(self, op):
     print("kernels run on", threading.current_thread().name, file=__import__("sys").stderr, flush=True)
     return honest(self, op)
 SimulatedTimer.first_call = noisy
-agent.main()
+main.main()
 """
 
 
