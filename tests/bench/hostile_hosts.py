@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED
 from cpugpu_tui.session.fleet.state import OVER, TROUBLES
-from cpugpu_tui.transport.trouble import MISBEHAVING
+from cpugpu_tui.transport.host_failure import MISBEHAVING
 from tests.bench.ratios import table
 from tests.fleet.hostile_agent import BAD, HARMLESS, LOCAL_CRASHES, SPECIAL
 from tests.fleet.hostile_run import FAST, GOOD, SIZES, Ended, fleet_of, python_of, record, watch

@@ -23,10 +23,10 @@ from cpugpu_tui.model import Case, CaseFailed, CaseFinished, Event, Hello, Plan,
 from cpugpu_tui.session.fleet.state import DONE
 from cpugpu_tui.transport import agent_process
 from cpugpu_tui.transport.guard import STRAY_LINES, MisbehavedError, StreamGuard
+from cpugpu_tui.transport.host_failure import MISBEHAVING, TIMEOUT, HostError
 from cpugpu_tui.transport.inbox import WAITING_EVENTS
 from cpugpu_tui.transport.last_lines import LastLines
 from cpugpu_tui.transport.launch import AgentProcess, Agents, Gone, Message
-from cpugpu_tui.transport.trouble import MISBEHAVING, TIMEOUT, HostError
 from cpugpu_tui.transport.wire import Garbage, LineReader
 
 MOST_BYTES = 200_000_000

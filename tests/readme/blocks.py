@@ -16,7 +16,7 @@ from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.render.insight import MARK_WORDS
 from cpugpu_tui.render.signs import micro
 from cpugpu_tui.session.again import commands
-from cpugpu_tui.ui.commands import markdown
+from cpugpu_tui.ui.keys import markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

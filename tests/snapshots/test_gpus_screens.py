@@ -11,7 +11,7 @@ from several_gpus import run_of
 from textual.pilot import Pilot
 
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui.commands import Situation
+from cpugpu_tui.ui.keys import Situation
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 

@@ -25,7 +25,7 @@ from cpugpu_tui.model import CaseFailed, DevicesFound, Progressed, RunStarted
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import themes
-from cpugpu_tui.ui.commands import Situation
+from cpugpu_tui.ui.keys import Situation
 
 SIZES = [(80, 24), (120, 40), pytest.param((200, 60), marks=pytest.mark.slow)]
 EACH_SIZE = pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)

@@ -21,7 +21,7 @@ from fuzzed_app import COUNT_BYTES, QUICK_MACHINE
 from pty_app import PtyApp, TooLateError
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 
-from cpugpu_tui.ui.commands import COMMANDS
+from cpugpu_tui.ui.keys import COMMANDS
 
 SCRIPT = Path(__file__).with_name("fuzzed_app.py")
 WAIT_S = 90.0

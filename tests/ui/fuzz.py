@@ -28,8 +28,8 @@ from cpugpu_tui.state.folding import folded
 from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.backend import Backend, RunningSession
-from cpugpu_tui.ui.commands import COMMANDS
 from cpugpu_tui.ui.history import SavedRuns
+from cpugpu_tui.ui.keys import COMMANDS
 from cpugpu_tui.ui.options import AppOptions
 
 Step = str | tuple[int, int]

@@ -42,9 +42,9 @@ from cpugpu_tui.model import (
 from cpugpu_tui.transport.wire import decode, encode
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.backend import Backend
+from cpugpu_tui.ui.diff_driver import ThriftyDriver
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.terminal import private_terminal
-from cpugpu_tui.ui.thrift import ThriftyDriver
 
 ROUNDS, BLOCKS = 8, 5
 ONCE = {ENQUEUE: 0.4, SYNCHRONISE: 0.2, H2D_PAGEABLE: 0.3, D2H_PAGEABLE: 0.3, PAGEABLE: 2.0, PINNED: 1.5, DEVICE: 0.6}

@@ -18,10 +18,10 @@ from machine_readings import moving
 from rich.console import Console
 
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.diff_driver import ThriftyDriver
 from cpugpu_tui.ui.glyphs import glyphs_for
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.terminal import private_terminal, this_terminal
-from cpugpu_tui.ui.thrift import ThriftyDriver
 
 
 class MovingBackend(FakeBackend):

@@ -10,8 +10,8 @@ from several_gpus import run_of as simulated
 
 from cpugpu_tui.model import METRICS, Case
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui.commands import Situation
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.panes.answer import pane_lines
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import plain

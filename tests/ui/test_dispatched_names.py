@@ -22,7 +22,7 @@ from textual.pilot import Pilot
 from textual.reactive import Reactive
 
 from cpugpu_tui import ui
-from cpugpu_tui.ui.commands import COMMANDS
+from cpugpu_tui.ui.keys import COMMANDS
 
 
 def own_classes() -> list[type]:

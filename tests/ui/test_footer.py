@@ -18,10 +18,10 @@ from textual.widgets import Input
 
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.store import Store
-from cpugpu_tui.ui.commands import COMMANDS, label
 from cpugpu_tui.ui.demo import DemoApp
+from cpugpu_tui.ui.keys import COMMANDS, label
 from cpugpu_tui.ui.options import AppOptions
-from cpugpu_tui.ui.panes.keys import SELECTS
+from cpugpu_tui.ui.panes.footer import SELECTS
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.screens.main import MainScreen
 
@@ -172,7 +172,7 @@ async def test_a_letter_that_a_field_takes_is_not_shown() -> None:
 
 
 def test_the_situation_of_another_workload_says_run() -> None:
-    from cpugpu_tui.ui.commands import COMMAND_BY_ID, Situation
+    from cpugpu_tui.ui.keys import COMMAND_BY_ID, Situation
 
     ran = Situation(ran=True)
     assert label(COMMAND_BY_ID["run"], ran) == "Run again"

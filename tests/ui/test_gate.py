@@ -9,10 +9,11 @@ from fake_run import FakeSession, finish, opened, reach_gap, readings, rounds, s
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import Progressed
-from cpugpu_tui.ui import gate, running
+from cpugpu_tui.ui import repaint_throttle as gate
+from cpugpu_tui.ui import running
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.gate import STRAY, PaintGate
 from cpugpu_tui.ui.panes.status import StatusPane
+from cpugpu_tui.ui.repaint_throttle import STRAY, PaintGate
 
 
 @pytest.fixture(autouse=True)

@@ -90,7 +90,7 @@ def test_a_slow_gpu_has_a_sign_in_its_cell_and_among_the_bars(eight: RunState, g
 
 
 def test_the_answer_pane_says_which_gpu_it_speaks_of(eight: RunState) -> None:
-    from cpugpu_tui.ui.commands import Situation
+    from cpugpu_tui.ui.keys import Situation
     from cpugpu_tui.ui.picture import Picture
 
     picture = Picture(run=eight, situation=Situation(ran=True))

@@ -10,8 +10,8 @@ from looking import done_run, shown, table_of, text_of
 from cpugpu_tui.model import LATENCY, CaseFailed, HalfRoundTimed
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app import AppOptions, CpuGpuApp
-from cpugpu_tui.ui.commands import COMMANDS
 from cpugpu_tui.ui.glyphs import ASCII
+from cpugpu_tui.ui.keys import COMMANDS
 from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.main import MainScreen

@@ -12,8 +12,8 @@ from saved_runs import SWEEP, HistoryBackend, list_runs, stream
 from textual.pilot import Pilot
 
 from cpugpu_tui.store import Store
-from cpugpu_tui.ui.commands import COMMANDS, Situation
-from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP
+from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP
+from cpugpu_tui.ui.keys import COMMANDS, Situation
 from cpugpu_tui.ui.palette import command_entries, ranked, theme_entries, workload_entries
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.main import MainScreen

@@ -27,9 +27,9 @@ from cpugpu_tui.model import (
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui import rows
-from cpugpu_tui.ui.commands import COMMANDS, Situation, markdown
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
-from cpugpu_tui.ui.panes.keys import keys_line
+from cpugpu_tui.ui.keys import COMMANDS, Situation, markdown
+from cpugpu_tui.ui.panes.footer import keys_line
 from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of

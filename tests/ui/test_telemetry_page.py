@@ -11,7 +11,7 @@ from fake_run import FakeBackend, new_app, opened, settled
 from machine_readings import PROCESSES, gpu, idle, lost, mig, moving, reading, state, sweep, text_of
 from textual.pilot import Pilot
 
-from cpugpu_tui.machine.nvml.keys import KEYS
+from cpugpu_tui.machine.nvml.value_names import KEYS
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.telemetry.sampler import aged

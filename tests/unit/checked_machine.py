@@ -11,7 +11,7 @@ from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
 from cpugpu_tui.doctor.finding import Finding
 from cpugpu_tui.doctor.host_setup import HostSetup
 from cpugpu_tui.doctor.registry import examine
-from cpugpu_tui.machine.nvml.keys import KEYS
+from cpugpu_tui.machine.nvml.value_names import KEYS
 from cpugpu_tui.model import Device, GpuTelemetry, Reading
 from cpugpu_tui.render.capabilities import capabilities
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from cpugpu_tui.cli.tables import run_table
 from cpugpu_tui.model import Case, CaseFailed, Simulation
 from cpugpu_tui.render.answers import answers
-from cpugpu_tui.state.columns import is_beside, main_threads, table_rows, thread_columns, with_threads
 from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.thread_columns import is_beside, main_threads, table_rows, thread_columns, with_threads
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.panes.lines import spelled

@@ -33,10 +33,10 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.session.session import CEILINGS_S
 from cpugpu_tui.store import Store
-from cpugpu_tui.timing import calibrate as calibration
-from cpugpu_tui.timing import first_ceilings as first
+from cpugpu_tui.timing.ceilings import calibrate as calibration
+from cpugpu_tui.timing.ceilings import first_run as first
+from cpugpu_tui.timing.ceilings.simulated_gauge import SimulatedGauge
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.gauges.simulated import SimulatedGauge
 from cpugpu_tui.timing.host_watch import Disturbance
 from cpugpu_tui.timing.timers.planted_watch import PlantedWatch
 from cpugpu_tui.timing.timers.simulated import SimulatedMachine

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from cpugpu_tui.model import Device
-from cpugpu_tui.timing.gauges import cuda as cuda_module
-from cpugpu_tui.timing.gauges.clock import TRIES, block_ns, timed_ns
-from cpugpu_tui.timing.gauges.cuda import LAUNCHES, CudaGauge
+from cpugpu_tui.timing.ceilings import cuda_gauge as cuda_module
+from cpugpu_tui.timing.ceilings.clock import TRIES, block_ns, timed_ns
+from cpugpu_tui.timing.ceilings.cuda_gauge import LAUNCHES, CudaGauge
 
 
 class Log(list[str]):
@@ -78,7 +78,7 @@ def test_a_copy_over_the_cable_is_waited_for(gauge: tuple[CudaGauge, Log], direc
 
 
 def test_an_interruption_is_not_the_time_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cpugpu_tui.timing.gauges import clock
+    from cpugpu_tui.timing.ceilings import clock
 
     now = iter([0, 100, 200, 90_000, 100_000, 100_102])
     monkeypatch.setattr(clock, "perf_counter_ns", lambda: next(now))

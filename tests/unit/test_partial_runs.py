@@ -58,8 +58,8 @@ from cpugpu_tui.timing.sweep import Sweep
 from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 from cpugpu_tui.ui import fleet_lines, rows
 from cpugpu_tui.ui.chart import ChartOptions, chart_lines
-from cpugpu_tui.ui.commands import Situation
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
+from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.panes.answer import pane_lines
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
 from cpugpu_tui.ui.picture import Picture

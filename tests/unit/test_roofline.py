@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from cpugpu_tui.analysis.publication_clock import judge
 from cpugpu_tui.analysis.roofline import Limit, least_ns, limit
-from cpugpu_tui.analysis.written import judge
 from cpugpu_tui.model import Ceilings, Line
 from cpugpu_tui.workloads.transfer import link_of
 

@@ -28,7 +28,7 @@ def show(json: Json = False) -> None:
     """Print each key with its value and who set it, and your own presets."""
     from cpugpu_tui.cli.config import print_config
     from cpugpu_tui.config.config import load
-    from cpugpu_tui.ui.keymap import keymap_of
+    from cpugpu_tui.ui.custom_keys import keymap_of
 
     found = load()
     raise typer.Exit(print_config(found, keymap_of(found.keys).keys, as_json=json))
@@ -77,7 +77,7 @@ def defaults(app: typer.Typer, arguments: Sequence[str]) -> dict[str, Any]:
 
     config = load()
     if config.keys:
-        from cpugpu_tui.ui.keymap import keymap_of
+        from cpugpu_tui.ui.custom_keys import keymap_of
 
         keymap_of(config.keys)
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in config.values.items()}

@@ -45,7 +45,7 @@ def open_app(
     from cpugpu_tui.config.settings import resolved
     from cpugpu_tui.session.own import offers_installed
     from cpugpu_tui.session.planning import PlanRequest
-    from cpugpu_tui.ui.keymap import keymap_of
+    from cpugpu_tui.ui.custom_keys import keymap_of
 
     files = tuple(map(str, workloads or ()))
     configured = config.load()
@@ -128,7 +128,7 @@ def open_demo(
         print_demo(recording, as_json=as_json)
         return 0
     from cpugpu_tui.config import config, paths
-    from cpugpu_tui.ui.keymap import keymap_of
+    from cpugpu_tui.ui.custom_keys import keymap_of
     from cpugpu_tui.ui.options import AppOptions
     from cpugpu_tui.ui.start import run_app
 
@@ -155,8 +155,8 @@ def open_fleet(
     """
     from cpugpu_tui.cli.fleet import run_fleet
     from cpugpu_tui.config import config, paths
+    from cpugpu_tui.ui.custom_keys import keymap_of
     from cpugpu_tui.ui.fleet import FleetOptions
-    from cpugpu_tui.ui.keymap import keymap_of
     from cpugpu_tui.ui.start import run_fleet_app
 
     looks = FleetOptions(theme, paths.config_dir(), keymap_of(config.load().keys))

@@ -47,9 +47,9 @@ from cpugpu_tui.render.insight import MARK_WORDS, allowed_cores, remark, row_mar
 from cpugpu_tui.render.peers import Matrix, matrices
 from cpugpu_tui.session.again import commands
 from cpugpu_tui.session.planning import scale_text
-from cpugpu_tui.state.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.thread_columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.telemetry.reasons import REASONS
 
 ENERGY_ON = ("CPU", "GPU")

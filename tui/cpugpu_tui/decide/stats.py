@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import NormalDist, fmean
 
-from cpugpu_tui.decide.student import quantile
+from cpugpu_tui.decide.student_t import quantile
 
 MIN_ROUNDS = 5
 """Fewer rounds than this and no interval is shown (METHOD.md, step 7)."""

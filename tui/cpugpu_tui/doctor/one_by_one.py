@@ -17,8 +17,8 @@ from cpugpu_tui.doctor.host_setup import has_nvidia_gpu
 from cpugpu_tui.doctor.section import Section
 from cpugpu_tui.machine.limits import MOST_GPUS
 from cpugpu_tui.machine.nvml.gpu import Gpu
-from cpugpu_tui.machine.nvml.keys import KEYS
 from cpugpu_tui.machine.nvml.session import PCIE_WINDOW_S
+from cpugpu_tui.machine.nvml.value_names import KEYS
 from cpugpu_tui.model import GpuTelemetry, Reading
 
 _REMEDY = "Look for Xid errors in dmesg; a reboot may bring it back."

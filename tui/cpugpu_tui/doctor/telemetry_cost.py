@@ -18,7 +18,7 @@ from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Simulation, TelemetryRead
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.telemetry.sampler import Sampler
-from cpugpu_tui.transport.starting import agent_command
+from cpugpu_tui.transport.agent_command import agent_command
 
 INTERVAL_S = 1.0
 """The default rate of the app and of `run`."""

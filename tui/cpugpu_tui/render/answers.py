@@ -27,9 +27,9 @@ from cpugpu_tui.model import (
 from cpugpu_tui.model.quantities import factor
 from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, several
 from cpugpu_tui.render.peers import peer_sentences
-from cpugpu_tui.state.columns import is_column
 from cpugpu_tui.state.no_core import no_core_lines
 from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.thread_columns import is_column
 from cpugpu_tui.workloads.contract import REGISTRY
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from cpugpu_tui.analysis.publication_clock import Written, judge
 from cpugpu_tui.analysis.roofline import Limit, limit
-from cpugpu_tui.analysis.written import Written, judge
 from cpugpu_tui.decide.verdict import Comparison, compare, is_usable
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, NO_CORE, SYNCED, Ceilings
 from cpugpu_tui.state.device_times import DeviceTimes

@@ -19,9 +19,9 @@ from cpugpu_tui.store.finished import FinishedCases
 from cpugpu_tui.store.insertion import insert_beside, insert_case, insert_run, number_of, put_devices
 from cpugpu_tui.store.memory import Memory
 from cpugpu_tui.store.owner import Owner
+from cpugpu_tui.store.run_durations import TimedRun, timed_runs
 from cpugpu_tui.store.selection import find_run, load_run
 from cpugpu_tui.store.summary import RunSummary
-from cpugpu_tui.store.timed import TimedRun, timed_runs
 
 MEMORY = ":memory:"
 """SQLite's name for a database without a file."""

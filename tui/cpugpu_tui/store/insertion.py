@@ -11,8 +11,8 @@ from typing import Any
 from cpugpu_tui.errors import LostRunError
 from cpugpu_tui.model import Case, DevicesFound, Event, RunStarted
 from cpugpu_tui.store import rows
+from cpugpu_tui.store.environments import Parted, parted
 from cpugpu_tui.store.owner import Owner
-from cpugpu_tui.store.surroundings import Parted, parted
 
 
 def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.machine.nvml.keys import KEYS
+from cpugpu_tui.machine.nvml.value_names import KEYS
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
 

@@ -19,14 +19,14 @@ from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.model import Event, Hello, Plan, WorkloadsLoading
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.timing.control import BEAT
+from cpugpu_tui.transport.agent_command import Start
 from cpugpu_tui.transport.guard import StreamGuard
+from cpugpu_tui.transport.host_failure import TIMEOUT, HostError, Progress
 from cpugpu_tui.transport.inbox import LOOK_AGAIN_S, Gone, Inbox, Listener, Message
 from cpugpu_tui.transport.last_lines import LastLines
 from cpugpu_tui.transport.launchers import REACHED
 from cpugpu_tui.transport.obeying import to_kill
 from cpugpu_tui.transport.output import Output, has_ended
-from cpugpu_tui.transport.starting import Start
-from cpugpu_tui.transport.trouble import TIMEOUT, HostError, Progress
 from cpugpu_tui.transport.wire import Garbage, LineReader
 
 ANSWER_LIMIT_S = 60.0

@@ -37,7 +37,7 @@ from cpugpu_tui.model import (
     TensorsPlaced,
     WorkloadsLoading,
 )
-from cpugpu_tui.transport.sound import MOST_DEVICES, fault
+from cpugpu_tui.transport.plausible import MOST_DEVICES, fault
 from cpugpu_tui.transport.wire import BadEvent, Garbage, decode
 
 STRAY_LINES, STRAY_BYTES = 10_000, 16_000_000

@@ -15,10 +15,11 @@ from textual.screen import Screen
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import Plan
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.ui import commands, themes
+from cpugpu_tui.ui import keys as commands
+from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.backend import Backend
-from cpugpu_tui.ui.commands import Situation
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.paging import Paging
 from cpugpu_tui.ui.panes.timing_table import TimingTable

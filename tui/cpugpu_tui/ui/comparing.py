@@ -11,11 +11,11 @@ from textual.message import Message
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.backend import Backend
+from cpugpu_tui.ui.exporting import TakingAway
 from cpugpu_tui.ui.history import BASELINE
 from cpugpu_tui.ui.messages import SeriesEnded
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.quiet_reader import QuietReader
-from cpugpu_tui.ui.taking_away import TakingAway
 
 if TYPE_CHECKING:
     from cpugpu_tui.ui.history import SavedRuns

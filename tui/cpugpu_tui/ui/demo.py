@@ -17,8 +17,8 @@ from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.backend import Backend, RunningSession
-from cpugpu_tui.ui.commands import DEMO, Situation
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
+from cpugpu_tui.ui.keys import DEMO, Situation
 from cpugpu_tui.ui.messages import RunAdvanced, SeriesEnded
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.timing_table import TimingTable

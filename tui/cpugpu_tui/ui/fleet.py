@@ -18,12 +18,13 @@ from textual.timer import Timer
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.session.fleet.running import Deliver, Fleet
 from cpugpu_tui.session.fleet.state import FleetState, Told
-from cpugpu_tui.ui import commands, themes
+from cpugpu_tui.ui import keys as commands
+from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.app import HEIGHTS, WIDTHS
 from cpugpu_tui.ui.ascii_only import line_filters
-from cpugpu_tui.ui.commands import Situation
+from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
+from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.legible import legible
 from cpugpu_tui.ui.messages import InputDropped
 from cpugpu_tui.ui.picture import Picture

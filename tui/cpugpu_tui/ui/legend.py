@@ -10,7 +10,7 @@ from cpugpu_tui.render.gpus import row_standings
 from cpugpu_tui.render.insight import device_marks, written
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.ui.keymap import Keymap
+from cpugpu_tui.ui.custom_keys import Keymap
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.row_names import NOT_SAVED
 

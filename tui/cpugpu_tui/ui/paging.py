@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.dom import DOMNode
 
-from cpugpu_tui.ui import commands
-from cpugpu_tui.ui.commands import COMMAND_BY_ID, impossible
+from cpugpu_tui.ui import keys as commands
+from cpugpu_tui.ui.keys import COMMAND_BY_ID, impossible
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings import TimingsPane
 from cpugpu_tui.ui.panes.workload import WorkloadPane

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from textual.fuzzy import FuzzySearch
 
-from cpugpu_tui.ui.commands import COMMANDS, Situation, impossible, label
-from cpugpu_tui.ui.keymap import Keymap
+from cpugpu_tui.ui.custom_keys import Keymap
+from cpugpu_tui.ui.keys import COMMANDS, Situation, impossible, label
 
 COMMAND, WORKLOAD, THEME = "command", "workload", "theme"
 """Kinds of entries."""

@@ -8,8 +8,8 @@ from itertools import takewhile
 from cpugpu_tui.model import Case
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.cells import variant_text
-from cpugpu_tui.state.columns import is_column
 from cpugpu_tui.state.state import RunState, Sweep
+from cpugpu_tui.state.thread_columns import is_column
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled
 

@@ -11,10 +11,10 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE
 from cpugpu_tui.render import cells as texts
 from cpugpu_tui.render.gpus import row_standings
-from cpugpu_tui.state.columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.no_core import WORD as NO_CORE_WORD
 from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.thread_columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.legend import BAD, ODD, OPEN, is_impossible, is_odd
 from cpugpu_tui.ui.panes.lines import spelled

@@ -21,8 +21,7 @@ from cpugpu_tui.state.folding import folded as run_of
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.backend import Backend
 from cpugpu_tui.ui.bridge import Bridge
-from cpugpu_tui.ui.commands import Situation
-from cpugpu_tui.ui.gate import PaintGate
+from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.messages import (
     AgentReported,
     CalibrationAdvanced,
@@ -37,6 +36,7 @@ from cpugpu_tui.ui.messages import (
 from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.panes.status import LONG_STEP_S
 from cpugpu_tui.ui.picture import Picture, PictureModal
+from cpugpu_tui.ui.repaint_throttle import PaintGate
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.textual_internals import WatchedApp

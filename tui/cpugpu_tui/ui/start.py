@@ -34,10 +34,10 @@ def run_app(options: AppOptions) -> AppResult:
 
     from cpugpu_tui.config import paths
     from cpugpu_tui.ui.app import CpuGpuApp
+    from cpugpu_tui.ui.diff_driver import ThriftyDriver
     from cpugpu_tui.ui.glyphs import glyphs_for
     from cpugpu_tui.ui.signals import LoopSignals
     from cpugpu_tui.ui.themes import DEFAULT_THEME
-    from cpugpu_tui.ui.thrift import ThriftyDriver
 
     theme = "ansi-dark" if found.wants_ansi_theme else DEFAULT_THEME
     log_path = options.log_path or paths.log_path()
@@ -70,11 +70,11 @@ def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: Fleet
     from rich.console import Console
 
     from cpugpu_tui.config import paths
+    from cpugpu_tui.ui.diff_driver import ThriftyDriver
     from cpugpu_tui.ui.fleet import FleetApp
     from cpugpu_tui.ui.glyphs import glyphs_for
     from cpugpu_tui.ui.signals import LoopSignals
     from cpugpu_tui.ui.themes import DEFAULT_THEME
-    from cpugpu_tui.ui.thrift import ThriftyDriver
 
     theme = "ansi-dark" if found.wants_ansi_theme else DEFAULT_THEME
     with private_terminal(paths.log_path(), utf8=found.utf8) as terminal:

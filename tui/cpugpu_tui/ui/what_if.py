@@ -8,8 +8,8 @@ from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.what_if import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS, Crossover
 from cpugpu_tui.render.answers import answers, world
-from cpugpu_tui.state.columns import is_column
 from cpugpu_tui.state.state import Row, RunState, Sweep
+from cpugpu_tui.state.thread_columns import is_column
 
 MEASURED = (RESIDENT, END_TO_END, PINNED, ONE_THREAD)
 """Worlds that were timed as they are; the others are derived from what was timed."""

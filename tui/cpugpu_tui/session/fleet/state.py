@@ -13,7 +13,16 @@ from cpugpu_tui.model import Device, Event, RunFinished, RunStarted
 from cpugpu_tui.model.quantities import joined
 from cpugpu_tui.state.measured import MeasuredRun, measured_state
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.transport.trouble import AUTH, CRASHED, MISBEHAVING, NO_PYTHON, NO_TORCH, TIMEOUT, UNREACHABLE, VERSION
+from cpugpu_tui.transport.host_failure import (
+    AUTH,
+    CRASHED,
+    MISBEHAVING,
+    NO_PYTHON,
+    NO_TORCH,
+    TIMEOUT,
+    UNREACHABLE,
+    VERSION,
+)
 
 WAITING, CONNECTING, STARTING, RUNNING = "waiting", "connecting", "starting", "running"
 DONE, STOPPED, FAILED = "done", "stopped", "failed"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cpugpu_tui.model import Case, Check, CoreUse, Device, Reading
-from cpugpu_tui.timing.gauges import Gauge
+from cpugpu_tui.timing.ceilings import Gauge
 from cpugpu_tui.workloads import Costs, Report
 
 if TYPE_CHECKING:

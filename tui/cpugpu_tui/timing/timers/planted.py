@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 
 from cpugpu_tui.model import Case, Simulation
-from cpugpu_tui.timing.gauges.simulated import transfer_ns
+from cpugpu_tui.timing.ceilings.simulated_gauge import transfer_ns
 from cpugpu_tui.timing.timers.peers import LARGE_BYTES, LARGE_COPIES, SMALL_COPIES
 from cpugpu_tui.workloads import Costs
 from cpugpu_tui.workloads.transfer import link_of

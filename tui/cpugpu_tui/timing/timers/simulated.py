@@ -38,7 +38,7 @@ from cpugpu_tui.model import (
     Simulation,
     place,
 )
-from cpugpu_tui.timing.gauges.simulated import SimulatedGauge, transfer_ns
+from cpugpu_tui.timing.ceilings.simulated_gauge import SimulatedGauge, transfer_ns
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS
 from cpugpu_tui.timing.timers.planted import Drift, PlantedLink, cpu_work_ns, gpu_factor, gpu_label, gpu_work_ns, tiled

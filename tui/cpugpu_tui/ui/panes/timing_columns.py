@@ -15,8 +15,8 @@ from cpugpu_tui.render.cells import (
     has_paper,
     kernels_heading,
 )
-from cpugpu_tui.state.columns import is_column
 from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.thread_columns import is_column
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.timing_table import Column

@@ -13,11 +13,11 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
-from cpugpu_tui.state.columns import is_beside, thread_columns
 from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.thread_columns import is_beside, thread_columns
 from cpugpu_tui.ui import rows
+from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP
 from cpugpu_tui.ui.legend import legend, signs_of
 from cpugpu_tui.ui.line_field import LineField
 from cpugpu_tui.ui.order import AS_RAN, Order, in_order, order_text

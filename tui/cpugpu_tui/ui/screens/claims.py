@@ -17,7 +17,7 @@ from cpugpu_tui.compare.claims import JudgedClaim, command, judge_all, numbers_o
 from cpugpu_tui.model import Ceilings
 from cpugpu_tui.session.planning import build_plan
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui import commands
+from cpugpu_tui.ui import keys as commands
 from cpugpu_tui.ui.estimate_lines import seconds_text
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped

@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from cpugpu_tui.render.fleet_rows import FleetRow, fleet_rows, host_rows
 from cpugpu_tui.render.fleet_standing import FleetStanding, standing_of
 from cpugpu_tui.session.fleet.state import FleetState, HostState
-from cpugpu_tui.ui import commands
+from cpugpu_tui.ui import keys as commands
 from cpugpu_tui.ui.fleet_lines import (
     case_heads,
     case_line,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from cpugpu_tui.ui.commands import COMMANDS, MOVES
+from cpugpu_tui.ui.custom_keys import Keymap
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.help_words import WORDS
-from cpugpu_tui.ui.keymap import Keymap
+from cpugpu_tui.ui.keys import COMMANDS, MOVES
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag
 from cpugpu_tui.ui.picture import Picture

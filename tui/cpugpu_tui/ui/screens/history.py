@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Input
 
-from cpugpu_tui.ui import commands
+from cpugpu_tui.ui import keys as commands
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.history import BASELINE, SavedRuns, ago
 from cpugpu_tui.ui.history_lines import named, with_baseline

@@ -13,7 +13,7 @@ from textual.widget import Widget
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.answer import AnswerPane
 from cpugpu_tui.ui.panes.chart import ChartPane
-from cpugpu_tui.ui.panes.keys import KeysPane
+from cpugpu_tui.ui.panes.footer import KeysPane
 from cpugpu_tui.ui.panes.lines import Lines, PicturePane, spelled
 from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.panes.telemetry import TelemetryPane

@@ -12,9 +12,9 @@ from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import CpuGpuError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.transport.agent_zip import open_agent_zip
+from cpugpu_tui.transport.host_failure import Progress, no_program, trouble
 from cpugpu_tui.transport.inbox import Gone
 from cpugpu_tui.transport.launchers import BEAT_S, remote_start
-from cpugpu_tui.transport.trouble import Progress, no_program, trouble
 
 HELLO_LIMIT_S = 120.0
 """How long a host may take to its hello: torch from a network file system takes 60 s."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from cpugpu_tui.config.settings import KeyLine
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.ui.commands import COMMAND_BY_ID, COMMANDS, Command, keys_text
+from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, Command, keys_text
 
 KEPT = {"open": "enter", "back": "escape", "next-pane": "tab", "quit": "ctrl+c"}
 """Keys that a command keeps beside those of a keymap: boxes and lists answer them, and a way out must stay."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.model import Device, torch_dtype
-from cpugpu_tui.timing.gauges.clock import block_ns, timed_ns
+from cpugpu_tui.timing.ceilings.clock import block_ns, timed_ns
 
 CALLS = 5_000
 """Calls of the smallest operation in a block: 5 ms."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Device, torch_dtype
-from cpugpu_tui.timing.gauges.clock import TRIES, block_ns, timed_ns
+from cpugpu_tui.timing.ceilings.clock import TRIES, block_ns, timed_ns
 from cpugpu_tui.timing.timers.cuda import spin, timing_event
 
 LAUNCHES = 500

@@ -9,8 +9,8 @@ from textual.binding import Binding
 from textual.geometry import Size
 from textual.screen import Screen
 
-from cpugpu_tui.ui.commands import COMMAND_BY_ID, COMMANDS, Command, Situation, key_name, label
-from cpugpu_tui.ui.keymap import DEFAULT_KEYMAP, Keymap
+from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap
+from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, Command, Situation, key_name, label
 from cpugpu_tui.ui.panes.lines import PicturePane
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans

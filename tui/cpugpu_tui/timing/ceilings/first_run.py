@@ -6,7 +6,7 @@ from typing import Any
 
 from cpugpu_tui.errors import CpuGpuError, UnfitError
 from cpugpu_tui.model import CALIBRATION, CeilingsMeasured, Device, Gap, Plan, Progressed
-from cpugpu_tui.timing.calibrate import measure, quick
+from cpugpu_tui.timing.ceilings.calibrate import measure, quick
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.host_watch import lacks_core

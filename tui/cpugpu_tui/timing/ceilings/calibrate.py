@@ -10,9 +10,9 @@ from typing import Any
 from cpugpu_tui.decide.line_fit import fit_line
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import CALIBRATION, ITEMSIZE_BYTES, Ceilings, CeilingsMeasured, Line, Progressed
+from cpugpu_tui.timing.ceilings import Gauge
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import Emit
-from cpugpu_tui.timing.gauges import Gauge
 from cpugpu_tui.timing.timers import GAP_MS, Stopwatch, leave_gap
 from cpugpu_tui.timing.torch_devices import first_line
 
