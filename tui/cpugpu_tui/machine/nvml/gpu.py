@@ -12,8 +12,8 @@ from cpugpu_tui.machine.nvml.mig import Slice, explained, find_slices, is_mig
 from cpugpu_tui.machine.nvml.processes import compute_processes, owned
 from cpugpu_tui.machine.nvml.returns import NO_PERMISSION, gpu_problem
 from cpugpu_tui.machine.nvml.throttle import throttle_words
-from cpugpu_tui.machine.nvml.tiers import FastTier, SlowTier, pcie_most_bytes_per_s
 from cpugpu_tui.machine.nvml.value_names import KEYS
+from cpugpu_tui.machine.nvml.values import FastTier, SlowTier, pcie_most_bytes_per_s
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, Reading
 
 SLOW_S = 5.0
