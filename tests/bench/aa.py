@@ -1,7 +1,7 @@
 """Equal lanes must not be called different, and 5 % must be found: one real operation in two lanes of one case.
 
 Both lanes are this CPU; everything else is the protocol as it times CPU and GPU: rounds of flipped order, 8 to 40 of
-them, until the interval is narrow. Promised (measurement.md §7.4, A3): at most 5 % of the trials say that one lane is
+them, until the interval is narrow. Promised (method.md): at most 5 % of the trials say that one lane is
 faster, and a lane that reads 5 % slower is found in at least 80 %.
 """
 

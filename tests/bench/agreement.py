@@ -2,7 +2,7 @@
 
 CPU: `torch.utils.benchmark.Timer` with the same thread count (its default is one thread).
 GPU: the same Timer, `triton.testing.do_bench` and `do_bench_cudagraph`, NVBench's cold time (or what it read on an
-H200, METHOD.md), and torch's profiler, which comes last: it slows every later launch of the process by 30 %.
+H200, method.md), and torch's profiler, which comes last: it slows every later launch of the process by 30 %.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ STATEMENTS = {"matmul": "torch.matmul(a, b)", "elementwise": "torch.addcmul(a, b
 """What a person would give to the Timer."""
 
 NVBENCH_COLD_US = {16: 4.99, 64: 6.99, 256: 11.7, 512: 17.3, 1024: 64.0, 2048: 345.4, 4096: 2688.0}
-"""H200, float32 matmul, `cuda-bench` cold; METHOD.md."""
+"""H200, float32 matmul, `cuda-bench` cold; method.md."""
 
 PROMISED_FROM_US = 50.0
-"""Agreement of hardware times is promised from here on: an event pair alone costs 1.25 us (measurement.md §7.4, A4)."""
+"""Agreement of hardware times is promised from here on: an event pair alone costs 1.25 us (method.md)."""
 
 NO_PROMISE = f"""
 Nothing is promised of hardware times below {PROMISED_FROM_US:g} us. Between two events lie 1.25 us of the events

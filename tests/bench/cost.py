@@ -25,7 +25,7 @@ NOTHING_NS = 100.0
 LEAST_CALLS = 30
 OWN_SHARE = 0.05
 ROUND_BYTES = 4096
-"""Budgets (measurement.md §7.4, A5)."""
+"""Budgets (method.md, "What is promised")."""
 
 SIZES = (16, 64, 256, 512, 1024)
 

@@ -1,6 +1,6 @@
 """What the interface does to the times. Each arrangement is one run in which it lives every other second.
 
-Pairs are neighbouring windows, so drift of the machine cancels. METHOD.md promises for the agent in a
+Pairs are neighbouring windows, so drift of the machine cancels. method.md promises for the agent in a
 process: at most +1 % in the median and +3 % in the mean; the thread without gaps must look clearly worse,
 or this bench would prove nothing.
 """

@@ -1,4 +1,4 @@
-"""The app's budgets (UX.md) at 120×40 with all panes on: bytes, CPU, keys, start, and a second `r`.
+"""The app's budgets at 120×40 with all panes on: bytes, CPU, keys, start, and a second `r`.
 
 Bytes are those of a simulated machine with a GPU that works at a person's pace, so that every pane has something to
 show; CPU and keys those of a real `vector-dot`, which keeps all cores busy. Times from start are ratios, alternated.

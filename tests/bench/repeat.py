@@ -1,7 +1,7 @@
 """How well ten fresh agents agree: what a single run cannot know of itself.
 
 A process has its own addresses, thread placement and clocks, so medians of processes differ by more than the
-interval within one says (measured: 6 to 20 % on a shared host, measurement.md §3.2).
+interval within one says (measured: 6 to 20 % on a shared host, method.md, "Comparing runs").
 """
 
 from __future__ import annotations

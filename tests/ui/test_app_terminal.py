@@ -19,7 +19,7 @@ from cpugpu_tui.store import Store
 SCRIPT = Path(__file__).parent / "real_app.py"
 ALTERNATE_SCREEN_OFF = b"\x1b[?1049l"
 BYTES_PER_S = 2300
-"""UX.md: output while a run is live at 120×40."""
+"""Most output while a run is live at 120×40."""
 
 Start = Callable[..., PtyApp]
 

@@ -105,7 +105,7 @@ H200 = (
         gpu={DEVICE: 557 * US, AS_WRITTEN: 0.5 * S, SYNCED: 0.6 * S}, cpu={AS_WRITTEN: 65 * S},
     ),
 )  # fmt: skip
-"""WORKLOADS.md's and README's numbers."""
+"""docs/publications.md's and README's numbers."""
 
 
 def judged(name: str, points: Sequence[Point], ceilings: Sequence[Ceilings] = (CPU, GPU)) -> JudgedClaim:

@@ -1,4 +1,4 @@
-"""The machine is read at the edges of half-rounds and cases, never inside a timed block (METHOD.md, step 9)."""
+"""The machine is read at the edges of half-rounds and cases, never inside a timed block (method.md, step 9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joules only where a counter's steps allow them (METHOD.md, step 10; monitors.md, R2 R8 R9)."""
+"""Joules only where a counter's steps allow them (method.md, step 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a round says about itself is little: up to 4 KB, whatever was measured (METHOD.md; measured by `make bench`)."""
+"""What a round says about itself is little: up to 4 KB, whatever was measured (method.md; measured by `make bench`)."""
 
 from __future__ import annotations
 

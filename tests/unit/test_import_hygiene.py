@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Collection
@@ -173,3 +174,26 @@ def test_no_room_holds_more_than_a_person_overlooks() -> None:
     folders = [package, *(path for path in package.rglob("*") if path.is_dir() and path.name != "__pycache__")]
     entries = {str(folder.relative_to(package)).strip("."): len(set(folder.iterdir())) for folder in folders}
     assert {name for name, count in entries.items() if count > 23} <= CROWDED, "22, and __pycache__"
+
+
+def test_every_page_that_the_code_names_is_in_the_repository() -> None:
+    """Dozens of comments sent people to pages that only its authors had."""
+    root = Path(__file__).parents[2]
+    pages = {path.name for path in (*root.glob("*.md"), *root.glob("docs/*.md"))}
+    named = {
+        (str(path.relative_to(root)), page)
+        for path in (root / "tui").rglob("*.py")
+        for page in re.findall(r"\b[\w-]+\.md\b", path.read_text())
+    }
+    assert {(place, page) for place, page in named if page not in pages} == set()
+
+
+def test_every_heading_of_the_method_that_the_code_names_is_there() -> None:
+    root = Path(__file__).parents[2]
+    method = (root / "docs" / "method.md").read_text()
+    code = "\n".join(path.read_text() for folder in ("tui", "tests") for path in (root / folder).rglob("*.py"))
+    headings = set(re.findall(r'method\.md, "([^"]+)"', code))
+    steps = set(re.findall(r"method\.md, step (\d+)", code))
+    assert headings
+    assert {heading for heading in headings if f"## {heading}\n" not in method} == set()
+    assert {step for step in steps if f"\n{step}. " not in method} == set()

@@ -1,6 +1,6 @@
 """The whole protocol against planted truth: constants are recovered, rounds end when they should, equals stay equal.
 
-A1 and the stopping rule of METHOD.md; A3 (equal devices, and one that is 5 % slower) on the simulated machine.
+A1 and the stopping rule of method.md; A3 (equal devices, and one that is 5 % slower) on the simulated machine.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def test_equal_devices_are_not_called_different(drift: dict[str, float]) -> None
 
 
 def test_five_per_cent_are_found() -> None:
-    """METHOD.md asks for 80 % within 40 rounds; measured: 96 %."""
+    """method.md asks for 80 % within 40 rounds; measured: 96 %."""
     slower = replace(EQUAL, cpu_overhead_ns=1.05 * 50e6, cpu_drift=0.02, gpu_drift=0.02, drift_rho=0.8)
     said = verdicts(slower, sweeps=8)
     assert said[GPU_WINS] >= 0.8 * 8 * CASES

@@ -72,7 +72,7 @@ def test_a_precision_that_was_not_measured_has_no_limit() -> None:
 
 
 def test_publication_1s_clock_at_9951_is_off_and_what_it_prints_is_impossible() -> None:
-    """METHOD.md's H200: 0.73 ms printed for 38.8 ms of work, 2686 TFLOP/s of 51."""
+    """method.md's H200: 0.73 ms printed for 38.8 ms of work, 2686 TFLOP/s of 51."""
     judged = judge(0.73e6, 38.8e6, 1, 38.8e6, 2.0 * 9951**3, 12.0 * 9951**2, "float32", GPU)
     assert judged.clock_factor == pytest.approx(53, rel=0.01)
     assert judged.impossible_factor == pytest.approx(2700e12 / 51e12, rel=0.02)

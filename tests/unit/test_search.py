@@ -17,7 +17,7 @@ from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, NARROW, TIE, TOO_FEW, 
 
 RATIO = 1.1
 MOST_STEPS = 6
-"""METHOD.md, "Crossover"."""
+"""method.md, "Crossover"."""
 
 # ------------------------------------------------------------------ the grid
 

@@ -389,7 +389,7 @@ def test_a_plan_without_cases_is_done() -> None:
 
 
 def test_in_a_long_sweep_every_tenth_case_is_checked() -> None:
-    """METHOD.md, step 2: results are compared on a sample of the sizes; a float64 product is not free."""
+    """method.md, step 2: results are compared on a sample of the sizes; a float64 product is not free."""
     plan = plan_of(*range(1, 34), simulation=Simulation(cpu_overhead_ns=2e7, launch_ns=2e7, first_call_ns=0.0))
     checked = [event.check is not None for event in swept(plan)[1].of(CaseFinished)]
     assert [index for index, was in enumerate(checked) if was] == [0, 10, 20, 30, 32]

@@ -2,7 +2,7 @@
 
 The main thread does nothing but read stdin, with `os.read`: end of file means that the controller is
 gone, and the process ends at once, whatever the worker is doing. Buffered reading from `sys.stdin`
-would abort the interpreter at a normal exit (research/ecosystem.md §3). Over a network a controller may be gone
+would abort the interpreter at a normal exit. Over a network a controller may be gone
 without an end of file: there it says every few seconds that it lives, and silence ends the process, too.
 """
 

@@ -2,7 +2,7 @@
 
 An agent of its own kind: one JSON object a line on stdin (first the device, then a block each) and one back. The
 sampler runs in the controller, as in real life; this process knows nothing of it. Bound by launches because that
-is what telemetry disturbs: both wait for the driver's locks (research/monitors.md, "Monitoring perturbs").
+is what telemetry disturbs: both wait for the driver's locks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CALLS = 200
 """Calls between two looks at the clock: 5 ms at 25 µs a call."""
 
 WARM_UP_S = 1.0
-"""A GPU that slept needs up to half a second to reach its clock (METHOD.md)."""
+"""A GPU that slept needs up to half a second to reach its clock (method.md)."""
 
 
 class Loop(Protocol):

@@ -74,7 +74,7 @@ def make_machine(plan: Plan, environment: dict[str, Any]) -> Machine:
     from cpugpu_tui.timing.torch_machine import TorchMachine
 
     # Before the first parallel operation: threads of the pool inherit the flag, and a pool that
-    # exists already keeps its own (measured: 16 × slow for denormals, measurement.md §3.8).
+    # exists already keeps its own (measured: 16 × slow for denormals, method.md, "What disturbs a time").
     torch.set_flush_denormal(plan.flush_denormals)
     torch.set_num_threads(int(environment["threads"]))
     torch.manual_seed(plan.seed)

@@ -1,6 +1,6 @@
 """Every sentence that the five publications state, each with a judge: numbers measured here to an outcome.
 
-The wording is ours, the numbers theirs. What the right numbers are is said in METHOD.md's terms: times are latencies
+The wording is ours, the numbers theirs. What the right numbers are is said in method.md's terms: times are latencies
 with the inputs on the device unless a sentence says otherwise.
 """
 

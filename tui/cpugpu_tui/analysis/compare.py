@@ -19,7 +19,7 @@ FASTER, SLOWER, SAME, UNDECIDED = "FASTER", "SLOWER", "SAME", "UNDECIDED"
 NOT_COMPARABLE, TOO_FEW = "NOT COMPARABLE", "TOO FEW RUNS"
 
 MIN_RUNS = 3
-"""Runs on each side below which there is no verdict word (METHOD.md, "Cross-run comparison")."""
+"""Runs on each side below which there is no verdict word (method.md, "Comparing runs")."""
 
 GATE_RUNS = 5
 """The same for the gate, which stops somebody's work."""

@@ -1,6 +1,6 @@
 """Why the GPU takes as long as it does: one call taken apart into what moving, launching, computing and waiting cost.
 
-T = copy to the GPU + launch + kernels + wait + copy back + rest (measurement.md §5), each term measured by itself.
+T = copy to the GPU + launch + kernels + wait + copy back + rest (method.md), each term measured by itself.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from cpugpu_tui.model import EnergyMeasured, Reading
 from cpugpu_tui.model.quantities import significant
 
 LEAST_NS = 1e9
-"""Shorter windows have no energy (METHOD.md, step 10)."""
+"""Shorter windows have no energy (method.md, step 10)."""
 
 LEAST_TICKS = 10
 """Nor have windows of fewer steps of their counter."""

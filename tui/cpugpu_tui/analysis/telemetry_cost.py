@@ -12,7 +12,7 @@ WANTED_HALF_WIDTH = 0.01
 """Rounds are taken until the 95 % interval of the ratio is this narrow."""
 
 LEAST_ROUNDS = 8
-"""As for a case (METHOD.md, step 7)."""
+"""As for a case (method.md, step 7)."""
 
 ALLOWED = 1.01
 """Telemetry at its default rate may cost so much of a launch-bound loop."""

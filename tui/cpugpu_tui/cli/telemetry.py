@@ -26,7 +26,7 @@ from cpugpu_tui.telemetry.trace import SCHEMA
 
 DEFAULT_INTERVAL_S = 1.0
 LEAST_INTERVAL_S = 0.1
-"""Power and energy are refreshed every 100 ms (METHOD.md): asking more often tells nothing new and disturbs."""
+"""Power and energy are refreshed every 100 ms (method.md): asking more often tells nothing new and disturbs."""
 MOST_INTERVAL_S = 86_400.0
 MOST_COUNT = 1_000_000_000
 WAITING = 16

@@ -1,7 +1,7 @@
 """From which size on the GPU is faster: a point and a bracket, from the verdicts of a sweep.
 
 The bracket is what is published: the largest size whose interval says CPU, and the smallest above it whose interval
-says GPU (measurement.md §4: a bootstrap of the point covers the truth in 0-61 % of sweeps, this bracket in 90-100 %).
+says GPU (method.md: a bootstrap of the point covers the truth in 0-61 % of sweeps, this bracket in 90-100 %).
 """
 
 from __future__ import annotations

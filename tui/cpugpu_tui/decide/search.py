@@ -21,7 +21,7 @@ STEP = 0.45
 """Choices lie ratio^0.45 beside the level point, so that two of them are closer than the ratio."""
 
 HOPELESS = 20.0
-"""From this speed-up at two sizes in a row the CPU is left out above (measurement.md §7.3)."""
+"""From this speed-up at two sizes in a row the CPU is left out above (method.md, "Crossover")."""
 
 
 def grid(lowest: int, highest: int) -> tuple[int, ...]:

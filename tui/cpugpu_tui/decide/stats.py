@@ -11,7 +11,7 @@ from statistics import NormalDist, fmean
 from cpugpu_tui.decide.student_t import quantile
 
 MIN_ROUNDS = 5
-"""Fewer rounds than this and no interval is shown (METHOD.md, step 7)."""
+"""Fewer rounds than this and no interval is shown (method.md, step 7)."""
 
 
 def percentile(samples: Sequence[float], percent: float) -> float:
@@ -99,7 +99,7 @@ def series_interval(values: Sequence[float]) -> Interval | None:
     """Return the 95 % t-interval of the mean of values in order of time, wider where neighbours resemble each other.
 
     The half-width of `mean_interval` times sqrt((1 + rho) / (1 - rho)): the error of the mean of an AR(1) series
-    (measurement.md §4). Two equal devices of 3 % noise that drift apart by 2 %, 8 to 40 rounds, called different
+    (method.md). Two equal devices of 3 % noise that drift apart by 2 %, 8 to 40 rounds, called different
     with / without that factor: 0 / 0 % of 4000 times for drift without memory, 1.7 / 3.0 % where 0.8 of it is
     left in the next round, which rounds spread over a window of four cases have 0.4 of: 0.1 / 0.1 %.
     """

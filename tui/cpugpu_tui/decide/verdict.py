@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from cpugpu_tui.decide.stats import Interval, median, trimmed_interval
 
 EQUIVALENCE = 0.02
-"""Differences inside ±2 % are a tie (METHOD.md, step 8)."""
+"""Differences inside ±2 % are a tie (method.md, step 8)."""
 
 GPU_WINS, CPU_WINS, TIE, UNDECIDED, TOO_FEW = "GPU", "CPU", "tie", "undecided", "too few rounds"
 GPU_OBSERVED, CPU_OBSERVED = "GPU, no interval", "CPU, no interval"
@@ -139,7 +139,7 @@ def _observed(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], log: flo
 
 
 NARROW = 0.01
-"""A half-width of the interval of ln(cpu/gpu) that ends the rounds (METHOD.md, step 7)."""
+"""A half-width of the interval of ln(cpu/gpu) that ends the rounds (method.md, step 7)."""
 
 NARROW_SHARE = 0.1
 """So does this share of its mean: nobody needs 1 % of a factor of 50."""

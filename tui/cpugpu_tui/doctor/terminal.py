@@ -6,7 +6,7 @@ from cpugpu_tui.doctor.facts import Facts
 from cpugpu_tui.doctor.finding import Finding, ok, warn
 
 LEAST_COLUMNS, LEAST_ROWS = 80, 24
-"""The smallest terminal that shows every pane (UX.md)."""
+"""The smallest terminal that shows every pane."""
 
 
 def size(facts: Facts) -> Finding:

@@ -29,7 +29,7 @@ def importable(facts: Facts) -> Finding:
 
 
 def build(facts: Facts) -> Finding:
-    """Judge the rule of the first publication (WORKLOADS.md, P1): the CUDA of the torch build must fit the driver.
+    """Judge the rule of the first publication (publications.md, P1): the CUDA of the torch build must fit the driver.
 
     Within one major version a newer minor one works too, as long as nothing has to be compiled from PTX (NVIDIA's
     minor version compatibility); across major versions nothing does, unless a compatibility package is installed,

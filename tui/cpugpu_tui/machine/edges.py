@@ -48,7 +48,7 @@ EDGE_KEYS = (
     "throttled_hw_thermal_ns",
     "throttled_power_brake_ns",
 )
-"""What a case's edges hold; the energy counter takes 2.8 to 16 ms on an H200, the last two 0.7 ms (METHOD.md)."""
+"""What a case's edges hold; the energy counter takes 2.8 to 16 ms on an H200, the last two 0.7 ms (method.md)."""
 
 THROTTLED_KEYS = {
     "power-capped": "throttled_power_cap_ns",

@@ -21,7 +21,7 @@ UNEXPLAINED_BYTES = 200 << 20
 """Memory in use that no listed process has is somebody's from here on; the driver's own bookkeeping is below."""
 
 SENSOR_NS = 100e6
-"""A GPU's power sensor is refreshed this often: over less time there is no power (METHOD.md)."""
+"""A GPU's power sensor is refreshed this often: over less time there is no power (method.md)."""
 
 AVERAGE_NS = 1e9
 """A power that is an average is one over the second before it."""

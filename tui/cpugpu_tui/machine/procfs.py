@@ -94,7 +94,7 @@ def physical_cores(root: str = "/") -> int:
 
 
 def default_threads(root: str = "/") -> int:
-    """Return physical cores in the affinity mask, at most the cgroup quota, at least 1 (METHOD.md, "Who runs what")."""
+    """Return physical cores in the affinity mask, at most the cgroup quota, at least 1 (method.md, "Who runs what")."""
     quota_cores = cpu_quota_cores(root)
     cores = physical_cores(root)
     return max(1, cores if quota_cores is None else min(cores, floor(quota_cores)))

@@ -309,7 +309,7 @@ class CaseFinished(Event):
 
     case: str
     check: Check | None = None
-    """None when the results were not compared (see METHOD.md, step 2)."""
+    """None when the results were not compared (see method.md, step 2)."""
 
 
 FAILURES = ("oom", "unsupported", "mismatch", "error", "timeout", "crashed", "skipped")

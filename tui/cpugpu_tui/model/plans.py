@@ -52,7 +52,7 @@ ENERGY = "energy"
 """Joules of a call, from at least 1 s of repeated calls: the event `EnergyMeasured`. Only where it is asked for."""
 
 METRICS = (LATENCY, DEVICE, THROUGHPUT, END_TO_END, KERNELS, AS_WRITTEN, COLD_START)
-"""What a plan asks for unless told otherwise (METHOD.md, "What is reported per case and device")."""
+"""What a plan asks for unless told otherwise (method.md, "What is reported per case and device")."""
 
 DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16")
 """Element types a case may name, as torch spells them; `tf32` is float32 with TF32 products on a GPU."""
@@ -117,7 +117,7 @@ class Search:
     """Further sizes are chosen from what the first ones said, between the smallest and the largest of a sweep."""
 
     most_cases: int = 20
-    """Cases of one sweep at most (METHOD.md, "Crossover")."""
+    """Cases of one sweep at most (method.md, "Crossover")."""
     most_steps: int = 8
     """Sizes that narrow the last change of the lead, at most; what is left of the cases narrows it end to end."""
     ratio: float = 1.1
@@ -156,7 +156,7 @@ class Plan:
     rounds: int = 8
     """Least rounds per case; each round is one half per device."""
     max_rounds: int = 40
-    """Most rounds per case: in between the interval decides (METHOD.md, step 7)."""
+    """Most rounds per case: in between the interval decides (method.md, step 7)."""
     blocks: int = 5
     """Blocks of calls in a half-round."""
     window: int = 4

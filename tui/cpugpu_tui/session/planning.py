@@ -140,7 +140,7 @@ def build_plan(request: PlanRequest) -> Plan:
         devices=_devices(request),
         parallel=request.parallel,
         metrics=metrics,
-        budget_s=budget_s if len(cases) <= 20 else min(budget_s, 1.0),  # METHOD.md, step 7
+        budget_s=budget_s if len(cases) <= 20 else min(budget_s, 1.0),  # method.md, step 7
         search=search,
         max_seconds=request.max_seconds,
         cache=request.cache,

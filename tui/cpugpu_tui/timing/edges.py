@@ -17,7 +17,7 @@ from cpugpu_tui.timing.timers import Watcher
 from cpugpu_tui.timing.timers.clock import MARKS
 
 GPU_TICK_NS = 100e6
-"""Energy counter and power are refreshed this often on an H200 (METHOD.md)."""
+"""Energy counter and power are refreshed this often on an H200 (method.md)."""
 
 LONG_NS = 1e9
 """A single call from this length on has an energy of its own: ten ticks of a GPU's counter."""

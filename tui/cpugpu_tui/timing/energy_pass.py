@@ -1,6 +1,6 @@
 """Joules of a call of each case: seconds of repeated blocks after all rounds, where the plan asks for it.
 
-Why so long: the counters step every 100 ms, and a number needs ten steps (METHOD.md, step 10). Why after the rounds:
+Why so long: the counters step every 100 ms, and a number needs ten steps (method.md, step 10). Why after the rounds:
 reading a counter takes 2.8 to 16 ms, in which the GPU would cool down between another case's blocks.
 """
 
@@ -29,7 +29,7 @@ STEP_CAP_NS = 1e9
 """A counter that stands still for this long at work has no step to wait for."""
 
 REST_NS = 0.5e9
-"""Before idleness is measured: a power-capped load takes this long to wear off (METHOD.md)."""
+"""Before idleness is measured: a power-capped load takes this long to wear off (method.md)."""
 
 PHASE = "energy"
 

@@ -41,7 +41,7 @@ DEVICE_SAMPLES_NS = 10e6
 """Time for these samples with longer operations."""
 
 SINGLES = 25
-"""Single calls in a half-round: eight rounds make the 200 that p90 and p99 ask for (METHOD.md)."""
+"""Single calls in a half-round: eight rounds make the 200 that p90 and p99 ask for (method.md)."""
 
 SINGLES_NS = 5e6
 """Time for them."""

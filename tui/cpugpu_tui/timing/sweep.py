@@ -18,7 +18,7 @@ from cpugpu_tui.timing.point import Point
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
 
 CHECK_EVERY = 10
-"""In sweeps of over 20 cases every tenth is checked, and the first and last (METHOD.md, step 2)."""
+"""In sweeps of over 20 cases every tenth is checked, and the first and last (method.md, step 2)."""
 
 
 class Sweep:

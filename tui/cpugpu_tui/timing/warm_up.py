@@ -57,7 +57,7 @@ def warm_up(
 
 
 def block_calls(estimate_ns: float) -> int:
-    """Return how many calls make a block of 2 ms (METHOD.md, step 4)."""
+    """Return how many calls make a block of 2 ms (method.md, step 4)."""
     return max(1, math.ceil(BLOCK_NS / max(estimate_ns, 1.0)))
 
 

@@ -1,6 +1,6 @@
 """The paint gate: while a run is live the screen repaints in the agent's gaps, on a key, and never by itself.
 
-Why: a repaint beside a timed block is in the numbers (METHOD.md: a product of 256×256 on 16 threads of the same
+Why: a repaint beside a timed block is in the numbers (method.md: a product of 256×256 on 16 threads of the same
 process reads 115 µs instead of 51 beside a screen that repaints four times a second). While held, Textual's
 `batch_update` stays open: widgets may change, the screen collects what is dirty, nothing is composed or written.
 """

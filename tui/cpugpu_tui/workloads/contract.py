@@ -20,7 +20,7 @@ Step = Callable[..., Any]
 """Takes what `Workload.place` returned, returns the result tensor on its device; may take `out=`."""
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "tf32": 1e-2, "bfloat16": 1e-2, "float16": 1e-2}
-"""Largest error relative to the workload's scale (METHOD.md, step 2)."""
+"""Largest error relative to the workload's scale (method.md, step 2)."""
 
 CLOCK_WRONG, SCOPE, CLOCK_FAIR = "clock wrong", "scope", "clock fair"
 """Classes of a publication's clock: the device was not waited for; something else was inside; neither."""
@@ -31,7 +31,7 @@ class AsWritten:
     """A publication's clock, as facts: the harness reproduces it in scope and order."""
 
     publication: str
-    """Key of WORKLOADS.md: `P1` … `P5`."""
+    """Key of docs/publications.md: `P1` … `P5`."""
     classes: tuple[str, ...]
     """Of `CLOCK_WRONG`, `SCOPE`, `CLOCK_FAIR`, those that apply."""
     variants: tuple[str, ...]

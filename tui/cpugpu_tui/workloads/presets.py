@@ -64,7 +64,7 @@ PRESETS: dict[str, Preset] = {
             (Part("matmul", (16, 2048)),),
             "matrix product, n = 16 … 2048: from which size on is the GPU faster?",
             "",
-            # 20 s on two cores without a GPU, 10 s on a GPU server, are UX.md's limits.
+            # 20 s on two cores without a GPU, 10 s on a GPU server, are the limits.
             budget_s=0.4,
             is_search=True,
             is_profiled=False,
@@ -75,7 +75,7 @@ PRESETS: dict[str, Preset] = {
             "P1's matrix products, n = 1, 51 … 9951",
             "P1: CPU time rises to 11.3 s, GPU time stays at about 0.001 s",
             Small((Part("matmul", tuple(range(1, 502, 100))),), "n = 1, 101 … 501 instead of 1, 51 … 9951"),
-            # METHOD.md, step 7: one second for sweeps of over 20 sizes.
+            # method.md, step 7: one second for sweeps of over 20 sizes.
             budget_s=1.0,
         ),
         Preset(

@@ -129,7 +129,7 @@ SLOW: dict[str, Call] = {
     "pcie_max_generation": lambda nvml, handle: nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle),
     "pcie_max_width": lambda nvml, handle: nvml.nvmlDeviceGetMaxPcieLinkWidth(handle),
 }
-"""Every 5 s: they seldom change, and the fan takes 0.14 ms (monitors.md, on a laptop's GPU)."""
+"""Every 5 s: they seldom change, and the fan takes 0.14 ms (on a laptop's GPU)."""
 
 COSTLY: dict[str, Call] = {
     "ecc_corrected_count": _ecc_count("CORRECTED"),

@@ -1,7 +1,7 @@
 """One GPU as a benchmark asks it: between timed blocks, in a session of its own.
 
 `edge` is for every half-round (0.03 ms on an H200), `state` and `energy` are for the begin and the end of a case:
-the energy counter takes 2.8 to 16 ms there, the counters of hardware slow-downs 0.7 ms (METHOD.md).
+the energy counter takes 2.8 to 16 ms there, the counters of hardware slow-downs 0.7 ms (method.md).
 """
 
 from __future__ import annotations

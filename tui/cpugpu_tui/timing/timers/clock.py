@@ -1,7 +1,7 @@
 """Waits until a GPU's SM clock has settled, and says what the driver says about its clocks.
 
 Why: 0 / 50 / 100 / 500 ms after a power-capped load the next light kernel reads 69 / 64.5 / 60.8 / 59.8 µs
-on an H200 (METHOD.md): a heavy neighbour makes it look 15 % slow.
+on an H200 (method.md): a heavy neighbour makes it look 15 % slow.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 from cpugpu_tui.timing.timers import Readiness
 
 SETTLED = 0.02
-"""The last three readings must lie within this (METHOD.md, step 6)."""
+"""The last three readings must lie within this (method.md, step 6)."""
 
 READINGS = 3
 

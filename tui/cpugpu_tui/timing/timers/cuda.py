@@ -1,7 +1,7 @@
 """Times torch operations on an NVIDIA GPU: latency by waiting, hardware time by events behind a backlog.
 
 Why a backlog: one kernel in a plain event pair reads 23 µs on an H200 where the kernel needs 5
-(METHOD.md): the pair times the launch. So the stream is held by a spinning kernel until the start
+(method.md): the pair times the launch. So the stream is held by a spinning kernel until the start
 event, the call and the end event are all queued; then the pair spans the call alone.
 """
 
@@ -31,13 +31,13 @@ from cpugpu_tui.timing.timers.overheads import Overheads
 from cpugpu_tui.timing.timers.profile import profiled_kernels
 
 SPIN_MARGIN_NS = 200_000.0
-"""Added to 1.5 × the enqueue time (METHOD.md, step 5)."""
+"""Added to 1.5 × the enqueue time (method.md, step 5)."""
 
 SPIN_CAP_NS = 20_000_000.0
 """Longest spin; an operation that needs more to enqueue is launch-bound."""
 
 MAX_QUEUED = 1000
-"""Most calls queued before one wait (METHOD.md, step 5): the driver's queue holds about as many launches."""
+"""Most calls queued before one wait (method.md, step 5): the driver's queue holds about as many launches."""
 
 
 class CudaTimer:

@@ -12,7 +12,7 @@ from cpugpu_tui.model import Device, GpuProcess, Reading, Simulation
 from cpugpu_tui.timing.edges import GPU_TICK_NS
 
 ENERGY_COST_NS = 2.8e6
-"""What reading a GPU's energy takes (METHOD.md): whoever does it inside a timed block will see it there."""
+"""What reading a GPU's energy takes (method.md): whoever does it inside a timed block will see it there."""
 
 OWN_BYTES, NEIGHBOUR_BYTES = 500 << 20, 1 << 30
 """GPU memory of this process, and of the planted neighbour."""

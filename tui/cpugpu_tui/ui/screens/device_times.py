@@ -59,7 +59,7 @@ COLDER = (
     "Cold kernels take longer than the latency here: caches are emptied before each of them, and warm in the latency."
 )
 ENOUGH_FOR_TAILS = 200
-"""Samples from which on p90 and p99 mean something (METHOD.md)."""
+"""Samples from which on p90 and p99 mean something (method.md)."""
 
 
 def times_lines(run: RunState, row: Row, device: Device, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:

@@ -1,7 +1,7 @@
 """A person's own MNIST: four idx files, plain or gzip, checked before anything is allocated.
 
 Format: two zero bytes, the type (8 for unsigned bytes), the number of dimensions, each dimension as four bytes
-big-endian, then the data (research/ecosystem.md §5).
+big-endian, then the data.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ def _throttle(gpu: GpuTelemetry, none: str, glyphs: Glyphs) -> Fact:
 
 
 def _others(gpu: GpuTelemetry, glyphs: Glyphs) -> Fact:
-    """Return who else is on the GPU: a neighbour makes a light kernel read 15 % slow (METHOD.md)."""
+    """Return who else is on the GPU: a neighbour makes a light kernel read 15 % slow (method.md)."""
     everyone = gpu.everyone
     if everyone is None:
         return Fact("processes", "cannot be listed", "muted", short="", is_mark=True)

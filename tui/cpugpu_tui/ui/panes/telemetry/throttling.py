@@ -20,7 +20,7 @@ SHARES = {
 }
 """Word → key of its share of time; worst first."""
 ROLES = {"power-brake": "bad", "hw-thermal": "bad", "hw-slowdown": "bad", "thermal": "warn"}
-"""What a reason is; all others belong to full load: said, but no warning (METHOD.md, step 9)."""
+"""What a reason is; all others belong to full load: said, but no warning (method.md, step 9)."""
 ORDER = ("power-brake", "hw-thermal", "hw-slowdown", "thermal", "power-capped", "sync-boost")
 BRIEF = {"power-capped": "capped", "sync-boost": "sync"}
 MEANINGS = {
