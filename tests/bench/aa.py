@@ -20,7 +20,7 @@ from cpugpu_tui.model import LATENCY, Case, Device, Plan
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
 from cpugpu_tui.timing.point import Point
-from cpugpu_tui.timing.timers import Machine, Stopwatch
+from cpugpu_tui.timing.timers import Machine, Stopwatch, Watcher
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.operation import Operation
 from tests.bench.ratios import cap_seconds, table
@@ -56,6 +56,10 @@ class TwoLanes:
     def timer(self, device: str) -> CpuTimer:
         """Return one of the two."""
         return self._timers[device]
+
+    def watcher(self, device: str) -> Watcher:
+        """Return what is read of the CPU, whichever lane asks."""
+        return self._machine.watcher(self.devices[0].name)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._machine, name)
