@@ -85,7 +85,7 @@ class Tally:
 def main() -> None:
     """Print one row for equal lanes and one for a planted difference."""
     environment = facts(simulated=False)
-    plan = Plan("aa", (CASE,), ("cpu",), (LATENCY,))
+    plan = Plan("aa", (CASE,), ("cpu",), metrics=(LATENCY,))
     machine = make_machine(plan, environment)
     cap_s = cap_seconds(600.0)
     with quiet_interpreter():

@@ -82,7 +82,7 @@ def main() -> None:
     def plan(request: PlanRequest) -> Plan:
         del request
         return Plan(
-            "disturbance", CASES, ("auto",), (LATENCY,), rounds=1_000_000, window=1_000_000, budget_s=1e9,
+            "disturbance", CASES, ("auto",), metrics=(LATENCY,), rounds=1_000_000, window=1_000_000, budget_s=1e9,
             max_seconds=seconds, gaps=arrangement != "ungated", gap_every_s=1 / rate_hz,
         )  # fmt: skip
 
