@@ -77,18 +77,23 @@ class BoundedInputDriver(LinuxDriver):
         beside the first would share the keys with it, and one that is started at the end keeps the process.
         """
         if self._suspended:
-            super().resume_application_mode()
+            self._resume()
         else:  # not at once: a handler of a signal may have come while the terminal is written to
             self._app_loop.call_soon_threadsafe(self._take_again)
 
     def _take_again(self) -> None:
         if self._reading:
-            self.suspend_application_mode()
-            super().resume_application_mode()
+            super().suspend_application_mode()  # not ours: a SIGCONT meanwhile would start a reader of its own
+            self._resume()
+
+    def _resume(self) -> None:
+        # Here, not in the reader: a second SIGCONT before it ran started another, and the first kept the process.
+        self._suspended, self._reading = False, True
+        super().resume_application_mode()
 
     def run_input_thread(self) -> None:
         """Read what the terminal sends until the app leaves it."""
-        self._reading, self._suspended = True, False
+        self._reading = True
         try:
             self._read_keys()
         finally:
