@@ -118,7 +118,11 @@ def _at(point: SweepPoint, subject: str, rival: str = "", *, brief: bool = False
 
 def _decided(found: Crossover) -> list[SweepPoint]:
     """Return the sizes that have a winner."""
-    return [point for point in found.points if point.comparison.verdict in (CPU_WINS, GPU_WINS)]
+    return [point for point in found.points if _has_winner(point)]
+
+
+def _has_winner(point: SweepPoint) -> bool:
+    return point.comparison.verdict in (CPU_WINS, GPU_WINS)
 
 
 def where(found: Crossover, axis: str = "", *, with_bracket: bool = False) -> str:
@@ -183,7 +187,7 @@ def _exceptions(found: Crossover) -> str:
     inside: list[SweepPoint] = []
     before: SweepPoint | None = None
     for after in found.points:  # once: with 10,000 rows all of them for each took two thirds of the app's time
-        if after.comparison.verdict not in (CPU_WINS, GPU_WINS):
+        if not _has_winner(after):
             inside.append(after)
             continue
         if before is not None and before.comparison.verdict == after.comparison.verdict:

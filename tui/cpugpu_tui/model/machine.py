@@ -141,7 +141,7 @@ class GpuTelemetry:
     name: str
     pci_bus_id: str | None
     readings: dict[str, Reading]
-    """Keys carry units, see `machine.nvml.keys`; every key is always there."""
+    """Keys carry units, see `machine.nvml.value_names`; every key is always there."""
     throttle: tuple[str, ...] = ()
     """Words for the active throttle reasons: `idle`, `power-capped`, `thermal`, `hw-thermal`,
     `power-brake`, `hw-slowdown`, `sync-boost`, `app-clocks`, `display`; bits without a word as `unknown 0x400`."""

@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.model import DevicesFound, Event, Plan, Simulation
+from cpugpu_tui.model import DevicesFound, Event, Plan, RunFinished, Simulation
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.transport.launch import Agents
 
@@ -29,17 +29,13 @@ class DeviceSurvey:
         Raises:
             UnfitError: no agent can be started, or it found no device.
         """
-        found: list[Event] = []
         try:
-            finished = self._session.run(found.append)
+            found, finished = _asked(self._session)
         finally:
             self._agents.close()
             self._over.set()
-        for event in found:
-            if isinstance(event, DevicesFound):
-                return event
-        if self._session.stopping:
-            return None
+        if found is not None or self._session.stopping:
+            return found
         raise UnfitError(finished.message or "No device was found.", finished.remedy)
 
     def stop(self) -> None:
@@ -57,12 +53,17 @@ def named(plan: Plan, agents: Agents) -> Plan:
     """
     if not plan.parallel:
         return plan
-    found: list[Event] = []
-    asked = Session(Plan("devices", (), plan.devices, simulation=plan.simulation), agents)
-    finished = asked.run(found.append)
-    gpus = [device.name for event in found if isinstance(event, DevicesFound) for device in event.devices]
+    found, finished = _asked(Session(Plan("devices", (), plan.devices, simulation=plan.simulation), agents))
+    gpus = [device.name for device in found.devices] if found is not None else []
     if not gpus:
         raise UnfitError(finished.message or "No GPU was found.", finished.remedy)
     if len(gpus) < 2:
         raise UnfitError(f"--parallel takes two GPUs or more, and here is {gpus[0]} alone.", "Leave --parallel out.")
     return replace(plan, devices=tuple(gpus))
+
+
+def _asked(session: Session) -> tuple[DevicesFound | None, RunFinished]:
+    """Run a plan without cases; return the devices that its agent told, and the end."""
+    told: list[Event] = []
+    finished = session.run(told.append)
+    return next((event for event in told if isinstance(event, DevicesFound)), None), finished

@@ -62,8 +62,7 @@ class EventStream:
             self._saver.begin(event)
         self.left.note(event)
         self.deliver(replace(event, number=self._saver.number))
-        for reading in self._early:
-            self.add_telemetry(reading)
+        self._tell_early()
 
     def end(self, finished: RunFinished) -> RunFinished:
         """Tell the last event, and return it with its number."""
@@ -72,9 +71,13 @@ class EventStream:
         self.deliver(finished)
         return finished
 
+    def _tell_early(self) -> None:
+        for reading in self._early:
+            self.add_telemetry(reading)
+
     def add_telemetry(self, event: TelemetryRead) -> None:
         """Make a reading an event of this run, in its place among the others."""
-        if self._seq == 0:  # before RunStarted there is no stream yet
+        if not self.has_begun:
             self._early.append(event)
             return
         self._seq += 1
@@ -141,7 +144,7 @@ class EventStream:
 
     def skip_rest(self, finished: RunFinished) -> None:
         """End the cases that were not reached, with the reason for which the run ended."""
-        if self._seq == 0:
+        if not self.has_begun:
             return
         why = finished.message or "Stopped by request."
         skipped = [

@@ -171,8 +171,7 @@ class ResumedStream(EventStream):
         for event in self._run.events:
             self.deliver(event)
         self._seq = max(event.seq for event in self._run.events)
-        for reading in self._early:
-            self.add_telemetry(reading)
+        self._tell_early()
 
     def add(self, event: Event) -> None:
         """Number, note and deliver an event, once the devices are found to be the same.

@@ -39,8 +39,8 @@ def _order(keys: tuple[int, ...]) -> Mapping[int, int]:
 
 
 @lru_cache(maxsize=4096)
-def _same(whole: T) -> T:
-    """Return the first of all equal tuples."""
+def same(whole: T) -> T:
+    """Return the first of all equal tuples or sets: thousands of rows have a few of them."""
     return whole
 
 
@@ -93,7 +93,7 @@ class Rounds(Mapping[str, Mapping[int, float]]):
     def __init__(self, rounds: Mapping[str, Mapping[int, float]]) -> None:
         """Take over these."""
         self._series = Series({name: tuple(numbers.values()) for name, numbers in rounds.items()})
-        self._orders = _same(tuple(tuple(numbers) for numbers in rounds.values()))
+        self._orders = same(tuple(tuple(numbers) for numbers in rounds.values()))
 
     def __getitem__(self, name: str) -> Mapping[int, float]:
         values = self._series[name]
@@ -116,7 +116,7 @@ class Comparisons(Mapping[str, Comparison]):
         found = comparisons.values()
         self._places = _places(tuple((name, 3) for name in comparisons))
         self._numbers = array("d", [_number(value) for c in found for value in (c.speedup, c.low, c.high)])
-        self._rest = _same(tuple((c.rounds, c.verdict) for c in found))
+        self._rest = same(tuple((c.rounds, c.verdict) for c in found))
 
     def __getitem__(self, name: str) -> Comparison:
         begin, end = self._places[name]
@@ -152,7 +152,7 @@ class Readings(Mapping[str, Reading]):
         self._order = _places(tuple((key, 1) for key in readings))
         values = [_number(r.value) for r in readings.values()]
         self._values = array("d", [*values, *(r.age_s for r in readings.values())])
-        self._rest = _same(tuple((r.reason, r.is_stamped) for r in readings.values()))
+        self._rest = same(tuple((r.reason, r.is_stamped) for r in readings.values()))
 
     def __getitem__(self, key: str) -> Reading:
         place = self._order[key][0]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import lru_cache
 
 from cpugpu_tui.decide.verdict import TOO_FEW, UNDECIDED
 from cpugpu_tui.render.gpus import row_standings
 from cpugpu_tui.render.insight import device_marks, written
 from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.packed import same
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.custom_keys import Keymap
 from cpugpu_tui.ui.roles import Spans
@@ -56,12 +56,7 @@ def signs_of(run: RunState, row: Row) -> frozenset[str]:
         IMPOSSIBLE: is_impossible(run, row),
         NOT_SAVED: not row.saved,
     }
-    return _same(frozenset(sign for sign, is_there in has.items() if is_there))
-
-
-@lru_cache(maxsize=128)
-def _same(signs: frozenset[str]) -> frozenset[str]:
-    """Return the first of all equal sets: 10,000 rows have a few of them."""
+    signs: frozenset[str] = same(frozenset(sign for sign, is_there in has.items() if is_there))
     return signs
 
 

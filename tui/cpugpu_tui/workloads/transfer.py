@@ -175,5 +175,5 @@ def flat(tensors: list[torch.Tensor]) -> torch.Tensor:
 
 
 def link_of(variant: str) -> str | None:
-    """Return the key in `Ceilings.transfers` of a variant that copies over the cable; None for all others."""
+    """Return the key in `Ceilings.transfers` of a variant that copies between host and GPU; None for others."""
     return variant.replace("-", "_") if variant.startswith(("h2d", "d2h")) else None

@@ -136,7 +136,7 @@ GPU_GROUPS: dict[str, dict[str, Quantity]] = {
         "ecc_uncorrected_count": Quantity("not corrected", _COUNT, is_slow=True),
     },
 }  # fmt: skip
-"""Heading → key → how it is shown, in reading order; together every key of `machine.nvml.keys`."""
+"""Heading → key → how it is shown, in reading order; together every key of `machine.nvml.value_names`."""
 
 GPU = {key: quantity for group in GPU_GROUPS.values() for key, quantity in group.items()}
 """The same without the headings."""
