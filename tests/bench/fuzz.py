@@ -3,7 +3,8 @@
 Then ten thousand random bytes, sequences and pastes on a pseudo-terminal, at every place that there is.
 
 BENCH_SEED names the first of the ten seeds; another one is taken each time otherwise. What fails is printed with its
-seed and the shortest part of its script that still fails.
+seed and the shortest part of its script that still fails. BENCH_SECONDS: after half of it no further thousand keys
+begins, after all of it no further place; the first of each is always played.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
-from tests.bench.ratios import table
+from tests.bench.ratios import cap_seconds, table
 from tests.ui.byte_fuzz import PLACES, inputs, prepare, visit
 from tests.ui.byte_fuzz import FuzzError as PlaceError
 from tests.ui.byte_fuzz import Outcome as Bytes
@@ -26,27 +28,42 @@ from tests.ui.fuzz import FuzzError, Outcome, Step, play, script, shortest
 
 PARTS, KEYS, RESIZES = 10, 1_000, 50
 BYTE_INPUTS = 10_000
+Part = TypeVar("Part")
 
 
 def main() -> None:
     """Print a row for each thousand keys; exit 1 if anything failed."""
     first = int(os.environ.get("BENCH_SEED", random.SystemRandom().randrange(10**6)))
     failures: list[str] = []
+    began_s, most_s = time.monotonic(), cap_seconds(float("inf"))
+    seeds = before(began_s + most_s / 2, range(first, first + PARTS))
     header = ("seed", "visits", "ended by a key", "runs, all saved", "screens seen", "seconds of CPU", "outcome")
-    table(f"{KEYS} keys and {RESIZES} sizes a row", header, (row(first + part, failures) for part in range(PARTS)))
-    byte_part(first, failures)
+    table(f"{KEYS} keys and {RESIZES} sizes a row", header, (row(seed, failures) for seed in seeds))
+    byte_part(first, failures, began_s + most_s)
     for failure in failures:
         print(f"\n{failure}")
     if failures:
         sys.exit(1)
 
 
-def byte_part(seed: int, failures: list[str]) -> None:
+def before(end_s: float, parts: Iterable[Part]) -> Iterator[Part]:
+    """Yield the first part, and each further one until this moment of the monotonic clock; say how many were left."""
+    left = 0
+    for number, part in enumerate(parts):
+        if number == 0 or time.monotonic() < end_s:
+            yield part
+        else:
+            left += 1
+    if left:
+        print(f"(time is up: {left} not played)")
+
+
+def byte_part(seed: int, failures: list[str], end_s: float) -> None:
     """Print a row for each place at which bytes are typed; only what was really read counts."""
     with tempfile.TemporaryDirectory() as folder:
         prepare(Path(folder))
         header = ("place", "inputs", "bytes", "sizes", "starts", "ended by an input", "screens seen", "outcome")
-        rows = (place_row(place, seed, Path(folder), failures) for place in PLACES)
+        rows = (place_row(place, seed, Path(folder), failures) for place in before(end_s, PLACES))
         table(f"{BYTE_INPUTS // len(PLACES)} inputs at each place", header, rows)
 
 
