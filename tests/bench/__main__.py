@@ -41,7 +41,6 @@ def main() -> None:
         sys.exit(max(subprocess.call([sys.executable, "-m", "tests.bench", name]) for name in wanted))
     (name,) = wanted
     print(f"\n## {name}: {known[name]}\n\nOn {surroundings()}", flush=True)
-    sys.path.append(str(Path(__file__).parents[1] / "ui"))  # helpers of the tests import each other by their names
     import_module(f"tests.bench.{name}").main()
 
 

@@ -17,12 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
+from tests.bench.driver import WINDOW_S, is_live
+from tests.bench.ratios import Ratio, cap_seconds, ratio_of, table
+from tests.helpers.app.pty_app import PtyApp
+
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import LATENCY, HalfRoundTimed
 from cpugpu_tui.store import Store
-from tests.bench.driver import WINDOW_S, is_live
-from tests.bench.ratios import Ratio, cap_seconds, ratio_of, table
-from tests.ui.pty_app import PtyApp
 
 SECONDS = cap_seconds(75.0)
 """Cap of each arrangement's run."""

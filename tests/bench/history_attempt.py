@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from tests.helpers.command_line import CommandLine
+
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import CaseFinished, Event, RunFinished
 from cpugpu_tui.store import Store
 from cpugpu_tui.transport.wire import decode
-from tests.command_line import CommandLine
 
 LIMIT_S, CASES = 240.0, 12
 RUN = ("run", "matmul", "--size", f"64:{64 + CASES}", "--rounds", "1", "--json")

@@ -21,12 +21,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT
-from cpugpu_tui.store import Store
 from tests.bench.history_attempt import CASES, RUN, Attempt, FaultError, fill, judge, locked, small_disk
 from tests.bench.large_history import CASES as CASES_A_RUN
 from tests.bench.large_history import make_history
 from tests.bench.ratios import table
+
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT
+from cpugpu_tui.store import Store
 
 AT_ONCE = 3
 TERMINATED = 128 + signal.SIGTERM

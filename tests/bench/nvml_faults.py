@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.bench.ratios import table
+
 from cpugpu_tui.doctor.registry import CHECKS
 from cpugpu_tui.machine.limits import LIMITS
 from cpugpu_tui.telemetry.reasons import REASONS
-from tests.bench.ratios import table
 
 SOURCE = Path(__file__).with_name("hostile_nvml.c")
 VARIANTS = ("", "-DLACKING=1", "-DLACKING=2", "-DLACKING=3")

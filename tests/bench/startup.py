@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.bench.ratios import Ratio, alternate, cap_seconds, table
-from tests.ui.pty_app import PtyApp
+from tests.helpers.app.pty_app import PtyApp
 
 BARE_TEXTUAL = """
 from textual.app import App, ComposeResult

@@ -27,6 +27,8 @@ from cpugpu_tui.transport.wire import decode
 PATIENCE_S = 120.0
 """How long a test waits for what must happen. It says "hung", never "slow": other programs may keep the cores busy."""
 
+ROOT = Path(__file__).parents[2]
+
 COMMAND = (sys.executable, "-m", "cpugpu_tui")
 
 FAST = "cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"

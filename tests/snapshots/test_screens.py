@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from fake_run import (
+from tests.helpers.app.fake_run import (
     DEVICES,
     ENVIRONMENT,
     FakeBackend,

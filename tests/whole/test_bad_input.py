@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import FAST, CommandLine, Outcome, Witness, agents_of, events_of
+from tests.helpers.command_line import FAST, CommandLine, Outcome, Witness, agents_of, events_of
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import CaseFailed, CaseFinished, RunFinished

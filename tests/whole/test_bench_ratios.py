@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable
 
 import pytest
-from bench.nvbench import TAG, cold_of
-from bench.ratios import Ratio, SideBySide, alternate, cap_seconds, ratio_of, side_by_side, spread_of, table
+from tests.bench.nvbench import TAG, cold_of
+from tests.bench.ratios import Ratio, SideBySide, alternate, cap_seconds, ratio_of, side_by_side, spread_of, table
 
 
 def pairs(true: float, noise: float, count: int, seed: int = 1) -> list[tuple[float, float]]:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.model import Device

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import EpochFinished, RunStarted

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, Outcome
+from tests.helpers.command_line import CommandLine, Outcome
 
 from cpugpu_tui.errors import shown
 from cpugpu_tui.ui.ascii_only import harmless_text

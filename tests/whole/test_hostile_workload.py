@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from command_line import FAST, CommandLine, Outcome
+from tests.helpers.command_line import FAST, CommandLine, Outcome
 
 from cpugpu_tui.model import CaseFailed, CaseFinished, RunFinished
 from cpugpu_tui.transport import agent_process, launch

@@ -11,6 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from tests.helpers.command_line import ROOT
 
 import cpugpu_tui
 from cpugpu_tui.transport.agent_zip import ROOMS
@@ -159,9 +160,8 @@ def test_no_file_imports_what_imports_it() -> None:
 
 
 def test_no_file_is_longer_than_a_person_reads_at_once() -> None:
-    root = Path(__file__).parents[2]
-    files = [path for folder in ("tui", "tests") for path in (root / folder).rglob("*.py")]
-    lengths = {str(path.relative_to(root)): len(path.read_text().splitlines()) for path in files}
+    files = [path for folder in ("tui", "tests") for path in (ROOT / folder).rglob("*.py")]
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in files}
     assert {name: lines for name, lines in lengths.items() if lines > 400} == {}
 
 
@@ -178,20 +178,18 @@ def test_no_room_holds_more_than_a_person_overlooks() -> None:
 
 def test_every_page_that_the_code_names_is_in_the_repository() -> None:
     """Dozens of comments sent people to pages that only its authors had."""
-    root = Path(__file__).parents[2]
-    pages = {path.name for path in (*root.glob("*.md"), *root.glob("docs/*.md"))}
+    pages = {path.name for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))}
     named = {
-        (str(path.relative_to(root)), page)
-        for path in (root / "tui").rglob("*.py")
+        (str(path.relative_to(ROOT)), page)
+        for path in (ROOT / "tui").rglob("*.py")
         for page in re.findall(r"\b[\w-]+\.md\b", path.read_text())
     }
     assert {(place, page) for place, page in named if page not in pages} == set()
 
 
 def test_every_heading_of_the_method_that_the_code_names_is_there() -> None:
-    root = Path(__file__).parents[2]
-    method = (root / "docs" / "method.md").read_text()
-    code = "\n".join(path.read_text() for folder in ("tui", "tests") for path in (root / folder).rglob("*.py"))
+    method = (ROOT / "docs" / "method.md").read_text()
+    code = "\n".join(path.read_text() for folder in ("tui", "tests") for path in (ROOT / folder).rglob("*.py"))
     headings = set(re.findall(r'method\.md, "([^"]+)"', code))
     steps = set(re.findall(r"method\.md, step (\d+)", code))
     assert headings

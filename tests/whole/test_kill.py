@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, Witness, agents_of, events_from, events_of, next_event
+from tests.helpers.command_line import CommandLine, Witness, agents_of, events_from, events_of, next_event
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.model import (

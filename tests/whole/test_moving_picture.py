@@ -8,9 +8,9 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from readme.blocks import ROOT
-from readme.moving import SVG, Frame, moving
-from readme.pictures import film
+from tests.readme.blocks import ROOT
+from tests.readme.moving import SVG, Frame, moving
+from tests.readme.pictures import film
 
 from cpugpu_tui.demo.recording import shipped
 

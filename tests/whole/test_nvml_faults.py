@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import PATIENCE_S
-from nvml_library import (
+from tests.helpers.command_line import PATIENCE_S
+from tests.helpers.machine.nvml_library import (
     LOST,
     NO_PERMISSION,
     NOT_SUPPORTED,
@@ -24,7 +24,7 @@ from nvml_library import (
     old_fake_nvml,
     old_nvml_library,
 )
-from nvml_machine import NOT_THERE, Machine, machine, unknown
+from tests.helpers.machine.nvml_machine import NOT_THERE, Machine, machine, unknown
 
 from cpugpu_tui.cli.telemetry_table import Table
 from cpugpu_tui.machine.nvml import KEYS, SLOW_S, GpuProbe

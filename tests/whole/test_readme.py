@@ -9,7 +9,7 @@ from signal import SIGHUP, SIGTERM
 
 import pytest
 import tomllib
-from readme.blocks import PAGES, ROOT, renewed
+from tests.readme.blocks import PAGES, ROOT, renewed
 from typer.main import get_group
 
 from cpugpu_tui import errors

@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, agents_of, events_from
+from tests.helpers.command_line import CommandLine, agents_of, events_from
 
 from cpugpu_tui.model import CaseFailed, CaseFinished, CaseStarted, Event, HalfRoundTimed, RunFinished, RunStarted
 from cpugpu_tui.store import Store

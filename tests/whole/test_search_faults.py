@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST, CommandLine
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.model import CaseFailed, CasesChosen

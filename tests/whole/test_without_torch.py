@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import FAST, CommandLine, Outcome
+from tests.helpers.command_line import FAST, CommandLine, Outcome
 
 from cpugpu_tui.demo.recording import packed, shipped
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import PATIENCE_S
+from tests.helpers.command_line import PATIENCE_S
 
 HOSTILE = '''
 import os, sys, time

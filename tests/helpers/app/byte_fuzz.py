@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from fuzzed_app import COUNT_BYTES, QUICK_MACHINE
-from pty_app import PtyApp, TooLateError
+from tests.helpers.app.fuzzed_app import COUNT_BYTES, QUICK_MACHINE
+from tests.helpers.app.pty_app import PtyApp, TooLateError
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 
 from cpugpu_tui.ui.keys import COMMANDS

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from fake_run import DEVICES, ENVIRONMENT, FakeBackend
+from tests.helpers.app.fake_run import DEVICES, ENVIRONMENT, FakeBackend
 
 from cpugpu_tui.model import (
     D2H_PAGEABLE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fake_run import finish, start_run, whole_sweep
+from tests.helpers.app.fake_run import finish, start_run, whole_sweep
 from textual.pilot import Pilot
 
 from cpugpu_tui.ui.panes.lines import Lines

@@ -15,9 +15,13 @@ import subprocess
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 
 import pyte
+
+REAL_APP = Path(__file__).with_name("real_app.py")
+"""The app on a simulated machine: `real_app.py FOLDER [PACE [WORDS]]`."""
 
 DEADLINE_S = 120.0
 """How long a test waits before it gives up; it says "hung", never "slow": other programs may keep the cores busy."""

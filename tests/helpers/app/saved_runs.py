@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fake_run import DEVICES, ENVIRONMENT, FakeBackend, new_app, readings, settled, whole_sweep
-from looking import text_of
+from tests.helpers.app.fake_run import DEVICES, ENVIRONMENT, FakeBackend, new_app, readings, settled, whole_sweep
+from tests.helpers.app.looking import text_of
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import CaseFinished, DevicesFound, Event, Plan, RunFinished, RunStarted

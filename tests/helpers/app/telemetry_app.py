@@ -13,9 +13,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from fake_run import FakeBackend
-from machine_readings import moving
 from rich.console import Console
+from tests.helpers.app.fake_run import FakeBackend
+from tests.helpers.app.machine_readings import moving
 
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.diff_driver import ThriftyDriver

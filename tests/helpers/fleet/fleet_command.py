@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from command_line import FAST, CommandLine, Outcome
+from tests.helpers.command_line import FAST, CommandLine, Outcome
 
 QUICK = ("matmul", "--size", "64", "--simulate", FAST)
 """One case of milliseconds."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from command_line import PATIENCE_S
+from tests.helpers.command_line import PATIENCE_S
 
 SSHD = "/usr/sbin/sshd"
 READY_WITHIN_S = 10.0

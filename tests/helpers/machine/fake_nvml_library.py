@@ -15,7 +15,7 @@ from typing import Any
 
 import pynvml
 import pytest
-from command_line import PATIENCE_S
+from tests.helpers.command_line import PATIENCE_S
 
 from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.model import GpuTelemetry

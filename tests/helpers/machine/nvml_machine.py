@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from nvml_library import FakeNvml
+from tests.helpers.machine.nvml_library import FakeNvml
 
 from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.model import GpuTelemetry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chart_runs import timed
+from tests.helpers.app.chart_runs import timed
 
 from cpugpu_tui.export.stream import ExportedRun, exported
 from cpugpu_tui.model import (

@@ -8,8 +8,8 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from command_line import PATIENCE_S
-from recorder import QUICK
+from tests.helpers.command_line import PATIENCE_S
+from tests.helpers.runs.recorder import QUICK
 
 from cpugpu_tui.model import (
     Event,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from recorder import Recorder, state_of
+from tests.helpers.runs.recorder import Recorder, state_of
 
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.decide.stats import percentile

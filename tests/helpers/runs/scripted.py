@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from recorder import plan_of, swept
+from tests.helpers.runs.recorder import plan_of, swept
 
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import PROTOCOL, CaseFailed, Ceilings, DevicesFound, Event, Hello, Plan, Progressed, RunFinished

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from listening import environment_of, heard, next_of, run_with
-from recorder import plan_of
+from tests.helpers.runs.listening import environment_of, heard, next_of, run_with
+from tests.helpers.runs.recorder import plan_of
 
 from cpugpu_tui.agent import worker as worker_module
 from cpugpu_tui.model import (

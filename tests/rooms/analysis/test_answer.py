@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from test_crossover import point, sweep
+from tests.rooms.decide.test_crossover import point, sweep
 
 from cpugpu_tui.analysis.answer import Evidence, not_judged, so_far, speedup_text, verdict_sentence, where
 from cpugpu_tui.analysis.what_if import END_TO_END

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_run import DEVICES, finished, rounds
+from tests.helpers.app.fake_run import DEVICES, finished, rounds
 
 from cpugpu_tui.analysis.claim_numbers import (
     DEPENDS,

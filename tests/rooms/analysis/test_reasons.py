@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_answer import AXIS
-from test_crossover import POINTS, SIZES, point, sweep
+from tests.rooms.analysis.test_answer import AXIS
+from tests.rooms.decide.test_crossover import POINTS, SIZES, point, sweep
 
 from cpugpu_tui.analysis.answer import Evidence, Printed, verdict_sentence, where
 from cpugpu_tui.analysis.costs import Decomposition, decompose

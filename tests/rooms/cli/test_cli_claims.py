@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST, CommandLine
 
 from cpugpu_tui.errors import EXIT_OK
 

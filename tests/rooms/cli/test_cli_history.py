@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_line import FAST, CommandLine, Outcome
+from tests.helpers.command_line import FAST, ROOT, CommandLine, Outcome
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import Case, CaseFinished, CaseStarted, Device, DevicesFound, Plan, RunFinished, RunStarted
@@ -140,7 +140,7 @@ def damage(database: Path) -> None:
 def test_commands_that_upgrade_the_history_say_where_the_copy_lies(
     cpugpu: CommandLine, arguments: tuple[str, ...]
 ) -> None:
-    shutil.copyfile(Path(__file__).parents[1] / "golden" / "v2.db", cpugpu.database)
+    shutil.copyfile(ROOT / "tests" / "golden" / "v2.db", cpugpu.database)
     assert "was brought from version 2 to 4; as it was, it is kept as" in cpugpu.here(*arguments).err
 
 
@@ -267,7 +267,7 @@ def future(path: Path) -> None:
 
 
 def test_an_upgrade_is_said_with_the_name_of_the_copy(cpugpu: CommandLine) -> None:
-    cpugpu.database.write_bytes((Path(__file__).parents[1] / "golden" / "v1.db").read_bytes())
+    cpugpu.database.write_bytes((ROOT / "tests" / "golden" / "v1.db").read_bytes())
     done = cpugpu.here("history")
     assert done.code == 0
     assert f"kept as {cpugpu.database}.v1" in done.err

@@ -8,8 +8,8 @@ import re
 import sys
 
 import pytest
-from command_line import FAST, CommandLine
-from pty_app import PtyApp
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.command_line import FAST, CommandLine
 
 from cpugpu_tui import __version__
 from cpugpu_tui.cli.table_style import plain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.cli.machine import HOW
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE

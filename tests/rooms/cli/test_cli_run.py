@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import FAST, PATIENCE_S, CommandLine, agents_of, next_event
+from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, agents_of, next_event
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.model import (

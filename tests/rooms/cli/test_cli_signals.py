@@ -11,7 +11,7 @@ import time
 from contextlib import closing
 
 import pytest
-from command_line import FAST, CommandLine, Witness, agents_of, events_from, next_event
+from tests.helpers.command_line import FAST, CommandLine, Witness, agents_of, events_from, next_event
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Progressed, RunFinished

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command_line import COMMAND, FAST, CommandLine, Outcome
+from tests.helpers.command_line import COMMAND, FAST, CommandLine, Outcome
 
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 

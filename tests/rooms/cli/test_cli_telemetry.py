@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import PATIENCE_S, CommandLine
-from fake_nvml_library import LOST, FakeLibrary, library
-from nvml_library import FakeNvml, fake_nvml, nvml_library
+from tests.helpers.command_line import PATIENCE_S, ROOT, CommandLine
+from tests.helpers.machine.fake_nvml_library import LOST, FakeLibrary, library
+from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
 from cpugpu_tui.cli.telemetry import WAITING, sampled
 from cpugpu_tui.cli.telemetry_table import Table, throttle_text
@@ -25,7 +25,7 @@ from cpugpu_tui.telemetry.versions import Versions
 
 __all__ = ["fake_nvml", "library", "nvml_library"]
 
-FAKE_TRACE = Path(__file__).parents[1] / "traces" / "fake-two-gpus.ndjson"
+FAKE_TRACE = ROOT / "tests" / "traces" / "fake-two-gpus.ndjson"
 SIMULATED = ("telemetry", "--simulate", "default", "--interval", "0.1")
 
 

@@ -8,12 +8,12 @@ import signal
 import subprocess
 from pathlib import Path
 
-from command_line import COMMAND, CommandLine
+from tests.helpers.command_line import COMMAND, ROOT, CommandLine
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT
 from cpugpu_tui.telemetry.recording import load
 
-FAKE_TRACE = Path(__file__).parents[1] / "traces" / "fake-two-gpus.ndjson"
+FAKE_TRACE = ROOT / "tests" / "traces" / "fake-two-gpus.ndjson"
 SIMULATED = ("telemetry", "--simulate", "default", "--interval", "0.1")
 
 

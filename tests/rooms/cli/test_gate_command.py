@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from command_line import FAST, PATIENCE_S, CommandLine
+from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
 
 from cpugpu_tui.cli.series import turns
 from cpugpu_tui.errors import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recorder import QUICK, plan_of, state_of, swept
+from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.compare import FASTER, SLOWER
 from cpugpu_tui.analysis.gating import gated, verdict

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST, CommandLine
 
 from cpugpu_tui.config import config
 from cpugpu_tui.config.config_file import read

@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_crossover import POINTS, point, sweep
+from tests.rooms.decide.test_crossover import POINTS, point, sweep
 
 from cpugpu_tui.decide.crossover import Crossover, SweepPoint, crossover
 from cpugpu_tui.decide.search import HOPELESS, MOST_GRID, grid, is_clear, is_hopeless, next_size

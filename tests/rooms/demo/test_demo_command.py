@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, events_of
+from tests.helpers.command_line import CommandLine, events_of
 
 from cpugpu_tui.demo.recording import packed, shipped
 from cpugpu_tui.export.stream import exported

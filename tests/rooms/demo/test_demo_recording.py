@@ -8,7 +8,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from demo.record import recording
+from tests.demo.record import recording
+from tests.helpers.command_line import ROOT
 
 from cpugpu_tui.demo.recording import MAX_BYTES, SHIPPED, Recording, load, packed, shipped, unpacked
 from cpugpu_tui.errors import UsageError
@@ -16,7 +17,6 @@ from cpugpu_tui.model import HalfRoundTimed, TelemetryRead
 from cpugpu_tui.store import Store
 from cpugpu_tui.workloads import PRESETS
 
-ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "tui" / "cpugpu_tui" / "demo" / SHIPPED
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_machine import HELLO, gpu, machine, no_driver, said
+from tests.helpers.runs.checked_machine import HELLO, gpu, machine, no_driver, said
 
 from cpugpu_tui.doctor.driver_setup import ClockSetting
 from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
-from fake_interpreters import with_torch
-from fake_nvml_library import FakeLibrary, library
-from nvml_library import FakeNvml, fake_nvml, nvml_library
+from tests.helpers.command_line import CommandLine
+from tests.helpers.machine.fake_interpreters import with_torch
+from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
+from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
 from cpugpu_tui.cli.doctor import INDENT, show
 from cpugpu_tui.doctor import collect

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from command_line import PATIENCE_S
+from tests.helpers.command_line import PATIENCE_S
 
 from cpugpu_tui.analysis.telemetry_cost import CostRatio, cost_ratio
 from cpugpu_tui.doctor import telemetry_cost

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
-from nvml_library import FakeNvml, fake_nvml, nvml_library
+from tests.helpers.command_line import CommandLine
+from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
 from cpugpu_tui.doctor.driver_child import Asked, ask_driver
 from cpugpu_tui.doctor.facts import DriverFacts, Facts

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from fake_nvml_library import FakeLibrary, library
+from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
 
 from cpugpu_tui.doctor import collect
 from cpugpu_tui.doctor.collect import DEADLINE_S, Section, history_facts

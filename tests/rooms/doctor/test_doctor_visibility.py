@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from checked_machine import gpu, machine, said
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.helpers.runs.checked_machine import gpu, machine, said
 
 from cpugpu_tui.doctor.cuda_visibility import read_list
 from cpugpu_tui.model import MigInstance

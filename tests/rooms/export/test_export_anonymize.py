@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import export_runs
 import pytest
+from tests.helpers.runs import export_runs
 
 from cpugpu_tui.export.anonymize import anonymized
 from cpugpu_tui.export.formats import rendered

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import FAST, CommandLine
-from export_runs import stream
+from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.runs.export_runs import stream
 
 from cpugpu_tui.cli import import_
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE

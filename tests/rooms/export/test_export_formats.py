@@ -9,8 +9,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import export_runs
 import pytest
+from tests.helpers.runs import export_runs
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import FORMATS, checked, format_of, rendered, required_format_of

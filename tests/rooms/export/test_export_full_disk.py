@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import FAST, CommandLine
-from test_store_full_disk import small_disk, write_for_ever
+from tests.helpers.command_line import FAST, CommandLine
+from tests.rooms.store.test_store_full_disk import small_disk, write_for_ever
 
 from cpugpu_tui.errors import EXIT_UNFIT
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
-import export_runs
 import pytest
+from tests.helpers.runs import export_runs
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")

@@ -10,11 +10,11 @@ from contextlib import closing, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
-import export_runs
 import jsonschema
 import pytest
 from hypothesis import Phase, given, settings
-from test_store import save, streams
+from tests.helpers.runs import export_runs
+from tests.rooms.store.test_store import save, streams
 
 from cpugpu_tui.agent import environment
 from cpugpu_tui.cli.history import print_run

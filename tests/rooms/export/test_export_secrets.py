@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import export_runs
 import pytest
+from tests.helpers.runs import export_runs
 
 from cpugpu_tui.config.converting import convert
 from cpugpu_tui.export.anonymize import anonymized

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import export_runs
 import pytest
+from tests.helpers.runs import export_runs
 
 pytest.importorskip("tensorboard")
 

@@ -6,7 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
-from nvml_library import NOT_SUPPORTED, FakeNvml, fake_nvml, nvml_library, old_fake_nvml, old_nvml_library
+from tests.helpers.machine.nvml_library import (
+    NOT_SUPPORTED,
+    FakeNvml,
+    fake_nvml,
+    nvml_library,
+    old_fake_nvml,
+    old_nvml_library,
+)
 
 from cpugpu_tui.machine.edges import EDGE_KEYS, Edge
 from cpugpu_tui.machine.machine_state import company, process_text

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import PATIENCE_S
-from nvml_library import NOT_SUPPORTED, FakeNvml, fake_nvml, nvml_library
-from nvml_machine import NOT_THERE, Machine, machine, unknown
+from tests.helpers.command_line import PATIENCE_S
+from tests.helpers.machine.nvml_library import NOT_SUPPORTED, FakeNvml, fake_nvml, nvml_library
+from tests.helpers.machine.nvml_machine import NOT_THERE, Machine, machine, unknown
 
 from cpugpu_tui.machine.nvml import KEYS, SLOW_S, GpuProbe
 from cpugpu_tui.model import Reading, TelemetryRead

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pynvml
 import pytest
-from fake_nvml_library import FakeLibrary, library
-from nvml_library import FakeNvml, fake_nvml, nvml_library
-from nvml_machine import Machine, machine, unknown
+from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
+from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
+from tests.helpers.machine.nvml_machine import Machine, machine, unknown
 
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.limits import LIMITS, MOST_PROCESSES

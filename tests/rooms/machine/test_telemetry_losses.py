@@ -6,7 +6,7 @@ import sys
 
 import pynvml
 import pytest
-from fake_nvml_library import (
+from tests.helpers.machine.fake_nvml_library import (
     HEALTHY,
     LOST,
     NO_PERMISSION,

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fake_nvml_library import (
+from tests.helpers.machine.fake_nvml_library import (
     FUNCTION_MISSING,
     HEALTHY,
     NO_PERMISSION,

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import torch
-from nvml_library import FakeNvml, fake_nvml, nvml_library
-from nvml_machine import Machine, machine
+from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
+from tests.helpers.machine.nvml_machine import Machine, machine
 
 from cpugpu_tui.doctor.cuda_visibility import read_list
 from cpugpu_tui.model import Device, Plan

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from recorder import QUICK, plan_of, state_of, swept
+from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.costs import LAUNCH
 from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT

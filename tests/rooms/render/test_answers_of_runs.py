@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bench.large_run import fresh, large_run, samples_of, with_a_round_more
-from command_line import FAST, CommandLine
-from recorder import QUICK, plan_of, state_of, swept
-from test_answers import ALL_WELL, CASES, run_of, timed
+from tests.bench.large_run import fresh, large_run, samples_of, with_a_round_more
+from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
+from tests.rooms.render.test_answers import ALL_WELL, CASES, run_of, timed
 
 from cpugpu_tui.analysis.what_if import WHAT_IFS
 from cpugpu_tui.decide.crossover import RISES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chart_runs import timed
+from tests.helpers.app.chart_runs import timed
 
 from cpugpu_tui.cli.tables import summary
 from cpugpu_tui.model import (

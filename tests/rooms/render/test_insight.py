@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from test_roofline import CPU, GPU
+from tests.rooms.analysis.test_roofline import CPU, GPU
 
 from cpugpu_tui.cli.tables import run_table, summary
 from cpugpu_tui.model import (

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import FAST, CommandLine
-from recorder import QUICK, Call, plan_of, state_of, swept
+from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.runs.recorder import QUICK, Call, plan_of, state_of, swept
 
 from cpugpu_tui.decide.verdict import GPU_WINS
 from cpugpu_tui.model import (

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorder import plan_of
-from scripted import HELLO, ListStore, ScriptedAgent, session_of, three_cases, well
+from tests.helpers.runs.recorder import plan_of
+from tests.helpers.runs.scripted import HELLO, ListStore, ScriptedAgent, session_of, three_cases, well
 
 from cpugpu_tui.model import (
     Calibrated,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST, CommandLine
 from typer.testing import CliRunner
 
 from cpugpu_tui import command_line

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from saved_runs import stream
+from tests.helpers.app.saved_runs import stream
 
 from cpugpu_tui.model import Case, Ceilings, Device, Plan, Simulation
 from cpugpu_tui.plain import to_plain

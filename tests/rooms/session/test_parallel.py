@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from command_line import FAST, PATIENCE_S, CommandLine, agents_of, next_event
-from recorder import QUICK, plan_of, swept
-from scripted import HELLO, KILLED, ScriptedAgent, ScriptedAgents
+from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, agents_of, next_event
+from tests.helpers.runs.recorder import QUICK, plan_of, swept
+from tests.helpers.runs.scripted import HELLO, KILLED, ScriptedAgent, ScriptedAgents
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import (

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST, CommandLine
 
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UsageError
 from cpugpu_tui.model import (

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from recorder import plan_of
-from scripted import (
+from tests.helpers.runs.recorder import plan_of
+from tests.helpers.runs.scripted import (
     HELLO,
     KILLED,
     ListStore,

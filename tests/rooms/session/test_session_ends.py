@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from recorder import plan_of
-from scripted import (
+from tests.helpers.runs.recorder import plan_of
+from tests.helpers.runs.scripted import (
     KILLED,
     ListStore,
     ScriptedAgent,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 import pytest
-from planted_crossover import search_plan, searched
-from recorder import QUICK, plan_of, state_of, swept
 from rich.console import Console
+from tests.helpers.runs.planted_crossover import search_plan, searched
+from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui.cli.tables import run_table
 from cpugpu_tui.model import Case, CaseFailed, Simulation

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import FAST, CommandLine
-from recorder import QUICK, plan_of, state_of, swept
+from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui.machine.machine_state import BY_CASE, BY_COUNTER, BY_MASK, Throttle
 from cpugpu_tui.model import (

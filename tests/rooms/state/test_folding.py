@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-import export_runs
 import pytest
 from hypothesis import given, settings
-from test_store import streams
+from tests.helpers.runs import export_runs
+from tests.rooms.store.test_store import streams
 
 from cpugpu_tui.model import (
     Case,

@@ -8,8 +8,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from command_line import CommandLine
-from recorder import plan_of, state_of, swept
+from tests.helpers.command_line import CommandLine
+from tests.helpers.runs.recorder import plan_of, state_of, swept
 
 from cpugpu_tui.cli.fleet_table import case_cells
 from cpugpu_tui.cli.tables import run_cells

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.model import Case, CaseFinished, CaseStarted, HalfRoundTimed, Plan, RunStarted
 from cpugpu_tui.store import Store

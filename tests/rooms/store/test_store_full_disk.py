@@ -12,7 +12,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from store_writer import case_events, run_started
+from tests.helpers.command_line import ROOT
+from tests.helpers.runs.store_writer import case_events, run_started
 
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import CaseFinished
@@ -22,7 +23,7 @@ FILLING = """
 import os, signal, sys
 from pathlib import Path
 from itertools import count
-from store_writer import case_events, run_started
+from tests.helpers.runs.store_writer import case_events, run_started
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.store import Store
 store = Store.open(Path(sys.argv[1]))
@@ -97,9 +98,7 @@ def test_a_disk_that_is_full_from_the_start_is_said(small_disk: Path) -> None:
 def test_the_history_of_a_full_disk_can_be_looked_at(small_disk: Path) -> None:
     """As a kill leaves it: what was saved last lies in the journal, and there is no room for another word."""
     path = small_disk / "results.db"
-    killed = subprocess.run(
-        [sys.executable, "-c", FILLING, str(path)], capture_output=True, text=True, cwd=Path(__file__).parent
-    )
+    killed = subprocess.run([sys.executable, "-c", FILLING, str(path)], capture_output=True, text=True, cwd=ROOT)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     with pytest.raises(OSError, match="No space left"):
         write_for_ever(small_disk / "ballast")

@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.helpers.command_line import ROOT
 
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import (
@@ -27,7 +28,7 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store, schema
 from cpugpu_tui.store.read_only import open_read_only
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = ROOT / "tests" / "golden"
 NEWEST = len(schema.MIGRATIONS)
 VERSIONS = range(1, NEWEST + 1)
 OLDER = range(1, NEWEST)

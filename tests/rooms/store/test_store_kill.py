@@ -9,19 +9,19 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from store_writer import case_events
+from tests.helpers.command_line import ROOT
+from tests.helpers.runs.store_writer import case_events
 
 from cpugpu_tui.model import CaseFinished, RunStarted, TelemetryRead
 from cpugpu_tui.store import Store
 
-WRITER = Path(__file__).with_name("store_writer.py")
 KILLS = 20
 
 
 def kill_after(acknowledgements: int, spins: int, path: Path, run_id: str) -> int:
     """Kill a writer `spins` turns of an empty loop after that many acknowledgements; return how many it gave."""
-    command = [sys.executable, str(WRITER), str(path), run_id]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+    command = [sys.executable, "-m", "tests.helpers.runs.store_writer", str(path), run_id]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as writer:
         assert writer.stdout is not None
         for _ in range(acknowledgements):
             assert writer.stdout.readline()

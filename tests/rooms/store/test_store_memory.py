@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.helpers.command_line import ROOT
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import (
@@ -260,7 +261,7 @@ def test_a_merge_brings_everything_once(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_merge_reads_older_versions_and_leaves_them(store: Store) -> None:
-    for path in sorted((Path(__file__).parents[1] / "golden").glob("*.db")):
+    for path in sorted((ROOT / "tests" / "golden").glob("*.db")):
         before = path.read_bytes()
         assert merge(store, path).added == 2
         assert path.read_bytes() == before

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from test_store_open import STARTED, damage
+from tests.rooms.store.test_store_open import STARTED, damage
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.export import target

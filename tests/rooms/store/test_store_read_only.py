@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from test_store_open import STARTED, without_root
+from tests.rooms.store.test_store_open import STARTED, without_root
 
 from cpugpu_tui.cli.history import print_history, print_run
 from cpugpu_tui.errors import StoreError

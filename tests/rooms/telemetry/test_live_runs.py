@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 import pytest
-from command_line import PATIENCE_S
-from nvml_library import FakeNvml, fake_nvml, nvml_library
+from tests.helpers.command_line import PATIENCE_S
+from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
 from cpugpu_tui.cli import run as cli_run
 from cpugpu_tui.cli.options import RunOptions

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from command_line import PATIENCE_S
-from fake_nvml_library import FakeLibrary, library
+from tests.helpers.command_line import PATIENCE_S
+from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
 
 from cpugpu_tui.model import GpuTelemetry, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.telemetry import sampler as sampler_module

@@ -12,9 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from command_line import PATIENCE_S, CommandLine
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.helpers.command_line import PATIENCE_S, ROOT, CommandLine
 
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UnfitError, UsageError
 from cpugpu_tui.machine.nvml import THROTTLE_WORDS, throttle_words
@@ -27,7 +27,7 @@ from cpugpu_tui.telemetry.sampler import SILENT
 from cpugpu_tui.telemetry.simulated import simulated_sweep
 from cpugpu_tui.telemetry.trace import SCHEMA, Header, TraceError, header_line, parse, parse_sweep, sweep_line
 
-TRACES = sorted((Path(__file__).parents[1] / "traces").glob("*.ndjson"))
+TRACES = sorted((ROOT / "tests" / "traces").glob("*.ndjson"))
 HEADER = Header("live", "2026-01-02T03:04:05+00:00", 0.2, ("NVIDIA H200",), "580.159", "13.580", "2.11.0")
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from planted_crossover import machine, record, search_plan, searched, true_crossings
-from recorder import QUICK, Recorder, state_of
+from tests.helpers.runs.planted_crossover import machine, record, search_plan, searched, true_crossings
+from tests.helpers.runs.recorder import QUICK, Recorder, state_of
 
 from cpugpu_tui.agent.main import plan_from_json
 from cpugpu_tui.decide.crossover import RISES

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from command_line import PATIENCE_S
-from recorder import Recorder
+from tests.helpers.command_line import PATIENCE_S
+from tests.helpers.runs.recorder import Recorder
 
 from cpugpu_tui.agent.environment import facts
 from cpugpu_tui.agent.worker import work

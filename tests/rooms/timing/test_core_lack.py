@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
+from tests.helpers.runs.recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
 
 from cpugpu_tui.machine.schedstat import Waited
 from cpugpu_tui.model import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from recorder import QUICK, Call, Recorder, SpiedMachine, plan_of, state_of, swept
+from tests.helpers.runs.recorder import QUICK, Call, Recorder, SpiedMachine, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.energy import energy
 from cpugpu_tui.machine.edges import EDGE_KEYS, Edge, State

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from recorder import Call, Recorder, SpiedMachine, plan_of, state_of, swept
+from tests.helpers.runs.recorder import Call, Recorder, SpiedMachine, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.energy import energy
 from cpugpu_tui.model import (

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from recorder import plan_of
+from tests.helpers.runs.recorder import plan_of
 
 from cpugpu_tui.model import METRICS, Simulation
 from cpugpu_tui.timing.control import Control

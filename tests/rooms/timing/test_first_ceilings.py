@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import FAST, CommandLine
-from recorder import Recorder, plan_of
-from scripted import HELLO, KILLED, ScriptedAgent, session_of, three_cases, well
+from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.runs.recorder import Recorder, plan_of
+from tests.helpers.runs.scripted import HELLO, KILLED, ScriptedAgent, session_of, three_cases, well
 
 from cpugpu_tui.agent.environment import facts
 from cpugpu_tui.agent.worker import work

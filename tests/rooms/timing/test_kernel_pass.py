@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recorder import Call, Recorder, SpiedMachine, plan_of, swept
+from tests.helpers.runs.recorder import Call, Recorder, SpiedMachine, plan_of, swept
 
 from cpugpu_tui.model import DEVICE, LATENCY, METRICS, CaseFinished, HalfRoundTimed, KernelsProfiled, Simulation
 from cpugpu_tui.timing.kernel_pass import profile_cases

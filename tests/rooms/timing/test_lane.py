@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
+from tests.helpers.runs.recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
 
 from cpugpu_tui.model import DEVICE, LATENCY, SINGLE, THROUGHPUT, Calibrated, Plan, Simulation
 from cpugpu_tui.timing.lane import EXTRAS_SHARE, SINGLES, Lane, known

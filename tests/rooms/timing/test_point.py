@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from recorder import Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
+from tests.helpers.runs.recorder import Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
 
 from cpugpu_tui.model import (
     AS_WRITTEN,

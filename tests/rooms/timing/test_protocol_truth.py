@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from recorder import Recorder, plan_of, state_of, swept
+from tests.helpers.runs.recorder import Recorder, plan_of, state_of, swept
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, UNDECIDED, compare, is_usable

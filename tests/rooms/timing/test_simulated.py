@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from recorder import QUICK, Recorder, plan_of, state_of, swept
+from tests.helpers.runs.recorder import QUICK, Recorder, plan_of, state_of, swept
 
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
 from cpugpu_tui.errors import UnfitError

@@ -9,7 +9,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 import pytest
-from recorder import QUICK, plan_of, state_of, swept
+from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui.model import (
     D2H_PAGEABLE,

@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 import pytest
-from recorder import QUICK, Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
+from tests.helpers.runs.recorder import QUICK, Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
 
 from cpugpu_tui.model import (
     Calibrated,

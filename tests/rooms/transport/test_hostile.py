@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_agent import BAD, FACTS, HARMLESS, IN_A_PROCESS, VARIANTS, Recorded, encoded, lines_of
-from hostile_run import FAST, GOOD, SIZES, fleet_of, plan, python_of, record, watch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.helpers.fleet.hostile_agent import BAD, FACTS, HARMLESS, IN_A_PROCESS, VARIANTS, Recorded, encoded, lines_of
+from tests.helpers.fleet.hostile_run import FAST, GOOD, SIZES, fleet_of, plan, python_of, record, watch
 
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, ProtocolError

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_line import CommandLine
-from fake_interpreters import interpreter, with_torch
+from tests.helpers.command_line import CommandLine
+from tests.helpers.machine.fake_interpreters import interpreter, with_torch
 
 from cpugpu_tui.transport import interpreter_search
 from cpugpu_tui.transport.interpreter_places import interpreters

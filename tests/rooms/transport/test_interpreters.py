@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from listening import environment_of, heard, next_of, run_with
-from recorder import plan_of
+from tests.helpers.runs.listening import environment_of, heard, next_of, run_with
+from tests.helpers.runs.recorder import plan_of
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import (

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_line import Witness
-from listening import ENDLESS, PATIENCE_S, heard, next_of
-from recorder import QUICK, plan_of
+from tests.helpers.command_line import ROOT, Witness
+from tests.helpers.runs.listening import ENDLESS, PATIENCE_S, heard, next_of
+from tests.helpers.runs.recorder import QUICK, plan_of
 
 from cpugpu_tui.agent.guardian import NAME
 from cpugpu_tui.agent.main import EXIT_BROKEN, EXIT_CONTROLLER_GONE
@@ -223,8 +223,8 @@ def test_an_agent_that_closes_its_output_and_stays_is_ended(
 
 CONTROLLER = """
 import sys
-from listening import heard, next_of
-from recorder import plan_of
+from tests.helpers.runs.listening import heard, next_of
+from tests.helpers.runs.recorder import plan_of
 from cpugpu_tui.model import Progressed
 from cpugpu_tui.transport.launch import Agents
 agents = Agents(sys.argv[1], simulated=True)
@@ -245,8 +245,7 @@ def test_an_agent_and_its_child_go_with_a_killed_controller(agents: Agents, tmp_
     agent, inbox = forking(agents, tmp_path, "time.sleep(600)")
     agent.end(at_once=True)  # only the interpreter that it was is wanted
     next_of(inbox, Gone)
-    folders = (Path(__file__).parent, Path(__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
         [sys.executable, "-c", CONTROLLER, tmp_path / "python"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,

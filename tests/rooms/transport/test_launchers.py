@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import PATIENCE_S
+from tests.helpers.command_line import PATIENCE_S
 
 from cpugpu_tui.agent.main import EXIT_CONTROLLER_GONE
 from cpugpu_tui.config.hosts import Host

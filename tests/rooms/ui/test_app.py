@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from fake_run import FakeBackend, finish, finished, new_app, opened, reach_gap, rounds, settled, start_run
-from looking import done_run, shown, table_of, text_of
+from tests.helpers.app.fake_run import (
+    FakeBackend,
+    finish,
+    finished,
+    new_app,
+    opened,
+    reach_gap,
+    rounds,
+    settled,
+    start_run,
+)
+from tests.helpers.app.looking import done_run, shown, table_of, text_of
 
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Hello, RunFinished, Simulation

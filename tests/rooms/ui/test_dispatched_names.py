@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fake_run import opened
-from fuzz import send_at_once
-from looking import done_run
+from tests.helpers.app.fake_run import opened
+from tests.helpers.app.fuzz import send_at_once
+from tests.helpers.app.looking import done_run
 from textual.binding import Binding
 from textual.message import Message
 from textual.message_pump import MessagePump

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from fake_run import finish, new_app, opened, reach_gap, settled, start_run, whole_sweep
-from looking import done_run
-from saved_runs import HistoryBackend, stream
+from tests.helpers.app.fake_run import finish, new_app, opened, reach_gap, settled, start_run, whole_sweep
+from tests.helpers.app.looking import done_run
+from tests.helpers.app.saved_runs import HistoryBackend, stream
 from textual.keys import _character_to_key
 from textual.pilot import Pilot
 from textual.widgets import Input

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from fuzz import REGISTRY, FuzzError, Step, play, script, shortest
+from tests.helpers.app.fuzz import REGISTRY, FuzzError, Step, play, script, shortest
 
 SEED = 14
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fake_run import FakeSession, finish, opened, reach_gap, readings, rounds, settled, start_run
+from tests.helpers.app.fake_run import FakeSession, finish, opened, reach_gap, readings, rounds, settled, start_run
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import Progressed

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 from textual.keys import Keys
 
 from cpugpu_tui.config import config

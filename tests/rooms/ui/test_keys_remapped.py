@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fake_run import finish, new_app, opened, settled, start_run, whole_sweep
-from looking import done_run, text_of
+from tests.helpers.app.fake_run import finish, new_app, opened, settled, start_run, whole_sweep
+from tests.helpers.app.looking import done_run, text_of
 from textual.pilot import Pilot
 
 from cpugpu_tui.config.settings import KeyLine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fake_run import FakeBackend, finish, new_app, opened, readings, settled, start_run, whole_sweep
+from tests.helpers.app.fake_run import FakeBackend, finish, new_app, opened, readings, settled, start_run, whole_sweep
 from textual.pilot import Pilot
 
 from cpugpu_tui.session.planning import PlanRequest

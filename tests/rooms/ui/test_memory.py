@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 import sys
 import tracemalloc
-from pathlib import Path
 from random import Random
 
 import psutil
 import pytest
-from large_app import case_events, plan_of
-from pty_app import PtyApp
+from tests.helpers.app.large_app import case_events, plan_of
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.command_line import ROOT
 
 from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.model import RunStarted
@@ -51,8 +51,7 @@ def test_a_finished_case_takes_5_kb_with_all_that_is_worked_out_of_it() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)  # a hundred seconds of one core
 def test_after_10_000_finished_cases_the_app_takes_150_mb() -> None:
-    app_file = Path(__file__).with_name("large_app.py")
-    with PtyApp([sys.executable, str(app_file), "10000", "100"]) as app:
+    with PtyApp([sys.executable, "-m", "tests.helpers.app.large_app", "10000", "100"], cwd=ROOT) as app:
         app.until_text("Press r")
         app.send("r")
         app.until(lambda a: "done 10000 points" in a.text, 900)

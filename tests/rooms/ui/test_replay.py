@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from fake_run import settled
-from pty_app import PtyApp
+from tests.helpers.app.fake_run import settled
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.command_line import ROOT
 from textual.pilot import Pilot
 
 from cpugpu_tui.telemetry.recording import Player, Trace, load
@@ -22,7 +23,7 @@ from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import plain
 
-TRACES = Path(__file__).parents[1] / "traces"
+TRACES = ROOT / "tests" / "traces"
 FAKE = TRACES / "fake-two-gpus.ndjson"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fake_run import finish, new_app, opened, reach_gap, settled, start_run, whole_sweep
-from test_layouts import screen_lines
+from tests.helpers.app.fake_run import finish, new_app, opened, reach_gap, settled, start_run, whole_sweep
+from tests.rooms.ui.test_layouts import screen_lines
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import CaseFinished

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from fake_run import finished, opened, reach_gap, rounds, settled, start_run
-from looking import done_run, shown, table_of
+from tests.helpers.app.fake_run import finished, opened, reach_gap, rounds, settled, start_run
+from tests.helpers.app.looking import done_run, shown, table_of
 from textual.pilot import Pilot
 
 from cpugpu_tui.ui.order import AS_RAN, MEASURES, Order, in_order, next_order, order_text

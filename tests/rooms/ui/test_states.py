@@ -28,13 +28,23 @@ from typing import Any
 
 import pytest
 import torch
-from fake_run import DEVICES, PATIENCE_S, FakeBackend, finish, new_app, opened, readings, settled, start_run
-from looking import table_of
-from nvml_library import LOST, NO_PERMISSION, FakeNvml, fake_nvml, nvml_library
-from nvml_machine import Machine, machine
-from saved_runs import stream
-from states import joined, slow_state, state
-from test_layouts import screen_lines
+from tests.helpers.app.fake_run import (
+    DEVICES,
+    PATIENCE_S,
+    FakeBackend,
+    finish,
+    new_app,
+    opened,
+    readings,
+    settled,
+    start_run,
+)
+from tests.helpers.app.looking import table_of
+from tests.helpers.app.saved_runs import stream
+from tests.helpers.app.states import joined, slow_state, state
+from tests.helpers.machine.nvml_library import LOST, NO_PERMISSION, FakeNvml, fake_nvml, nvml_library
+from tests.helpers.machine.nvml_machine import Machine, machine
+from tests.rooms.ui.test_layouts import screen_lines
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import CaseFailed, DevicesFound, Simulation, TelemetryRead

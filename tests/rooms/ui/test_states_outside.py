@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from pty_app import PtyApp
-from states import joined, state
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.app.states import joined, state
 
 SMALL = (80, 24)
 COMMAND = (sys.executable, "-m", "cpugpu_tui", "--simulate", "default")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from fake_run import new_app, opened, settled
-from fuzz import send_at_once
-from looking import done_run
+from tests.helpers.app.fake_run import new_app, opened, settled
+from tests.helpers.app.fuzz import send_at_once
+from tests.helpers.app.looking import done_run
 
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.main import MainScreen

@@ -8,7 +8,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST, ROOT, CommandLine
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import CaseFinished, Check, RunStarted
@@ -21,7 +21,7 @@ from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
 from cpugpu_tui.workloads.loading import load, load_file
 from cpugpu_tui.workloads.template import class_name, source
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "own-workloads.md"
+DOCUMENT = ROOT / "docs" / "own-workloads.md"
 
 GELU = '''\
 from cpugpu_tui import Workload, workload

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from counting import Operations
+from tests.helpers.runs.counting import Operations
 
 from cpugpu_tui.model import torch_dtype
 from cpugpu_tui.timing.torch_machine import relative_error

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from counting import Operations
+from tests.helpers.runs.counting import Operations
 from torch import nn
 from torch.autograd import functional
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from recorder import Recorder
+from tests.helpers.runs.recorder import Recorder
 
 from cpugpu_tui.model import (
     AS_WRITTEN,

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import PATIENCE_S, CommandLine, Witness
-from fleet_command import LONG, agents_below, all_timing, inventory, objects, until
-from test_fleet_local import here, script
+from tests.helpers.command_line import PATIENCE_S, CommandLine, Witness
+from tests.helpers.fleet.fleet_command import LONG, agents_below, all_timing, inventory, objects, until
+from tests.rooms.session.fleet.test_fleet_local import here, script
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-import sshd_server
-from command_line import COMMAND, FAST, PATIENCE_S, CommandLine, Witness
-from fleet_command import all_timing, inventory, lines_of
-from sshd_server import Server, host_lines, server
+from tests.helpers.command_line import COMMAND, FAST, PATIENCE_S, CommandLine, Witness
+from tests.helpers.fleet import sshd_server
+from tests.helpers.fleet.fleet_command import all_timing, inventory, lines_of
+from tests.helpers.fleet.sshd_server import Server, host_lines, server
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED
 from cpugpu_tui.transport.launchers import SILENCE_S

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import FAST, CommandLine, Outcome
-from fleet_command import QUICK, ends, fleet, inventory, objects, states
+from tests.helpers.command_line import FAST, CommandLine, Outcome
+from tests.helpers.fleet.fleet_command import QUICK, ends, fleet, inventory, objects, states
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import FAST, CommandLine, Outcome
-from fleet_command import ends
+from tests.helpers.command_line import FAST, CommandLine, Outcome
+from tests.helpers.fleet.fleet_command import ends
 
 from cpugpu_tui.errors import EXIT_OK
 

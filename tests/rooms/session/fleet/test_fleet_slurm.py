@@ -11,10 +11,10 @@ from unittest import mock
 
 import psutil
 import pytest
-import slurm_cluster
-from command_line import FAST, CommandLine, Witness
-from fleet_command import LONG, QUICK, all_timing, ends, fleet, inventory, objects, states
-from slurm_cluster import GPUS_EACH, NODES, cluster
+from tests.helpers.command_line import FAST, CommandLine, Witness
+from tests.helpers.fleet import slurm_cluster
+from tests.helpers.fleet.fleet_command import LONG, QUICK, all_timing, ends, fleet, inventory, objects, states
+from tests.helpers.fleet.slurm_cluster import GPUS_EACH, NODES, cluster
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 

@@ -11,10 +11,21 @@ from pathlib import Path
 
 import psutil
 import pytest
-import sshd_server
-from command_line import FAST, PATIENCE_S, CommandLine, Witness
-from fleet_command import LONG, QUICK, all_timing, ends, fleet, inventory, lines_of, objects, states, until
-from sshd_server import Server, host_lines, key, server
+from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, Witness
+from tests.helpers.fleet import sshd_server
+from tests.helpers.fleet.fleet_command import (
+    LONG,
+    QUICK,
+    all_timing,
+    ends,
+    fleet,
+    inventory,
+    lines_of,
+    objects,
+    states,
+    until,
+)
+from tests.helpers.fleet.sshd_server import Server, host_lines, key, server
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_run import settled
-from looking import text_of
-from pty_app import PtyApp
+from tests.helpers.app.fake_run import settled
+from tests.helpers.app.looking import text_of
+from tests.helpers.app.pty_app import PtyApp
 from textual.pilot import Pilot
 from textual.widgets import Input
 

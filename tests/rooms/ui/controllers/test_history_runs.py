@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_run import FakeSession, finish, opened, settled, start_run
-from looking import shown, text_of
-from saved_runs import (
+from tests.helpers.app.fake_run import FakeSession, finish, opened, settled, start_run
+from tests.helpers.app.looking import shown, text_of
+from tests.helpers.app.saved_runs import (
     SWEEP,
     app_with,
     begin,

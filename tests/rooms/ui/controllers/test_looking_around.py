@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fake_run import FakeBackend, finish, new_app, opened, reach_gap, rounds, settled, start_run, whole_sweep
-from looking import done_run, shown, table_of, text_of
+from tests.helpers.app.fake_run import (
+    FakeBackend,
+    finish,
+    new_app,
+    opened,
+    reach_gap,
+    rounds,
+    settled,
+    start_run,
+    whole_sweep,
+)
+from tests.helpers.app.looking import done_run, shown, table_of, text_of
 
 from cpugpu_tui.model import LATENCY, CaseFailed, HalfRoundTimed
 from cpugpu_tui.session.planning import PlanRequest

@@ -6,8 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from fake_run import settled
-from test_states import ShownApp, joined, reads, run_to_its_end, screen_lines
+from tests.helpers.app.fake_run import settled
+from tests.rooms.ui.test_states import ShownApp, joined, reads, run_to_its_end, screen_lines
 
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import PATIENCE_S
-from fake_run import (
+from tests.helpers.app.fake_run import (
     DEVICES,
     FakeSession,
     finish,
@@ -22,8 +21,9 @@ from fake_run import (
     settled,
     start_run,
 )
-from saved_runs import HistoryBackend, stream
-from test_compare_screen import run_stream, status_of
+from tests.helpers.app.saved_runs import HistoryBackend, stream
+from tests.helpers.command_line import PATIENCE_S
+from tests.rooms.ui.screens.test_compare_screen import run_stream, status_of
 from textual.pilot import Pilot
 
 from cpugpu_tui.compare.changes import remark_on, series_before

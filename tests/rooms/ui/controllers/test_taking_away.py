@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_run import FakeBackend, new_app, opened, settled, start_run
-from looking import done_run, table_of, text_of
+from tests.helpers.app.fake_run import FakeBackend, new_app, opened, settled, start_run
+from tests.helpers.app.looking import done_run, table_of, text_of
 from textual.pilot import Pilot
 from textual.widgets import Input
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_run import new_app, opened, settled, start_run
-from looking import done_run, text_of
 from rich.segment import Segment
 from rich.style import Style
+from tests.helpers.app.fake_run import new_app, opened, settled, start_run
+from tests.helpers.app.looking import done_run, text_of
 from textual.color import Color
 from textual.pilot import Pilot
 from textual.widgets import OptionList
@@ -257,7 +257,7 @@ async def test_no_file_is_looked_at_during_a_run_and_none_is_opened_that_did_not
 
 
 async def test_sixteen_colours_get_themes_made_for_them_and_are_told_why(tmp_path: Path) -> None:
-    from fake_run import FakeBackend
+    from tests.helpers.app.fake_run import FakeBackend
 
     from cpugpu_tui.ui.app import CpuGpuApp
     from cpugpu_tui.ui.options import AppOptions

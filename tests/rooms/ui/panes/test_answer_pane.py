@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pytest
-from several_gpus import run_of as simulated
+from tests.helpers.app.several_gpus import run_of as simulated
 
 from cpugpu_tui.model import METRICS, Case
 from cpugpu_tui.state.state import RunState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from several_gpus import run_of
+from tests.helpers.app.several_gpus import run_of
 
 from cpugpu_tui.model import Case, Device
 from cpugpu_tui.state.state import RunState

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fake_run import DEVICES, ENVIRONMENT, finished, opened, readings, rounds, settled
 from hypothesis import given
 from hypothesis import strategies as st
-from looking import done_run
-from looking import text_of as shown_by
+from tests.helpers.app.fake_run import DEVICES, ENVIRONMENT, finished, opened, readings, rounds, settled
+from tests.helpers.app.looking import done_run
+from tests.helpers.app.looking import text_of as shown_by
 
 from cpugpu_tui.model import (
     Case,

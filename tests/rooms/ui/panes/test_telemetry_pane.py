@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from machine_readings import PROCESSES, gpu, idle, lost, mig, moving, reading, state, sweep, text_of
+from tests.helpers.app.machine_readings import PROCESSES, gpu, idle, lost, mig, moving, reading, state, sweep, text_of
 
 from cpugpu_tui.cli.telemetry_table import throttle_text
 from cpugpu_tui.machine.nvml.value_names import KEYS, SLOW_KEYS

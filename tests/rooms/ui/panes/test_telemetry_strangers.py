@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine_readings import gpu, state, sweep
 from rich.segment import Segment
+from tests.helpers.app.machine_readings import gpu, state, sweep
 from textual.strip import Strip
 
 from cpugpu_tui.machine.procfs import process_owner

@@ -5,8 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chart_runs import timed
-from fake_run import finish, finished, new_app, opened, reach_gap, readings, rounds, settled, start_run, whole_sweep
+from tests.helpers.app.chart_runs import timed
+from tests.helpers.app.fake_run import (
+    finish,
+    finished,
+    new_app,
+    opened,
+    reach_gap,
+    readings,
+    rounds,
+    settled,
+    start_run,
+    whole_sweep,
+)
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import Simulation

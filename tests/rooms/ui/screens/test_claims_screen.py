@@ -7,7 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fake_run import FakeBackend, finish, finished, new_app, opened, rounds, settled, start_run, whole_sweep
+from tests.helpers.app.fake_run import (
+    FakeBackend,
+    finish,
+    finished,
+    new_app,
+    opened,
+    rounds,
+    settled,
+    start_run,
+    whole_sweep,
+)
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 

@@ -9,9 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_run import DEVICES, ENVIRONMENT, finish, new_app, opened, reach_gap, rounds, settled, start_run
-from fake_run import finished as case_finished
-from saved_runs import HOUR_NS, NOW_NS, HistoryBackend, open_newest
+from tests.helpers.app.fake_run import (
+    DEVICES,
+    ENVIRONMENT,
+    finish,
+    new_app,
+    opened,
+    reach_gap,
+    rounds,
+    settled,
+    start_run,
+)
+from tests.helpers.app.fake_run import finished as case_finished
+from tests.helpers.app.saved_runs import HOUR_NS, NOW_NS, HistoryBackend, open_newest
 from textual.pilot import Pilot
 
 from cpugpu_tui.analysis.compare import Pair, judge

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
-from fake_run import opened, settled, start_run
-from test_machine_screen import CPU, GPU, text_of
+from tests.helpers.app.fake_run import opened, settled, start_run
+from tests.rooms.ui.screens.test_machine_screen import CPU, GPU, text_of
 
 from cpugpu_tui.model import (
     AS_WRITTEN,

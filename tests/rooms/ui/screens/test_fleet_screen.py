@@ -12,9 +12,9 @@ from typing import Any
 
 import psutil
 import pytest
-from command_line import FAST, PATIENCE_S, Witness
-from pty_app import PtyApp
 from rich.cells import cell_len
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.command_line import FAST, PATIENCE_S, Witness
 from textual.pilot import Pilot
 
 from cpugpu_tui.config.hosts import hosts_of

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_run import new_app, opened, readings, settled
-from looking import done_run, shown, text_of
-from saved_runs import (
+from tests.helpers.app.fake_run import new_app, opened, readings, settled
+from tests.helpers.app.looking import done_run, shown, text_of
+from tests.helpers.app.saved_runs import (
     HOUR_NS,
     NOW_NS,
     SWEEP,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_detail import ALL, GPU_NS, half, read, run_of, section, timed
+from tests.rooms.ui.screens.test_detail import ALL, GPU_NS, half, read, run_of, section, timed
 
 from cpugpu_tui.model import LATENCY, EnergyMeasured, GpuProcess, HalfRoundTimed, MachineRead, Reading
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs

@@ -6,9 +6,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from fake_run import new_app, opened, settled, start_run
-from looking import text_of
-from saved_runs import SWEEP, HistoryBackend, list_runs, stream
+from tests.helpers.app.fake_run import new_app, opened, settled, start_run
+from tests.helpers.app.looking import text_of
+from tests.helpers.app.saved_runs import SWEEP, HistoryBackend, list_runs, stream
 from textual.pilot import Pilot
 
 from cpugpu_tui.store import Store

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fake_run import FakeBackend, new_app, opened, settled
-from machine_readings import PROCESSES, gpu, idle, lost, mig, moving, reading, state, sweep, text_of
+from tests.helpers.app.fake_run import FakeBackend, new_app, opened, settled
+from tests.helpers.app.machine_readings import PROCESSES, gpu, idle, lost, mig, moving, reading, state, sweep, text_of
 from textual.pilot import Pilot
 
 from cpugpu_tui.machine.nvml.value_names import KEYS

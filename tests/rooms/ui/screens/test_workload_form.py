@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fake_run import DEVICES, FakeBackend, new_app, opened, reach_gap, settled, start_run
-from looking import text_of
-from test_layouts import screen_lines
+from tests.helpers.app.fake_run import DEVICES, FakeBackend, new_app, opened, reach_gap, settled, start_run
+from tests.helpers.app.looking import text_of
+from tests.rooms.ui.test_layouts import screen_lines
 from textual.pilot import Pilot
 
 from cpugpu_tui.errors import UnfitError

@@ -11,12 +11,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from pty_app import PtyApp
+from tests.helpers.app.pty_app import REAL_APP, PtyApp
 
 from cpugpu_tui.model import CaseFinished, RunFinished
 from cpugpu_tui.store import Store
 
-SCRIPT = Path(__file__).parent / "real_app.py"
 ALTERNATE_SCREEN_OFF = b"\x1b[?1049l"
 BYTES_PER_S = 2300
 """Most output while a run is live at 120×40."""
@@ -30,7 +29,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def started(pace: float = 0.0, columns: int = 120, rows: int = 40, **env: str) -> PtyApp:
-            command = [sys.executable, SCRIPT, tmp_path, str(pace)]
+            command = [sys.executable, REAL_APP, tmp_path, str(pace)]
             app = stack.enter_context(PtyApp(command, columns=columns, rows=rows, env=env))
             app.until_text("ready")
             return app
@@ -39,7 +38,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def test_a_key_typed_at_the_first_frame_is_obeyed(tmp_path: Path) -> None:
-    command = [sys.executable, SCRIPT, tmp_path, "0"]
+    command = [sys.executable, REAL_APP, tmp_path, "0"]
     with PtyApp(command) as app:
         app.until_text("Press r")
         app.send("r")
@@ -247,6 +246,6 @@ def test_with_few_colours_everything_is_still_said(start: Start, env: dict[str, 
 
 
 def test_a_dumb_terminal_is_refused_with_a_remedy(tmp_path: Path) -> None:
-    with PtyApp([sys.executable, SCRIPT, tmp_path], env={"TERM": "dumb"}) as app:
+    with PtyApp([sys.executable, REAL_APP, tmp_path], env={"TERM": "dumb"}) as app:
         assert app.exit_code() != 0
         assert b"cpugpu-tui run" in app.output

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fake_run import FakeBackend, opened, settled
-from looking import done_run
+from tests.helpers.app.fake_run import FakeBackend, opened, settled
+from tests.helpers.app.looking import done_run
 from textual.pilot import Pilot
 
 from cpugpu_tui.ui.app import CpuGpuApp

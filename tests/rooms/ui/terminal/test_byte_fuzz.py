@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from byte_fuzz import Outcome, inputs, prepare, visit
+from tests.helpers.app.byte_fuzz import Outcome, inputs, prepare, visit
 
 SHORT = ("main with a run", "history", "export", "filter of the rows", "fleet", "demo")
 """Places with a list, a form, a field and each of the programs."""

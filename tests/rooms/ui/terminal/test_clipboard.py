@@ -6,8 +6,8 @@ import base64
 import re
 
 import pytest
-from fake_run import new_app, opened
-from looking import done_run, text_of
+from tests.helpers.app.fake_run import new_app, opened
+from tests.helpers.app.looking import done_run, text_of
 
 from cpugpu_tui.session.again import again
 from cpugpu_tui.session.planning import PlanRequest

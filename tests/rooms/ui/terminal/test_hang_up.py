@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import COMMAND, FAST, CommandLine
-from pty_app import PtyApp
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.command_line import COMMAND, FAST, CommandLine
 
 LONG = ("matmul", "--size", "64:1064", "--simulate", f"{FAST},pace=1")
 PATIENCE_S = 60.0

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pty_app import PtyApp
+from tests.helpers.app.pty_app import REAL_APP, PtyApp
 
-SCRIPT = Path(__file__).parent / "real_app.py"
 COLOURED = b"red\x1b[31mtext "
 LONG_S = 60.0
 
@@ -19,7 +18,7 @@ LONG_S = 60.0
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[PtyApp]:
     """The app before its first run, where runs take seconds."""
-    with PtyApp([sys.executable, SCRIPT, tmp_path, "1.2"], columns=80, rows=24) as started:
+    with PtyApp([sys.executable, REAL_APP, tmp_path, "1.2"], columns=80, rows=24) as started:
         started.until_text("ready", LONG_S)
         yield started
 
@@ -92,7 +91,7 @@ def test_a_paste_whose_end_is_lost_does_not_keep_the_keyboard(app: PtyApp) -> No
 
 
 def test_a_process_that_was_stopped_and_continued_gives_the_terminal_back(tmp_path: Path) -> None:
-    with PtyApp([sys.executable, SCRIPT, tmp_path], columns=80, rows=24) as app:
+    with PtyApp([sys.executable, REAL_APP, tmp_path], columns=80, rows=24) as app:
         before = app.modes()
         app.until_text("ready", LONG_S)
         for _ in range(2):

@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-from pty_app import PtyApp
+from tests.helpers.app.pty_app import PtyApp
 
 SIMULATED = [sys.executable, "-m", "cpugpu_tui", "--simulate", "default", "--no-save"]
 

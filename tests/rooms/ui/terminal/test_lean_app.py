@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lean_app import ROWS, TRENDS, cells
-from pty_app import PtyApp
+from tests.helpers.app.lean_app import ROWS, TRENDS, cells
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.command_line import ROOT
 
 LEAVES_ALT_SCREEN = b"\x1b[?1049l"
 SHOWS_CURSOR = b"\x1b[?25h"
@@ -22,7 +23,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def app(log: Path) -> Iterator[PtyApp]:
-    with PtyApp([sys.executable, Path(__file__).with_name("lean_app.py"), log], columns=120, rows=40) as app:
+    with PtyApp([sys.executable, "-m", "tests.helpers.app.lean_app", log], columns=120, rows=40, cwd=ROOT) as app:
         app.until_text("size 120x40")
         app.until_text(cells(ROWS - 1, 0)["cpu"])
         app.bytes_until_quiet()

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from pty_app import PtyApp
+from tests.helpers.app.pty_app import REAL_APP, PtyApp
 
 from cpugpu_tui.model import CaseFinished
 from cpugpu_tui.store import Store
 
-SCRIPT = Path(__file__).parent / "real_app.py"
 SHOWN = b"\x1b[?25h"
 NORMAL_SCREEN = b"\x1b[?1049l"
 PASTE_PLAIN = b"\x1b[?2004l"
@@ -27,7 +26,7 @@ class Visit:
     """The app on a simulated machine, its help replaced by something that never ends."""
 
     def __init__(self, folder: Path, wedge: str, *, ignore: signal.Signals | None = None) -> None:
-        command = [sys.executable, SCRIPT, folder, "0.5", wedge]
+        command = [sys.executable, REAL_APP, folder, "0.5", wedge]
         if ignore is not None:
             command = ["sh", "-c", f'trap "" {ignore.name[3:]}; exec "$@"', "sh", *command]
         self.app = PtyApp(command, columns=120, rows=40)

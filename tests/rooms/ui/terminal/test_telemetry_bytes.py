@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nvml_library import FakeNvml, fake_nvml, nvml_library
-from pty_app import PtyApp
+from tests.helpers.app.pty_app import REAL_APP, PtyApp
+from tests.helpers.command_line import ROOT
+from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
 __all__ = ["fake_nvml", "nvml_library"]
 
-SCRIPT = Path(__file__).parent / "telemetry_app.py"
 SWEEPS = 60
 """Readings before bytes are counted: by then the histories of a column are full, and all of their cells move."""
 COUNTED = 5
@@ -26,7 +26,9 @@ LIMIT = 6000
 @pytest.fixture
 def app(request: pytest.FixtureRequest) -> Iterator[PtyApp]:
     columns, rows = request.param
-    with PtyApp([sys.executable, SCRIPT, "8"], columns=columns, rows=rows) as started:
+    with PtyApp(
+        [sys.executable, "-m", "tests.helpers.app.telemetry_app", "8"], columns=columns, rows=rows, cwd=ROOT
+    ) as started:
         started.until_text("GPU 7")
         started.bytes_until_quiet()
         yield started
@@ -68,7 +70,7 @@ def test_a_run_beside_eight_gpus_of_the_real_library_stays_within_it(fake_nvml: 
     """Everything that is between a driver and a terminal, and a run that moves its own rows meanwhile."""
     fake_nvml.set("count", 8)
     environment = {key: fake_nvml.environment[key] for key in ("LD_LIBRARY_PATH", "FAKE_NVML_STATE")}
-    command = [sys.executable, SCRIPT.with_name("real_app.py"), tmp_path, "2.0", "watched", "endless"]
+    command = [sys.executable, REAL_APP, tmp_path, "2.0", "watched", "endless"]
     with PtyApp(command, columns=200, rows=60, env=environment) as app:
         app.until_text("ready")
         app.until_text("GPU 7")

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from pty_app import PtyApp
+from tests.helpers.app.pty_app import REAL_APP, PtyApp
 
-SCRIPT = Path(__file__).parent / "real_app.py"
 LEAVES = b"\x1b[?1049l"
 
 KINDS = [
@@ -62,7 +61,7 @@ def visit(app: PtyApp) -> list[str]:
 def test_a_terminal_gets_the_colours_and_signs_it_has_and_no_others(
     tmp_path: Path, env: dict[str, str | None], kind: str, utf8: bool
 ) -> None:
-    with PtyApp([sys.executable, SCRIPT, tmp_path, "0"], columns=100, rows=30, env=env) as app:
+    with PtyApp([sys.executable, REAL_APP, tmp_path, "0"], columns=100, rows=30, env=env) as app:
         screens = visit(app)
         drawn = bytes(app.output[: app.output.find(LEAVES)])
     assert kinds_of_colour(drawn) == ({kind} if kind != "none" else set())
@@ -85,7 +84,7 @@ def test_a_dumb_terminal_is_refused_in_two_sentences_and_never_drawn_on(tmp_path
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 def test_the_app_inside_tmux(tmp_path: Path) -> None:
     """A server of its own, which ends with its only window."""
-    inside = f"{sys.executable} {SCRIPT} {tmp_path} 0"
+    inside = f"{sys.executable} {REAL_APP} {tmp_path} 0"
     command = [
         "tmux",
         "-S",

@@ -5,18 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from nvml_library import FakeNvml, fake_nvml, nvml_library
-from pty_app import PtyApp
+from tests.helpers.app.pty_app import REAL_APP, PtyApp
+from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
 __all__ = ["fake_nvml", "nvml_library"]
-
-SCRIPT = Path(__file__).with_name("real_app.py")
 
 
 def test_a_simulated_machine_shows_nothing_of_this_one(fake_nvml: FakeNvml, tmp_path: Path) -> None:
     """A driver that is there, or a sentence that none was found, would stand unmarked beside made-up times."""
     env = {name: fake_nvml.environment[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_STATE", "FAKE_NVML_CALLS")}
-    with PtyApp([sys.executable, SCRIPT, tmp_path], columns=120, rows=40, env=env) as app:
+    with PtyApp([sys.executable, REAL_APP, tmp_path], columns=120, rows=40, env=env) as app:
         app.until_text("simulated GPU")
         app.until_text("GPU-SIM0")
         assert "H200" not in app.text
@@ -27,7 +25,7 @@ def test_a_simulated_machine_shows_nothing_of_this_one(fake_nvml: FakeNvml, tmp_
 
 def test_keys_runs_and_quitting_live_on_while_the_driver_hangs(fake_nvml: FakeNvml, tmp_path: Path) -> None:
     env = {name: fake_nvml.environment[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_STATE", "FAKE_NVML_CALLS")}
-    with PtyApp([sys.executable, SCRIPT, tmp_path, "0", "watched"], columns=120, rows=40, env=env) as app:
+    with PtyApp([sys.executable, REAL_APP, tmp_path, "0", "watched"], columns=120, rows=40, env=env) as app:
         app.until_text("NVML 1")
         fake_nvml.set("hang:nvmlDeviceGetClockInfo", 1)
         app.until_text("driver has not answered for")
