@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.helpers.runs.recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
 
-from cpugpu_tui.model import DEVICE, LATENCY, SINGLE, THROUGHPUT, Calibrated, Plan, Simulation
+from cpugpu_tui.model import DEVICE, LATENCY, METRICS, SINGLE, THROUGHPUT, Calibrated, Plan, Simulation
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.emitter import LineEmitter
 from cpugpu_tui.timing.lane import EXTRAS_SHARE, SINGLES, Lane, known
+from cpugpu_tui.timing.sweep import Sweep
 from cpugpu_tui.timing.timers import DeviceSamples
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 
 
 def test_eight_rounds_give_the_two_hundred_single_calls_that_percentiles_ask_for() -> None:
@@ -58,3 +66,24 @@ def test_numbers_travel_with_a_tenth_of_a_nanosecond() -> None:
     assert known("x", [1234.56789, None]) == {"x": (1234.6,)}
     assert known("x", [None]) == {}
     assert Plan("p", ()).max_rounds == 40
+
+
+# ------------------------------------------------------------------ what a round says of itself
+
+
+LIMIT_BYTES = 4096
+
+
+@pytest.mark.parametrize("size", [16, 256, 2048, 8192])
+def test_a_round_of_every_metric_takes_four_kilobytes_at_most(size: int, tmp_path: Path) -> None:
+    machine = Simulation(noise=0.05, throttle_share=0.5, sm_clock_mhz=1980.0)
+    plan = plan_of(size, simulation=machine, metrics=METRICS, rounds=12, max_rounds=12)
+    with (tmp_path / "events").open("wb") as stream:
+        assert Sweep(plan, SimulatedMachine(plan), LineEmitter(stream.fileno()), Control()).run() == "done"
+    rounds: Counter[int] = Counter()
+    for line in (tmp_path / "events").read_bytes().splitlines(keepends=True):
+        event = json.loads(line)
+        if event["event"] == "HalfRoundTimed" or event.get("phase") == "round":
+            rounds[event["round_index"]] += len(line)
+    assert sorted(rounds) == list(range(13)), "what is taken once before the rounds, and twelve rounds"
+    assert max(rounds.values()) <= LIMIT_BYTES

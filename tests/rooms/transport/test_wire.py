@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Iterator
 
@@ -328,3 +330,36 @@ def test_nothing_is_written_before_a_flush_and_everything_by_it(monkeypatch: pyt
     events = [decode(line) for line in written.splitlines()]
     assert [(type(event), event.seq) for event in events if event] == [(CaseStarted, 1), (CaseFinished, 2)]
     assert all(event is not None and event.wall_ns > 0 and event.mono_ns > 0 for event in events)
+
+
+# ------------------------------------------------------------------ from many threads at once
+
+
+FIRST_AT_ONCE = """
+import sys, threading
+from cpugpu_tui.model import Case, Device, DevicesFound, MachineRead, Plan, Reading, RunStarted
+from cpugpu_tui.transport.wire import decode, encode
+sys.setswitchinterval(1e-6)
+lines = [encode(event) for event in (
+    RunStarted(run_id="r", series_id="s", plan=Plan("m", (Case("matmul", 64),)), environment={}),
+    DevicesFound(devices=(Device("cpu", "x"),)),
+    MachineRead(case="c", device="d", edge="begin", readings={"a": Reading(1.0)}),
+)]
+barrier = threading.Barrier(8)
+def read(order):
+    barrier.wait()
+    for line in lines[::order]:
+        assert decode(line) is not None
+threads = [threading.Thread(target=read, args=(1 - 2 * (index % 2),)) for index in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_the_first_events_of_many_agents_can_come_at_the_same_time() -> None:
+    """A fleet ended with signal 11, in CI and without a word, when two hosts said their first line together."""
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", FIRST_AT_ONCE], capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, "")

@@ -6,8 +6,10 @@ import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
+from tests.helpers.app.byte_fuzz import Outcome, inputs, prepare, visit
 from tests.helpers.app.fuzz import REGISTRY, FuzzError, Step, play, script, shortest
 
 SEED = 14
@@ -54,3 +56,24 @@ def test_what_is_printed_of_a_failure_is_the_part_that_fails() -> None:
 
     steps = [*script(3, 50, 5), "T", "x", "enter", *"abc"]
     assert shortest(steps, fails, tries=500) == ["T", "enter"]
+
+
+# ------------------------------------------------------------------ random bytes
+
+
+SHORT = ("main with a run", "history", "export", "filter of the rows", "fleet", "demo")
+"""Places with a list, a form, a field and each of the programs."""
+EACH, RESIZES = 50, 5
+
+
+@pytest.mark.timeout(900)  # every wait has a deadline of its own; the machine may be busy
+def test_three_hundred_inputs_end_nothing_and_every_place_can_be_left(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    outcome = Outcome()
+    for place in SHORT:
+        random = Random(f"{SEED} {place}")
+        visit(place, inputs(random, EACH, RESIZES), tmp_path, outcome, random)
+    print(outcome)
+    assert outcome.inputs > EACH * len(SHORT) / 2
+    assert outcome.starts == outcome.quits + sum(outcome.left_by.values())
+    assert len(outcome.screens) >= 6
