@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from tests.bench.ratios import cap_seconds, table
+from tests.helpers.bench.ratios import cap_seconds, table
 
 from cpugpu_tui.agent.environment import facts
 from cpugpu_tui.agent.worker import make_machine, quiet_interpreter

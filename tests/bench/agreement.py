@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tests.bench import nvbench
-from tests.bench.ratios import SideBySide, cap_seconds, side_by_side, table
+from tests.helpers.bench import nvbench
+from tests.helpers.bench.ratios import SideBySide, cap_seconds, side_by_side, table
 
 from cpugpu_tui.agent.environment import facts
 from cpugpu_tui.agent.worker import make_machine

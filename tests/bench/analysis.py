@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from tests.bench.large_run import ROWS, fresh, large_run, samples_of, with_a_round_more
-from tests.bench.ratios import table
+from tests.helpers.bench.large_run import ROWS, fresh, large_run, samples_of, with_a_round_more
+from tests.helpers.bench.ratios import table
 
 from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.render.answers import answers

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 
-from tests.bench.ratios import cap_seconds, table
+from tests.helpers.bench.ratios import cap_seconds, table
 
 from cpugpu_tui.analysis.compare import FASTER, SAME, SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import gated, verdict

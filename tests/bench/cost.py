@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
-from tests.bench.ratios import cap_seconds, table
+from tests.helpers.bench.ratios import cap_seconds, table
 
 from cpugpu_tui.agent.environment import facts
 from cpugpu_tui.agent.worker import make_machine, quiet_interpreter

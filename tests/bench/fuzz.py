@@ -18,11 +18,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.bench.ratios import table
 from tests.helpers.app.byte_fuzz import PLACES, inputs, prepare, visit
 from tests.helpers.app.byte_fuzz import FuzzError as PlaceError
 from tests.helpers.app.byte_fuzz import Outcome as Bytes
 from tests.helpers.app.fuzz import FuzzError, Outcome, Step, play, script, shortest
+from tests.helpers.bench.ratios import table
 
 PARTS, KEYS, RESIZES = 10, 1_000, 50
 BYTE_INPUTS = 10_000

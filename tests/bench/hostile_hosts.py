@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from tests.bench.ratios import table
+from tests.helpers.bench.ratios import table
 from tests.helpers.fleet.hostile_agent import BAD, HARMLESS, LOCAL_CRASHES, SPECIAL
 from tests.helpers.fleet.hostile_run import FAST, GOOD, SIZES, Ended, fleet_of, python_of, record, watch
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from tests.bench.ratios import table
 from tests.bench.startup import START_RATIO, Starts
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
+from tests.helpers.bench.ratios import table
 
 from cpugpu_tui.decide.stats import median, percentile
 from cpugpu_tui.model import CaseStarted, RunStarted

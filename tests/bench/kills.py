@@ -24,8 +24,8 @@ from functools import partial
 from itertools import cycle, islice, product
 from pathlib import Path
 
-from tests.bench.ratios import table
 from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.bench.ratios import table
 from tests.helpers.command_line import COMMAND, CommandLine, agents_of, events_of
 
 from cpugpu_tui.model import CaseFailed, CaseFinished

@@ -6,8 +6,8 @@ import sys
 
 import psutil
 from tests.bench.interface import key_to_paint_ms
-from tests.bench.ratios import table
 from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.bench.ratios import table
 from tests.helpers.command_line import ROOT
 
 from cpugpu_tui.decide.stats import percentile

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from tests.bench.ratios import cap_seconds, table
-from tests.bench.surroundings import gpu_names
 from tests.helpers.app.pty_app import PtyApp, TooLateError
+from tests.helpers.bench.ratios import cap_seconds, table
+from tests.helpers.bench.surroundings import gpu_names
 
 from cpugpu_tui.decide.stats import median
 

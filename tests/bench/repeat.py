@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections import defaultdict
 
-from tests.bench.ratios import cap_seconds, spread_of, table
+from tests.helpers.bench.ratios import cap_seconds, spread_of, table
 
 from cpugpu_tui.model import LATENCY
 from cpugpu_tui.state.state import RunState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tests.bench.ratios import table
+from tests.helpers.bench.ratios import table
 from tests.helpers.runs.planted_crossover import DRIFT, NOISE, record
 
 SEEDS = int(os.environ.get("BENCH_TRIALS", "300"))

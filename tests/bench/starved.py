@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tests.bench.ratios import cap_seconds, table
+from tests.helpers.bench.ratios import cap_seconds, table
 
 from cpugpu_tui.decide.stats import median, percentile
 from cpugpu_tui.timing.host_watch import STARVED_SHARE

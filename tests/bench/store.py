@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 
-from tests.bench.large_history import MEASUREMENTS, RUNS, case_events, make_history
+from tests.helpers.bench.large_history import MEASUREMENTS, RUNS, case_events, make_history
 
 from cpugpu_tui.model import Case, Plan, RunStarted
 from cpugpu_tui.store import Store

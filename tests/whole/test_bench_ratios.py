@@ -7,8 +7,17 @@ import random
 from collections.abc import Callable
 
 import pytest
-from tests.bench.nvbench import TAG, cold_of
-from tests.bench.ratios import Ratio, SideBySide, alternate, cap_seconds, ratio_of, side_by_side, spread_of, table
+from tests.helpers.bench.nvbench import TAG, cold_of
+from tests.helpers.bench.ratios import (
+    Ratio,
+    SideBySide,
+    alternate,
+    cap_seconds,
+    ratio_of,
+    side_by_side,
+    spread_of,
+    table,
+)
 
 
 def pairs(true: float, noise: float, count: int, seed: int = 1) -> list[tuple[float, float]]:

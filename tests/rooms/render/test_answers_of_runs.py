@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.bench.large_run import fresh, large_run, samples_of, with_a_round_more
+from tests.helpers.bench.large_run import fresh, large_run, samples_of, with_a_round_more
 from tests.helpers.command_line import FAST, CommandLine
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 from tests.rooms.render.test_answers import ALL_WELL, CASES, run_of, timed
