@@ -23,9 +23,9 @@ from cpugpu_tui.cli.gate_report import GateReport, junit, markdown, print_report
 from cpugpu_tui.cli.tables import print_state, run_cells, run_table
 from cpugpu_tui.compare.changes import Changes
 from cpugpu_tui.compare.claims import judge_all, numbers_of, points_of
-from cpugpu_tui.compare.comparison import Series, compare_series
-from cpugpu_tui.compare.comparison_data import comparison_data
-from cpugpu_tui.compare.fleet_gating import judge_fleet
+from cpugpu_tui.compare.comparison import compare_series, comparison_data
+from cpugpu_tui.compare.fleet_gate import judge_fleet
+from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export import formats

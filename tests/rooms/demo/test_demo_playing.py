@@ -8,9 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from cpugpu_tui.demo.playing import Clock, Playing
+from cpugpu_tui.demo.player import GAP_S, Clock, Player, lasted_s, pace_of, told
 from cpugpu_tui.demo.recording import Recording, shipped
-from cpugpu_tui.demo.timeline import GAP_S, lasted_s, pace_of, told
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import Event, Gap, HalfRoundTimed, Progressed, RunFinished, RunStarted
 from cpugpu_tui.state.state import RunState
@@ -38,13 +37,13 @@ Log = list[tuple[float, Event]]
 
 
 def play(
-    recording: Recording, pace: float | None, at: Callable[[Playing, float, Event], None] = lambda *_: None
+    recording: Recording, pace: float | None, at: Callable[[Player, float, Event], None] = lambda *_: None
 ) -> tuple[Log, RunFinished, VirtualClock]:
     """Play it all; return each event with its second, the end, and the clock. `at` is called with every event."""
     clock = VirtualClock()
     begun_s = clock.s
     log: Log = []
-    playing = Playing(recording, pace, clock=clock)
+    playing = Player(recording, pace, clock=clock)
 
     def deliver(event: Event) -> None:
         log.append((clock.s - begun_s, event))
@@ -138,7 +137,7 @@ def test_between_the_events_it_is_said_what_the_agent_was_at(two: Recording) -> 
 def test_a_pause_holds_it_where_it_is_and_puts_the_rest_off(two: Recording) -> None:
     asked: list[float] = []
 
-    def pause_at_five(playing: Playing, at_s: float, _: Event) -> None:
+    def pause_at_five(playing: Player, at_s: float, _: Event) -> None:
         if at_s > 5 and not asked:
             asked.append(at_s)
             playing.pause()
@@ -147,7 +146,7 @@ def test_a_pause_holds_it_where_it_is_and_puts_the_rest_off(two: Recording) -> N
     clock_jump_s = 60.0
     clock = VirtualClock()
     log: Log = []
-    playing = Playing(two, 1.0, clock=clock)
+    playing = Player(two, 1.0, clock=clock)
 
     def deliver(event: Event) -> None:
         log.append((clock.s - 1000, event))
@@ -170,7 +169,7 @@ def test_a_pause_holds_it_where_it_is_and_puts_the_rest_off(two: Recording) -> N
 
 
 def test_a_skip_goes_to_the_end_of_the_run_with_all_that_was_measured(two: Recording) -> None:
-    def skip_at_two(playing: Playing, at_s: float, event: Event) -> None:
+    def skip_at_two(playing: Player, at_s: float, event: Event) -> None:
         if 2 < at_s < 2.6 and isinstance(event, Gap):
             playing.stop()
 
@@ -191,7 +190,7 @@ def test_a_skip_goes_to_the_end_of_the_run_with_all_that_was_measured(two: Recor
 def test_a_skip_between_two_runs_begins_the_next_at_once(two: Recording) -> None:
     clock = VirtualClock()
     log: Log = []
-    playing = Playing(two, 1.0, clock=clock)
+    playing = Player(two, 1.0, clock=clock)
     wait = clock.wait
 
     def skip_in_between(changed: threading.Condition, seconds: float | None) -> None:
@@ -208,7 +207,7 @@ def test_a_skip_between_two_runs_begins_the_next_at_once(two: Recording) -> None
 
 def test_a_skip_ends_a_pause(two: Recording) -> None:
     clock = VirtualClock()
-    playing = Playing(two, 1.0, clock=clock)
+    playing = Player(two, 1.0, clock=clock)
     clock.at_pause = playing.stop
     log: list[Event] = []
 
@@ -222,7 +221,7 @@ def test_a_skip_ends_a_pause(two: Recording) -> None:
 
 
 def test_after_the_end_nothing_is_told(two: Recording) -> None:
-    def end(playing: Playing, at_s: float, _: Event) -> None:
+    def end(playing: Player, at_s: float, _: Event) -> None:
         if at_s > 3:
             playing.kill()
 

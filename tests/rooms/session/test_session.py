@@ -42,7 +42,7 @@ from cpugpu_tui.model import (
     TelemetryRead,
     TensorsPlaced,
 )
-from cpugpu_tui.session.saving import new_id
+from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.launch import Gone
 

@@ -22,7 +22,7 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.session.saving import Saver
+from cpugpu_tui.session.event_stream import Saver
 from cpugpu_tui.store import Store, outbox
 from cpugpu_tui.store.outbox import Outbox
 

@@ -12,7 +12,7 @@ from tests.helpers.command_line import FAST, ROOT, CommandLine
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import CaseFinished, Check, RunStarted
-from cpugpu_tui.session.own import Own, offers_installed
+from cpugpu_tui.session.own_workloads import OwnWorkloads, offers_installed
 from cpugpu_tui.session.planning import FieldError, PlanRequest, build_plan
 from cpugpu_tui.ui.panes.workload import entries
 from cpugpu_tui.ui.screens.workload_form import placeholders
@@ -194,7 +194,7 @@ def install(folder: Path, module: str, text: str) -> None:
 def test_a_plan_knows_own_workloads_like_built_in_ones(gelu: Path) -> None:
     infos, file = load_file(str(gelu))
     REGISTRY.pop("gelu")  # as in the terminal's process, which never loads it
-    request = PlanRequest(("gelu",), own=Own(workloads=infos, files=(file,)))
+    request = PlanRequest(("gelu",), own=OwnWorkloads(workloads=infos, files=(file,)))
     plan = build_plan(request)
     assert [(case.workload, case.size) for case in plan.cases] == [("gelu", 1_000), ("gelu", 1_000_000)]
     assert plan.own_files == (file,)
@@ -210,7 +210,7 @@ def test_a_plan_knows_own_workloads_like_built_in_ones(gelu: Path) -> None:
 def test_the_app_lists_them_and_its_form_has_their_sizes(gelu: Path) -> None:
     infos, file = load_file(str(gelu))
     REGISTRY.pop("gelu")
-    asked = PlanRequest(own=Own(workloads=infos, files=(file,)))
+    asked = PlanRequest(own=OwnWorkloads(workloads=infos, files=(file,)))
     entry = entries(asked)["gelu"]
     assert entry.summary == "GELU of n normals."
     assert build_plan(entry.request).own_files == (file,)

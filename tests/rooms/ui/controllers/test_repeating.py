@@ -27,7 +27,7 @@ from tests.rooms.ui.screens.test_compare_screen import run_stream, status_of
 from textual.pilot import Pilot
 
 from cpugpu_tui.compare.changes import remark_on, series_before
-from cpugpu_tui.compare.comparison import Series
+from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Device, DevicesFound, Plan, RunFinished, RunStarted, Simulation
 from cpugpu_tui.session.planning import PlanRequest, build_plan

@@ -9,8 +9,8 @@ import pytest
 from tests.helpers.app.fake_run import new_app, opened
 from tests.helpers.app.looking import done_run, text_of
 
-from cpugpu_tui.session.again import again
 from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.session.repeat_command import repeat_text
 from cpugpu_tui.ui.clipboard import envelope, way
 
 
@@ -56,7 +56,7 @@ async def test_capital_c_copies_the_command_that_repeats_the_run_and_says_so(mon
         await done_run(pilot)
         await pilot.press("C")
         run = pilot.app.picture.run.run
-        assert pilot.app.clipboard == again(run) == "cpugpu-tui run quick"
+        assert pilot.app.clipboard == repeat_text(run) == "cpugpu-tui run quick"
         said = "Copied, if the terminal allows it: cpugpu-tui run quick"
         assert text_of(pilot, "#status").startswith(said)
 

@@ -11,17 +11,17 @@ from typing import Any
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import ENERGY, MAX_SIZE, Case, Plan, RunStarted, Simulation, WorkloadInfo
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.session.own import Own
+from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.workloads import catalogue
 
 
-def again(run: RunStarted) -> str:
+def repeat_text(run: RunStarted) -> str:
     """Return what repeats a run, in one line: one command or, divided by semicolons, several."""
-    return "; ".join(commands(run))
+    return "; ".join(repeat_commands(run))
 
 
-def commands(run: RunStarted) -> tuple[str, ...]:
+def repeat_commands(run: RunStarted) -> tuple[str, ...]:
     """Return the commands that repeat a run: one if one can name all its cases."""
     return tuple(_command(run, request) for request in requests_for(run.plan))
 
@@ -123,7 +123,7 @@ def _closest(plan: Plan) -> tuple[PlanRequest, bool]:
     return request, False
 
 
-def _own_of(plan: Plan) -> Own:
+def _own_of(plan: Plan) -> OwnWorkloads:
     """Return the workloads of a plan that are not built in, as far as its cases tell of them.
 
     Their usual sizes are not known: one that nobody runs stands for them, so that those of the plan are always named.
@@ -134,7 +134,7 @@ def _own_of(plan: Plan) -> Own:
         if case.workload not in built_in:
             variants.setdefault(case.workload, []).append(case.variant)
     infos = [WorkloadInfo(name, name, tuple(dict.fromkeys(found)), (MAX_SIZE,), "") for name, found in variants.items()]
-    return Own(workloads=tuple(infos))
+    return OwnWorkloads(workloads=tuple(infos))
 
 
 def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:

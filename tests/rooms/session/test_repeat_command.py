@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from cpugpu_tui import command_line
 from cpugpu_tui.cli import run as run_module
 from cpugpu_tui.model import Case, Plan, RunStarted
-from cpugpu_tui.session.again import again, commands
 from cpugpu_tui.session.planning import PlanRequest, build_plan, parse_simulation
+from cpugpu_tui.session.repeat_command import repeat_commands, repeat_text
 
 REQUESTS = [
     PlanRequest(),
@@ -55,7 +55,7 @@ def test_it_gives_the_same_plan(request_: PlanRequest, monkeypatch: pytest.Monke
         return 0
 
     monkeypatch.setattr(run_module, "run_headless", note)
-    program, *words = shlex.split(again(started))
+    program, *words = shlex.split(repeat_text(started))
     assert program == "cpugpu-tui"
     assert CliRunner().invoke(command_line.app, words).exit_code == 0
     assert build_plan(asked[0]) == plan
@@ -69,11 +69,12 @@ def environment(request: PlanRequest) -> dict[str, Any]:
 
 
 def test_a_range_is_named_only_where_a_person_named_one() -> None:
-    said = [again(RunStarted(run_id="r", series_id="s", plan=build_plan(request), environment={})) for request in (
+    plans = map(build_plan, (
         PlanRequest(("matmul", "vector-dot"), find_crossover=True),
         PlanRequest(("mnist-mlp",), find_crossover=True, max_size="256"),
         PlanRequest(("vector-dot",), sizes="7,9", variant="dot"),
-    )]  # fmt: skip
+    ))  # fmt: skip
+    said = [repeat_text(RunStarted(run_id="r", series_id="s", plan=plan, environment={})) for plan in plans]
     assert said == [
         "cpugpu-tui run matmul vector-dot --find-crossover",
         "cpugpu-tui run mnist-mlp --find-crossover --max-size 256",
@@ -100,7 +101,7 @@ def test_what_no_single_command_can_say_is_said_by_several(cases: list[Case], mo
         return 0
 
     monkeypatch.setattr(run_module, "run_headless", note)
-    for command in commands(RunStarted(run_id="r", series_id="s", plan=plan, environment={})):
+    for command in repeat_commands(RunStarted(run_id="r", series_id="s", plan=plan, environment={})):
         assert CliRunner().invoke(command_line.app, shlex.split(command)[1:]).exit_code == 0
     assert sorted(key for keys in asked for key in keys) == sorted(case.key for case in cases)
 
@@ -108,10 +109,10 @@ def test_what_no_single_command_can_say_is_said_by_several(cases: list[Case], mo
 def planned(request: PlanRequest) -> list[str]:
     """Return the cases of a request, also of workloads that are in no catalogue."""
     from cpugpu_tui.model import WorkloadInfo
-    from cpugpu_tui.session.own import Own
+    from cpugpu_tui.session.own_workloads import OwnWorkloads
 
     infos = tuple(WorkloadInfo(name, "n", ("default",), (1,), "") for name in request.names if name.startswith("not-"))
-    return [case.key for case in build_plan(replace(request, own=Own(workloads=infos))).cases]
+    return [case.key for case in build_plan(replace(request, own=OwnWorkloads(workloads=infos))).cases]
 
 
 OWN = """

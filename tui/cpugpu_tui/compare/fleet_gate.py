@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, PASSED, Gated, gated, verdict
-from cpugpu_tui.compare.comparison import Series, SeriesComparison, compare_series
+from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
+from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.session.fleet.state import FleetState, HostState
 from cpugpu_tui.state.measured import MeasuredRun

@@ -18,7 +18,7 @@ from cpugpu_tui.workloads import PRESETS, Preset, catalogue
 
 
 @dataclass(frozen=True)
-class Own:
+class OwnWorkloads:
     """Presets and workloads beside the built-in ones."""
 
     presets: tuple[Preset, ...] = ()
@@ -63,7 +63,9 @@ def named_files(texts: Iterable[str]) -> tuple[str, ...]:
     return files
 
 
-def learn(own: Own, files: tuple[str, ...], python: str | None, *, installed: bool) -> tuple[Own, tuple[Refused, ...]]:
+def learn(
+    own: OwnWorkloads, files: tuple[str, ...], python: str | None, *, installed: bool
+) -> tuple[OwnWorkloads, tuple[Refused, ...]]:
     """Ask a short-lived agent what files and packages offer; return that, and what it refused.
 
     Raises:
