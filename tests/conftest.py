@@ -12,8 +12,8 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from answered import use_event_loop
-from command_line import CommandLine
+from tests.helpers.app.answered import use_event_loop
+from tests.helpers.command_line import CommandLine
 
 # The same examples on every machine, and no verdict on how long one takes: CI machines share their cores.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)

@@ -12,10 +12,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from tests.bench.surroundings import surroundings
-
-HELPERS = {"__main__", "driver"}
-"""Modules that have a `main`, yet are no part."""
+from tests.helpers.bench.surroundings import surroundings
 
 
 def parts() -> dict[str, str]:
@@ -24,7 +21,7 @@ def parts() -> dict[str, str]:
     for path in sorted(Path(__file__).parent.glob("*.py")):
         module = ast.parse(path.read_text())
         names = {each.name for each in module.body if isinstance(each, ast.FunctionDef)}
-        if "main" in names and path.stem not in HELPERS:
+        if "main" in names and path.stem != "__main__":
             found[path.stem] = (ast.get_docstring(module) or "").partition("\n")[0]
     return found
 
@@ -41,7 +38,6 @@ def main() -> None:
         sys.exit(max(subprocess.call([sys.executable, "-m", "tests.bench", name]) for name in wanted))
     (name,) = wanted
     print(f"\n## {name}: {known[name]}\n\nOn {surroundings()}", flush=True)
-    sys.path.append(str(Path(__file__).parents[1] / "ui"))  # helpers of the tests import each other by their names
     import_module(f"tests.bench.{name}").main()
 
 

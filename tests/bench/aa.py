@@ -12,6 +12,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from tests.helpers.bench.ratios import cap_seconds, table
+
 from cpugpu_tui.agent.environment import facts
 from cpugpu_tui.agent.worker import make_machine, quiet_interpreter
 from cpugpu_tui.decide.stats import median
@@ -23,7 +25,6 @@ from cpugpu_tui.timing.point import Point
 from cpugpu_tui.timing.timers import Machine, Stopwatch, Watcher
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.operation import Operation
-from tests.bench.ratios import cap_seconds, table
 
 TRIALS = int(os.environ.get("BENCH_TRIALS", "200"))
 CASE = Case("matmul", 256, threads=1)

@@ -13,6 +13,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from tests.helpers.bench import nvbench
+from tests.helpers.bench.ratios import SideBySide, cap_seconds, side_by_side, table
+
 from cpugpu_tui.agent.environment import facts
 from cpugpu_tui.agent.worker import make_machine
 from cpugpu_tui.decide.stats import median
@@ -20,8 +23,6 @@ from cpugpu_tui.model import Case, Plan
 from cpugpu_tui.timing.timers import Machine, Timer
 from cpugpu_tui.timing.timers.operation import Operation
 from cpugpu_tui.timing.warm_up import block_calls
-from tests.bench import nvbench
-from tests.bench.ratios import SideBySide, cap_seconds, side_by_side, table
 
 CPU_CASES = (
     *(Case("matmul", n) for n in (64, 128, 256, 512, 1024)),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 
+from tests.helpers.bench.large_run import ROWS, fresh, large_run, samples_of, with_a_round_more
+from tests.helpers.bench.ratios import table
+
 from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.state.state import RunState
-from tests.bench.large_run import ROWS, fresh, large_run, samples_of, with_a_round_more
-from tests.bench.ratios import table
 
 REPEATS = 30
 

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.ratios import table
+from tests.helpers.bench.ratios import table
 
 TRIALS = 450
 LIMIT_S = 60.0

@@ -11,14 +11,16 @@ import subprocess
 import sys
 from collections import Counter
 
+from tests.helpers.bench.ratios import cap_seconds, table
+
 from cpugpu_tui.analysis.compare import FASTER, SAME, SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import gated, verdict
 from cpugpu_tui.cli.series import turns
-from cpugpu_tui.compare.comparison import Series, compare_series
+from cpugpu_tui.compare.comparison import compare_series
+from cpugpu_tui.compare.series import Series
 from cpugpu_tui.state.measured import MeasuredRun, measured
 from cpugpu_tui.timing.timers import Stopwatch
 from cpugpu_tui.transport.wire import decode
-from tests.bench.ratios import cap_seconds, table
 
 PAIRS, RUNS = 20, 5
 MOST_ALARMS = 1

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
+from tests.helpers.bench.ratios import cap_seconds, table
+
 from cpugpu_tui.agent.environment import facts
 from cpugpu_tui.agent.worker import make_machine, quiet_interpreter
 from cpugpu_tui.decide.stats import median
@@ -19,7 +21,6 @@ from cpugpu_tui.timing.sweep import Sweep
 from cpugpu_tui.timing.timers import Stopwatch
 from cpugpu_tui.timing.warm_up import block_calls
 from cpugpu_tui.workloads import Workload, workload
-from tests.bench.ratios import cap_seconds, table
 
 NOTHING_NS = 100.0
 LEAST_CALLS = 30

@@ -17,12 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.bench.driver import WINDOW_S, is_live
+from tests.helpers.bench.ratios import Ratio, cap_seconds, ratio_of, table
+
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import LATENCY, HalfRoundTimed
 from cpugpu_tui.store import Store
-from tests.bench.driver import WINDOW_S, is_live
-from tests.bench.ratios import Ratio, cap_seconds, ratio_of, table
-from tests.ui.pty_app import PtyApp
 
 SECONDS = cap_seconds(75.0)
 """Cap of each arrangement's run."""
@@ -68,7 +69,15 @@ def measure(arrangement: str, rate_hz: float) -> Windows:
     """Run the app and return case → window → latencies of blocks that lie within that window."""
     with tempfile.TemporaryDirectory() as folder:
         database = Path(folder) / "results.db"
-        command = [sys.executable, "-m", "tests.bench.driver", arrangement, str(rate_hz), str(SECONDS), str(database)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.helpers.bench.driver",
+            arrangement,
+            str(rate_hz),
+            str(SECONDS),
+            str(database),
+        ]
         with PtyApp(command, columns=120, rows=40) as app:
             if arrangement == "process":
                 toggle(app, SECONDS + 10)

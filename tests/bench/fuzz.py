@@ -20,11 +20,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from tests.bench.ratios import cap_seconds, table
-from tests.ui.byte_fuzz import PLACES, inputs, prepare, visit
-from tests.ui.byte_fuzz import FuzzError as PlaceError
-from tests.ui.byte_fuzz import Outcome as Bytes
-from tests.ui.fuzz import FuzzError, Outcome, Step, play, script, shortest
+from tests.helpers.app.byte_fuzz import PLACES, inputs, prepare, visit
+from tests.helpers.app.byte_fuzz import FuzzError as PlaceError
+from tests.helpers.app.byte_fuzz import Outcome as Bytes
+from tests.helpers.app.fuzz import FuzzError, Outcome, Step, play, script, shortest
+from tests.helpers.bench.ratios import cap_seconds, table
 
 PARTS, KEYS, RESIZES = 10, 1_000, 50
 BYTE_INPUTS = 10_000

@@ -22,12 +22,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.helpers.bench.history_attempt import CASES, RUN, Attempt, FaultError, fill, judge, locked, small_disk
+from tests.helpers.bench.large_history import CASES as CASES_A_RUN
+from tests.helpers.bench.large_history import make_history
+from tests.helpers.bench.ratios import cap_seconds, table
+
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.store import Store
-from tests.bench.history_attempt import CASES, RUN, Attempt, FaultError, fill, judge, locked, small_disk
-from tests.bench.large_history import CASES as CASES_A_RUN
-from tests.bench.large_history import make_history
-from tests.bench.ratios import cap_seconds, table
 
 AT_ONCE = 3
 TERMINATED = 128 + signal.SIGTERM

@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from tests.helpers.bench.ratios import table
+from tests.helpers.fleet.hostile_agent import BAD, HARMLESS, LOCAL_CRASHES, SPECIAL
+from tests.helpers.fleet.hostile_run import FAST, GOOD, SIZES, Ended, fleet_of, python_of, record, watch
+
 from cpugpu_tui.errors import EXIT_CASES_FAILED
 from cpugpu_tui.session.fleet.state import OVER, TROUBLES
 from cpugpu_tui.transport.host_failure import MISBEHAVING
-from tests.bench.ratios import table
-from tests.fleet.hostile_agent import BAD, HARMLESS, LOCAL_CRASHES, SPECIAL
-from tests.fleet.hostile_run import FAST, GOOD, SIZES, Ended, fleet_of, python_of, record, watch
 
 DEADLINE_S, MOST_BYTES = 60.0, 200_000_000
 MUTATIONS = 200

@@ -16,19 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from tests.bench.startup import START_RATIO, Starts
+from tests.helpers.app.pty_app import REAL_APP, PtyApp
+from tests.helpers.bench.ratios import table
 
 from cpugpu_tui.decide.stats import median, percentile
 from cpugpu_tui.model import CaseStarted, RunStarted
 from cpugpu_tui.store import Store
-from tests.bench.ratios import table
-from tests.bench.startup import START_RATIO, Starts
-from tests.ui.pty_app import PtyApp
 
 COLUMNS, ROWS = 120, 40
 WINDOW_S = 10.0
 KEYS = 200
 SECOND_RUNS = 8
-REAL_APP = Path(__file__).parents[1] / "ui/real_app.py"
 PACE = 2.0
 """Real seconds per virtual second: a simulated machine whose runs take as long as real ones."""
 IDLE_TRACE = Path(__file__).parents[1] / "traces" / "idle.ndjson"

@@ -24,10 +24,11 @@ from functools import partial
 from itertools import cycle, islice, product
 from pathlib import Path
 
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.bench.ratios import table
+from tests.helpers.command_line import COMMAND, CommandLine, agents_of, events_of
+
 from cpugpu_tui.model import CaseFailed, CaseFinished
-from tests.bench.ratios import table
-from tests.command_line import COMMAND, CommandLine, agents_of, events_of
-from tests.ui.pty_app import PtyApp
 
 MACHINE = "pace=1,cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0,gpus={}"
 APP_MACHINE = "pace=0.5,gpus={}"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import psutil
+from tests.bench.interface import key_to_paint_ms
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.bench.ratios import table
+from tests.helpers.command_line import ROOT
 
 from cpugpu_tui.decide.stats import percentile
-from tests.bench.interface import key_to_paint_ms
-from tests.bench.ratios import table
-from tests.ui.pty_app import PtyApp
 
-LARGE_APP = Path(__file__).parents[1] / "ui/large_app.py"
 KEYS = {
     "line by line": ("\x1b[A", "\x1b[B"),
     "page by page": ("\x1b[5~", "\x1b[6~"),
@@ -31,7 +30,9 @@ def main() -> None:
 
 def row(cases: int) -> tuple[str, ...]:
     """Let a run of so many cases come in, then move through its rows."""
-    with PtyApp([sys.executable, str(LARGE_APP), str(cases), "100"], columns=120, rows=40) as app:
+    with PtyApp(
+        [sys.executable, "-m", "tests.helpers.app.large_app", str(cases), "100"], columns=120, rows=40, cwd=ROOT
+    ) as app:
         app.until_text("Press r")
         app.send("r")
         app.until(lambda a: f"done {cases:,} points" in a.text or f"done {cases} points" in a.text, RUN_S)

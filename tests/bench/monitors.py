@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from tests.helpers.app.pty_app import PtyApp, TooLateError
+from tests.helpers.bench.ratios import cap_seconds, table
+from tests.helpers.bench.surroundings import gpu_names
 
 from cpugpu_tui.decide.stats import median
-from tests.bench.ratios import cap_seconds, table
-from tests.bench.surroundings import gpu_names
-from tests.ui.pty_app import PtyApp, TooLateError
 
 COLUMNS, ROWS = 120, 40
 TURNS = 5

@@ -19,12 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.helpers.bench.ratios import table
+from tests.helpers.command_line import ROOT
+
 from cpugpu_tui.doctor.registry import CHECKS
 from cpugpu_tui.machine.limits import LIMITS
 from cpugpu_tui.telemetry.reasons import REASONS
-from tests.bench.ratios import table
 
-SOURCE = Path(__file__).with_name("hostile_nvml.c")
+SOURCE = ROOT / "tests" / "helpers" / "bench" / "hostile_nvml.c"
 VARIANTS = ("", "-DLACKING=1", "-DLACKING=2", "-DLACKING=3")
 FUNCTIONS = (
     "nvmlInitWithFlags", "nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetName",

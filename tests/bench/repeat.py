@@ -10,11 +10,12 @@ import subprocess
 import sys
 from collections import defaultdict
 
+from tests.helpers.bench.ratios import cap_seconds, spread_of, table
+
 from cpugpu_tui.model import LATENCY
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.timers import Stopwatch
 from cpugpu_tui.transport.wire import decode
-from tests.bench.ratios import cap_seconds, spread_of, table
 
 RUNS = 10
 SIZES = "64,256,1024"

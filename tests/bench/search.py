@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
-from tests.bench.ratios import table
-
-sys.path.append(str(Path(__file__).parents[1] / "unit"))
+from tests.helpers.bench.ratios import table
+from tests.helpers.runs.planted_crossover import DRIFT, NOISE, record
 
 SEEDS = int(os.environ.get("BENCH_TRIALS", "300"))
 
 
 def main() -> None:
     """Print one row for each memory of the drift."""
-    from planted_crossover import DRIFT, NOISE, record
-
     rows = []
     for rho in (0.0, 0.3, 0.8):
         found = record(rho, range(SEEDS))

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.bench.ratios import Ratio, alternate, cap_seconds, table
-from tests.ui.pty_app import PtyApp
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.bench.ratios import Ratio, alternate, cap_seconds, table
 
 BARE_TEXTUAL = """
 from textual.app import App, ComposeResult

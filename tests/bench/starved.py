@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tests.helpers.bench.ratios import cap_seconds, table
+
 from cpugpu_tui.decide.stats import median, percentile
 from cpugpu_tui.timing.host_watch import STARVED_SHARE
 from cpugpu_tui.timing.timers import Stopwatch
-from tests.bench.ratios import cap_seconds, table
 
 RUNS = int(os.environ.get("BENCH_TRIALS", "50"))
 SMALL = 50

@@ -16,9 +16,10 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 
+from tests.helpers.bench.large_history import MEASUREMENTS, RUNS, case_events, make_history
+
 from cpugpu_tui.model import Case, Plan, RunStarted
 from cpugpu_tui.store import Store
-from tests.bench.large_history import MEASUREMENTS, RUNS, case_events, make_history
 
 HISTORY_S, OPENING_S, ADDING_S = 0.5, 0.3, 0.010
 """What `history`, opening a run and adding a case may take."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.analysis.telemetry_cost import ALLOWED
 from cpugpu_tui.doctor.telemetry_cost import measure_cost

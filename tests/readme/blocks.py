@@ -15,7 +15,7 @@ from cpugpu_tui.compare.claims import JudgedClaim, judge_all, numbers_of, points
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.render.insight import MARK_WORDS
 from cpugpu_tui.render.signs import micro
-from cpugpu_tui.session.again import commands
+from cpugpu_tui.session.repeat_command import repeat_commands
 from cpugpu_tui.ui.keys import markdown
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,7 +55,7 @@ def run_output(name: str) -> str:
     """Return what `run` printed of a run of the demo: command and table, then the sentences as a quotation."""
     state = next(run.state for run in recording().runs if run.name == name)
     assert state.run is not None
-    (command,) = commands(state.run)
+    (command,) = repeat_commands(state.run)
     sentences = printed(lambda: print(*summary(state, None), sep="\n"))
     lines = printed(lambda: print_state(state))
     table = [line for line in lines if line not in sentences and command not in line]

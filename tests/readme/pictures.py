@@ -16,9 +16,8 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from cpugpu_tui.demo.playing import Clock, Playing
+from cpugpu_tui.demo.player import FIRST_S, GAP_S, Clock, Player
 from cpugpu_tui.demo.recording import Recording, shipped
-from cpugpu_tui.demo.timeline import FIRST_S, GAP_S
 from cpugpu_tui.model import Plan
 from cpugpu_tui.ui import chart
 from cpugpu_tui.ui.backend import RunningSession
@@ -81,7 +80,7 @@ class SteppedBackend(DemoBackend):
         self._clock = clock
 
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
-        return Playing(self._recording, None, self._clock)
+        return Player(self._recording, None, self._clock)
 
 
 @asynccontextmanager

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fake_run import FakeBackend, new_app, readings, settled
-from several_gpus import run_of
+from tests.helpers.app.fake_run import FakeBackend, new_app, readings, settled
+from tests.helpers.app.several_gpus import run_of
 from textual.pilot import Pilot
 
 from cpugpu_tui.state.state import RunState

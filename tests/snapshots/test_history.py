@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_run import new_app
-from saved_runs import HOUR_NS, SWEEP, HistoryBackend, begin, list_runs, open_newest, stream
+from tests.helpers.app.fake_run import new_app
+from tests.helpers.app.saved_runs import HOUR_NS, SWEEP, HistoryBackend, begin, list_runs, open_newest, stream
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import Simulation

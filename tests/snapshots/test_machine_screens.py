@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fake_run import FakeBackend, new_app, settled
-from machine_readings import PROCESSES, gpu, idle, mig, moving, sweep
+from tests.helpers.app.fake_run import FakeBackend, new_app, settled
+from tests.helpers.app.machine_readings import PROCESSES, gpu, idle, mig, moving, sweep
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import TelemetryRead

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from fake_run import (
+from tests.helpers.app.fake_run import (
     DEVICES,
     ENVIRONMENT,
     FakeBackend,
@@ -24,7 +24,6 @@ from textual.pilot import Pilot
 from cpugpu_tui.model import CaseFailed, DevicesFound, Progressed, RunStarted
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.keys import Situation
 
 SIZES = [(80, 24), (120, 40), pytest.param((200, 60), marks=pytest.mark.slow)]
@@ -92,24 +91,6 @@ async def failing(pilot: Pilot[Any]) -> None:
     await settled(pilot, lambda: pilot.app.picture.cursor == broken)
 
 
-async def form(pilot: Pilot[Any]) -> None:
-    await idle(pilot)
-    await pilot.press("enter")
-    await settled(pilot, lambda: len(pilot.app.screen_stack) > 1 and not pilot.app.picture.surveying)
-    pilot.app.screen.query_one("#devices").focus()
-    await pilot.pause()
-
-
-def then_press(key: str) -> Act:
-    async def act(pilot: Pilot[Any]) -> None:
-        await done(pilot)
-        await pilot.press(key)
-        await settled(pilot, lambda: len(pilot.app.screen_stack) > 1)
-        await pilot.app.workers.wait_for_complete()  # a thread loads what the chart is drawn with
-
-    return act
-
-
 @EACH_SIZE
 def test_idle(picture: Callable[..., bool], size: tuple[int, int]) -> None:
     assert picture(idle, size)
@@ -134,20 +115,3 @@ def test_no_gpu(picture: Callable[..., bool], size: tuple[int, int]) -> None:
 @EACH_SIZE
 def test_error(picture: Callable[..., bool], size: tuple[int, int]) -> None:
     assert picture(failing, size)
-
-
-@pytest.mark.parametrize(
-    "key", ["enter", "?", "T", ":", "g", "K", "m"],
-    ids=["detail", "help", "themes", "palette", "chart", "claims", "machine"],
-)  # fmt: skip
-def test_page(picture: Callable[..., bool], key: str) -> None:
-    assert picture(then_press(key))
-
-
-def test_form(picture: Callable[..., bool]) -> None:
-    assert picture(form, (80, 24))
-
-
-@pytest.mark.parametrize("theme", sorted(theme.name for theme in themes.load_themes(themes.shipped_folder())[0]))
-def test_theme(snap_compare: Callable[..., bool], theme: str) -> None:
-    assert snap_compare(new_app(theme=theme), terminal_size=(80, 24), run_before=done)

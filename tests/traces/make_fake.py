@@ -12,10 +12,7 @@ from pathlib import Path
 
 import pynvml
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-
-from fake_nvml_library import LOST, Clock, FakeGpu, FakeLibrary
+from tests.helpers.machine.fake_nvml_library import LOST, Clock, FakeGpu, FakeLibrary
 
 from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.model import Reading, TelemetryRead

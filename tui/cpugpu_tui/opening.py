@@ -43,7 +43,7 @@ def open_app(
     from cpugpu_tui.cli.options import RunOptions, check_worker, found_python, simulation
     from cpugpu_tui.config import config, paths
     from cpugpu_tui.config.settings import resolved
-    from cpugpu_tui.session.own import offers_installed
+    from cpugpu_tui.session.own_workloads import offers_installed
     from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.ui.custom_keys import keymap_of
 
@@ -117,8 +117,8 @@ def open_demo(
     Raises:
         UsageError: the pace is none, the recording cannot be read, or the terminal or the theme cannot be used.
     """
+    from cpugpu_tui.demo.player import pace_of
     from cpugpu_tui.demo.recording import load, shipped
-    from cpugpu_tui.demo.timeline import pace_of
 
     factor = pace_of(pace)
     recording = load(file) if file is not None else shipped()

@@ -10,7 +10,7 @@ from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.own import all_own, say
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
-from cpugpu_tui.session.own import Own
+from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.workloads import PRESETS
 
 
@@ -32,7 +32,7 @@ def print_catalogue(files: Iterable[str], python: str | None, *, as_json: bool) 
     return EXIT_USAGE if refused else EXIT_OK
 
 
-def _print_tables(own: Own) -> None:
+def _print_tables(own: OwnWorkloads) -> None:
     presets = new_table()
     add_columns(presets, "preset", "runs", "claimed")
     for preset in (*PRESETS.values(), *own.presets):

@@ -12,9 +12,8 @@ from cpugpu_tui.cli.history import say_remark, writing
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
-from cpugpu_tui.compare.comparison import Difference, Series, SeriesComparison, compare_series, series_of_id
-from cpugpu_tui.compare.comparison_data import comparison_data
-from cpugpu_tui.compare.naming import reading, series_in
+from cpugpu_tui.compare.comparison import Difference, SeriesComparison, compare_series, comparison_data
+from cpugpu_tui.compare.series import Series, reading, series_in, series_of_id
 from cpugpu_tui.errors import EXIT_OK, UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.comparison_words import NOTHING_DIFFERS, left_out, said, summary, times, verdict_text

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpugpu_tui.compare.naming import reading
+from cpugpu_tui.compare.series import reading
 from cpugpu_tui.errors import EXIT_OK, CpuGpuError, UsageError, print_notice
 from cpugpu_tui.export import formats, target
 from cpugpu_tui.export.anonymize import anonymized

@@ -29,7 +29,7 @@ from cpugpu_tui.render.fleet_rows import host_data
 from cpugpu_tui.render.signs import with_micro
 from cpugpu_tui.session.fleet.running import AT_ONCE, Deliver, Fleet, FleetPlan, fleet_devices
 from cpugpu_tui.session.fleet.state import FleetState, HostChanged, Told
-from cpugpu_tui.session.own import Own
+from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.condition import conditions_data
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
@@ -155,7 +155,7 @@ def fleet_plan(request: PlanRequest, asked: Asked) -> FleetPlan:
         UsageError: the request or the hosts are wrong.
         UnfitError: Slurm cannot be asked what its nodes have.
     """
-    plan = build_plan(PlanRequest(**{**vars(request), "own": Own(presets=config.load().presets)}))
+    plan = build_plan(PlanRequest(**{**vars(request), "own": OwnWorkloads(presets=config.load().presets)}))
     plan = fleet_devices(plan, None if request.devices == ("auto",) else request.devices)
     return FleetPlan(
         with_resources(hosts_asked(asked)), plan, request.repeat, request.case_timeout_s,

@@ -26,9 +26,8 @@ from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.run import facts
 from cpugpu_tui.cli.saving import remark_of, save_rest, saving
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
-from cpugpu_tui.compare.comparison import Series
-from cpugpu_tui.compare.fleet_gating import FleetGate, GpuGate, judge_fleet
-from cpugpu_tui.compare.naming import series_in
+from cpugpu_tui.compare.fleet_gate import FleetGate, GpuGate, judge_fleet
+from cpugpu_tui.compare.series import Series, series_in
 from cpugpu_tui.config import config
 from cpugpu_tui.errors import EXIT_UNFIT, UsageError, print_notice
 from cpugpu_tui.export import target
@@ -38,7 +37,7 @@ from cpugpu_tui.model import Simulation
 from cpugpu_tui.render.fleet_rows import host_data
 from cpugpu_tui.session.fleet.running import Fleet, FleetPlan
 from cpugpu_tui.session.fleet.state import FleetState
-from cpugpu_tui.session.own import Own
+from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.transport.slurm import with_resources
 
 COLUMNS = ("host", "GPU", "model", "baseline", "worst case", "change", "outcome")
@@ -103,7 +102,7 @@ def _plan(request: FleetGateRequest, asked: Asked, baselines: list[Series]) -> F
         request.names, request.baselines[0], request.max_slowdown, request.repeat, None, None, None, True,
         request.case_timeout_s, request.simulation,
     )  # fmt: skip
-    plan = gate_plan(told, first, Own(presets=config.load().presets))
+    plan = gate_plan(told, first, OwnWorkloads(presets=config.load().presets))
     mixed = [series for series in baselines if series.runs[0].simulated != (plan.simulation is not None)]
     if mixed:
         raise UsageError(

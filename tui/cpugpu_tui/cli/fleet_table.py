@@ -9,7 +9,7 @@ from rich.table import Table
 from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain
 from cpugpu_tui.cli.tables import mark_lines
-from cpugpu_tui.compare.comparison import numbers_text
+from cpugpu_tui.compare.series import numbers_text
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import time_text
 from cpugpu_tui.render.cells import name_text, winner

@@ -15,8 +15,8 @@ from cpugpu_tui.cli.options import RunOptions
 from cpugpu_tui.cli.own import with_own, words_for
 from cpugpu_tui.cli.saving import remark_of, save_rest, saving
 from cpugpu_tui.cli.series import RanOnce, new_session, run_quietly
-from cpugpu_tui.compare.comparison import Series, SeriesComparison, compare_series
-from cpugpu_tui.compare.naming import series_in
+from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
+from cpugpu_tui.compare.series import Series, series_in
 from cpugpu_tui.errors import (
     EXIT_CASES_FAILED,
     EXIT_CHECK_SAID_NO,
@@ -28,9 +28,9 @@ from cpugpu_tui.errors import (
 )
 from cpugpu_tui.export import target
 from cpugpu_tui.model import Plan, Simulation
-from cpugpu_tui.session.own import Own
+from cpugpu_tui.session.event_stream import new_id
+from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
-from cpugpu_tui.session.saving import new_id
 from cpugpu_tui.state.measured import MeasuredRun
 from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.launch import Agents
@@ -199,7 +199,7 @@ def _given_up(ran: RanOnce) -> int:
     return ran.exit_code or EXIT_UNFIT
 
 
-def gate_plan(request: GateRequest, base: Series, own: Own) -> Plan:
+def gate_plan(request: GateRequest, base: Series, own: OwnWorkloads) -> Plan:
     """Return what is run: the baseline's own plan, or the presets that were named, as it was planned there.
 
     A search chooses other sizes every time: of its cases those are run that all runs of the baseline have.

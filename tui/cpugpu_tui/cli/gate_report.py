@@ -14,8 +14,7 @@ from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated, verdic
 from cpugpu_tui.cli.compare import differences_table
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
-from cpugpu_tui.compare.comparison import SeriesComparison
-from cpugpu_tui.compare.comparison_data import comparison_data, judged_data
+from cpugpu_tui.compare.comparison import SeriesComparison, comparison_data, judged_data
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.export.markdown import escaped
 from cpugpu_tui.machine.text import printable

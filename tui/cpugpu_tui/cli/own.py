@@ -10,7 +10,7 @@ from cpugpu_tui.cli.options import found_python
 from cpugpu_tui.config import config
 from cpugpu_tui.errors import UsageError, print_notice
 from cpugpu_tui.model import Plan, Refused
-from cpugpu_tui.session.own import Own, learn, named_files, offers_installed
+from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.timing.control import FILE, INSTALLED
 from cpugpu_tui.workloads import catalogue
@@ -23,7 +23,7 @@ def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> 
         UsageError: the config or a file is wrong, or a file ended the agent.
         UnfitError: the interpreter cannot become an agent.
     """
-    own = Own(presets=config.load().presets)
+    own = OwnWorkloads(presets=config.load().presets)
     paths = named_files(files)
     if paths:
         own, refused = learn(own, paths, python, installed=False)
@@ -35,20 +35,20 @@ def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> 
     return replace(request, own=own)
 
 
-def all_own(files: Iterable[str], python: str | None = None) -> tuple[Own, tuple[Refused, ...]]:
+def all_own(files: Iterable[str], python: str | None = None) -> tuple[OwnWorkloads, tuple[Refused, ...]]:
     """Return everything that there is, and what could not be loaded: for lists and the app.
 
     Raises:
         UsageError: the config is wrong, or a file ended the agent.
     """
-    own = Own(presets=config.load().presets)
+    own = OwnWorkloads(presets=config.load().presets)
     paths, installed = named_files(files), offers_installed()
     if not (paths or installed):
         return own, ()
     return learn(own, paths, found_python(python), installed=installed)
 
 
-def _lacks(request: PlanRequest, own: Own) -> bool:
+def _lacks(request: PlanRequest, own: OwnWorkloads) -> bool:
     """Whether a name, or a workload of a named preset, is known to nobody yet."""
     infos = own.infos()
     presets = {name: own.preset(name) for name in request.names}

@@ -20,8 +20,8 @@ from cpugpu_tui.model import Event, Plan, RunFinished
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.signs import with_micro
 from cpugpu_tui.session.devices import named
+from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
-from cpugpu_tui.session.saving import new_id
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.condition import conditions_data
 from cpugpu_tui.state.state import RunState

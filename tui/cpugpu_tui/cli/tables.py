@@ -45,8 +45,8 @@ from cpugpu_tui.render.gpus import ToldRow, several, told_rows
 from cpugpu_tui.render.heading import heading
 from cpugpu_tui.render.insight import MARK_WORDS, allowed_cores, remark, row_marks
 from cpugpu_tui.render.peers import Matrix, matrices
-from cpugpu_tui.session.again import commands
 from cpugpu_tui.session.planning import scale_text
+from cpugpu_tui.session.repeat_command import repeat_commands
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.state.thread_columns import is_column, table_rows, thread_columns, with_threads
@@ -290,5 +290,5 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
         out.print(matrix_table(matrix))
     for line in summary(state, notice, is_saved):
         out.print(line, soft_wrap=not sys.stdout.isatty())  # a pipe has no width
-    for command in commands(state.run) if state.run is not None else ():
+    for command in repeat_commands(state.run) if state.run is not None else ():
         out.print(plain(f"Again: {command}"), soft_wrap=True)  # a command to copy must not be broken by us

@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from cpugpu_tui.analysis.compare import Judged, change, judge
-from cpugpu_tui.compare.comparison import MOST_LOOKED_THROUGH, Series, differences, numbers_text, pairs_of
+from cpugpu_tui.compare.comparison import differences, pairs_of
+from cpugpu_tui.compare.series import MOST_LOOKED_THROUGH, Series, numbers_text
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Case, Plan, RunStarted
 from cpugpu_tui.state.measured import MeasuredRun, device_names

@@ -4,54 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cpugpu_tui.analysis.compare import Change, Judged, Pair, judge, together
+from cpugpu_tui.analysis.compare import Change, Judged, Pair, change, judge, together
+from cpugpu_tui.compare.series import Series
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import EQUIVALENCE
-from cpugpu_tui.errors import NoSuchRunError, UnfitError, UsageError
-from cpugpu_tui.machine.text import printable
+from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.state.measured import HARDWARE, MeasuredCase, MeasuredRun, measured
+from cpugpu_tui.state.measured import HARDWARE, MeasuredCase, MeasuredRun
 from cpugpu_tui.state.no_core import WORD as NO_CORE_WORD
-
-if TYPE_CHECKING:
-    from cpugpu_tui.store import Store
 
 CLOCK_MARGIN = 0.02
 """SM clocks that differ by less are the same: a boost clock moves in steps of 15 MHz of 1980."""
 
 UNREACHED = ("skipped", "pending", "active")
 """Statuses of cases that have no result, good or bad."""
-
-MOST_LOOKED_THROUGH = 200
-"""Runs among which the previous series is looked for."""
-
-
-@dataclass(frozen=True)
-class Series:
-    """Runs of one plan in one environment."""
-
-    name: str
-    """How the person named it, `baseline main`, or `this series`."""
-    runs: tuple[MeasuredRun, ...]
-    """Oldest first."""
-
-    @property
-    def text(self) -> str:
-        """`baseline main (runs 3-7)`, `run 12`."""
-        numbers = numbers_text([run.number for run in self.runs if run.number is not None])
-        if numbers in self.name:  # that of another database says its numbers itself
-            return self.name
-        return f"{self.name} ({numbers})" if self.name else numbers
-
-    @property
-    def starved_cases(self) -> tuple[int, int]:
-        """How many cases lacked a core in some run, and of how many."""
-        cases = {key for run in self.runs for key in run.cases}
-        return len({key for run in self.runs for key, case in run.cases.items() if case.starved}), len(cases)
 
 
 @dataclass(frozen=True)
@@ -239,93 +208,58 @@ def _clock_differences(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) 
     return found
 
 
-# ------------------------------------------------------------------ from the store
+# ------------------------------------------------------------------ as JSON
 
 
-def series_named(store: Store, text: str) -> Series:
-    """Return the series that a person names: a baseline, what `Store.find` takes, or a tag of its newest run.
-
-    Raises:
-        UsageError: there is no such baseline, run or tag, or its series has not one finished run.
-        StoreError: the history cannot be read.
-    """
-    series_id = store.baseline(text)
-    if series_id is not None:
-        return _loaded(store, series_id, f"baseline {text}")
-    try:
-        return _loaded(store, store.series_of(store.find(text)), "")
-    except UsageError as error:
-        tagged = _newest_tagged(store, text)
-        if tagged is None:
-            raise _unknown(store, text, error) from error
-    return _loaded(store, tagged, f"tag {text}")
+def comparison_data(found: SeriesComparison) -> dict[str, Any]:
+    """Return all that the tables show, in full precision; `event` tells it from the events of a run's stream."""
+    return {
+        "event": "Comparison",
+        "base": series_data(found.base),
+        "new": series_data(found.new),
+        "margin": found.margin,
+        "differences": [{"what": each.what, "base": each.base, "new": each.new} for each in found.differences],
+        "geometric_mean": {device: change_data(mean) for device, mean in found.means.items()},
+        "verdicts": [judged_data(each) for each in found.judged],
+    }
 
 
-def _unknown(store: Store, text: str, error: UsageError) -> UsageError:
-    """Return what is said where nothing has this name; of numbers and of several runs `Store.find` says it."""
-    if text.isdigit() or not store.count() or not isinstance(error, NoSuchRunError):
-        return error
-    baselines = ", ".join(printable(name) for name in store.baselines())
-    return UsageError(
-        f"There is no baseline, run or tag {printable(text)!r}{f'; baselines are {baselines}' if baselines else ''}.",
-        f"`cpugpu-tui baseline {printable(text)} latest` makes the newest series this baseline; "
-        "`cpugpu-tui history` lists the runs.",
-    )
+def series_data(series: Series) -> dict[str, Any]:
+    """Return which runs a series has."""
+    first = series.runs[0]
+    return {
+        "name": series.name or None,
+        "series_id": first.series_id,
+        "run_ids": [run.run_id for run in series.runs],
+        "numbers": [run.number for run in series.runs],
+    }
 
 
-def _newest_tagged(store: Store, tag: str) -> str | None:
-    """Return the series of the newest run with a tag; looked for last, for it takes the whole list of runs."""
-    return next((run.series_id for run in store.runs() if tag in run.tags), None)
+def judged_data(each: Judged) -> dict[str, Any]:
+    """Return a verdict with the cases that it is about; in a group each has a ratio of its own, and no verdict."""
+    return {
+        "verdict": each.verdict,
+        "device": each.device,
+        "trouble": each.trouble or None,
+        "p": each.p,
+        **change_data(each.change),
+        "cases": [_pair_data(pair) for pair in each.pairs],
+    }
 
 
-def series_of_id(store: Store, series_id: str, name: str = "") -> Series:
-    """Return a series by its id.
-
-    Raises:
-        UsageError: it has not one finished run.
-    """
-    return _loaded(store, series_id, name)
+def _pair_data(pair: Pair) -> dict[str, Any]:
+    base, new = list(pair.base_ns.values()), list(pair.new_ns.values())
+    return {"case": pair.case, "base_ns": base, "new_ns": new, **change_data(change(base, new))}
 
 
-def _loaded(store: Store, series_id: str, name: str) -> Series:
-    return series_from(name, [measured(store.load(run_id)) for run_id in store.runs_of(series_id)])
-
-
-def series_from(name: str, runs: Sequence[MeasuredRun | None]) -> Series:
-    """Return a series of these runs, those that began.
-
-    Raises:
-        UsageError: there is none.
-    """
-    known = tuple(run for run in runs if run is not None)
-    if not known:
-        raise UsageError(
-            f"There is no finished run in {name or 'that series'}.", "`cpugpu-tui history` lists the runs."
-        )
-    return Series(name, known)
-
-
-def other_series(store: Store, series_id: str, name: str, *, simulated: bool) -> list[tuple[str, str]]:
-    """Return (id, name) of what a series may be compared with, the previous one first, then older ones, newest first.
-
-    They are the other series of the same preset or workload, and last the baselines that are not among them; the name
-    is `baseline main`, or empty.
-    """
-    baselines = {each: f"baseline {known}" for known, each in store.baselines().items()}
-    found = dict[str, str]()
-    for run in store.runs(MOST_LOOKED_THROUGH):
-        if run.name == name and run.simulated == simulated and run.cases_ok and run.status != "running":
-            found.setdefault(run.series_id, baselines.get(run.series_id, ""))
-    # Newer series than this one may be among them: of a saved run the previous is what came before it.
-    ids = list(found)
-    place = ids.index(series_id) + 1 if series_id in found else 0
-    ordered = [*ids[place:], *ids[:place], *baselines]
-    return [(each, found.get(each) or baselines.get(each, "")) for each in dict.fromkeys(ordered) if each != series_id]
-
-
-def numbers_text(numbers: Sequence[int]) -> str:
-    """Return `run 3`, `runs 3-7`, `runs 3, 5-7`; empty without any."""
-    ordered = sorted(set(numbers))
-    runs = [[number for _, number in group] for _, group in groupby(enumerate(ordered), lambda pair: pair[1] - pair[0])]
-    parts = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
-    return f"run{'s' if len(ordered) > 1 else ''} {', '.join(parts)}" if parts else ""
+def change_data(found: Change | None) -> dict[str, Any]:
+    """Return a change; nulls where there is none."""
+    if found is None:
+        return {"ratio": None, "low": None, "high": None, "base_runs": None, "new_runs": None}
+    return {
+        "ratio": found.ratio,
+        "low": found.low,
+        "high": found.high,
+        "base_runs": found.base_runs,
+        "new_runs": found.new_runs,
+    }

@@ -19,7 +19,7 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.session.saving import BESIDE
+from cpugpu_tui.session.event_stream import BESIDE
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 

@@ -17,7 +17,8 @@ from cpugpu_tui.analysis.compare import (
     Change,
     Judged,
 )
-from cpugpu_tui.compare.comparison import Series, SeriesComparison
+from cpugpu_tui.compare.comparison import SeriesComparison
+from cpugpu_tui.compare.series import Series
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import time_text
 

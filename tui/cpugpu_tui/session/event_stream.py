@@ -1,34 +1,188 @@
-"""The events of a run in order: numbered, saved, and delivered to whoever watches."""
+"""The events of a run in order: numbered, saved, and delivered to whoever watches.
+
+A case is saved at its end, whole, with the readings since the last one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import (
     Calibrated,
     CaseFailed,
     CaseFinished,
+    CasesChosen,
     CaseStarted,
+    Ceilings,
     CeilingsMeasured,
     DevicesFound,
+    EnergyMeasured,
+    EpochFinished,
     Event,
     HalfRoundTimed,
     Hello,
+    KernelsProfiled,
+    MachineRead,
+    PeerMeasured,
     Plan,
     Progressed,
     RunFinished,
     RunStarted,
     TelemetryRead,
+    TensorsPlaced,
 )
-from cpugpu_tui.session.saving import BESIDE, Saver
 from cpugpu_tui.state.remaining import Remaining
 from cpugpu_tui.timing.emitter import stamped
 from cpugpu_tui.transport.inbox import Gone
 
+if TYPE_CHECKING:
+    from cpugpu_tui.store import Store
+    from cpugpu_tui.store.outbox import Outbox, Unsaved
+
 E = TypeVar("E", bound=Event)
 Deliver = Callable[[Event], None]
+
+BESIDE = (
+    EpochFinished, KernelsProfiled, CasesChosen, TensorsPlaced, MachineRead, EnergyMeasured, PeerMeasured,
+    CeilingsMeasured,
+)  # fmt: skip
+"""An agent's events that are kept as they are, with no tables of their own."""
+
+
+def new_id() -> str:
+    """Return an id that sorts by time: 11 digits of milliseconds in hex, then random ones."""
+    return f"{time.time_ns() // 1_000_000:011x}{secrets.token_hex(4)}"
+
+
+class Saver:
+    """Collects a run's events until they can be committed; without an outbox it only forgets them."""
+
+    def __init__(self, outbox: Outbox | None, run_id: str) -> None:
+        self._outbox = outbox
+        self._run_id = run_id
+        self._cases: dict[str, list[Event]] = {}
+        self._beside: list[Event] = []
+        self._begun = False
+
+    @property
+    def number(self) -> int | None:
+        """The run's number, once it is in the database."""
+        return None if self._outbox is None else self._outbox.number(self._run_id)
+
+    @property
+    def unsaved(self) -> Unsaved | None:
+        """What of the run is not in the history; None if nothing is to be saved."""
+        return None if self._outbox is None else self._outbox.unsaved.of(self._run_id)
+
+    def begin(self, started: RunStarted) -> None:
+        """Save that the run has started."""
+        outbox = self._outbox
+        self._begun = True
+
+        def save(store: Store, _beside: Sequence[Event]) -> None:
+            assert outbox is not None
+            outbox.note_number(self._run_id, store.begin_run(started))
+
+        self._put(save)
+
+    def reopen(self, number: int) -> None:
+        """Save that a saved run goes on.
+
+        Raises:
+            UsageError: it is going on already, in another process.
+        """
+        self._begun = True
+        if self._outbox is not None:
+            self._outbox.note_number(self._run_id, number)
+        self._put(lambda store, _beside: store.reopen_run(self._run_id))
+
+    def devices(self, found: DevicesFound) -> None:
+        """Save which devices the run uses, if it ever began (a calibration does not)."""
+        if self._begun:
+            self._put(lambda store, _beside: store.add_devices(self._run_id, found))
+
+    def tag(self, tags: Sequence[str]) -> None:
+        """Give the run tags, if it ever began."""
+        if self._begun and tags:
+            self._put(lambda store, _beside: store.tag(self._run_id, add=tags))
+
+    def note(self, event: CaseStarted | Calibrated | HalfRoundTimed) -> None:
+        """Keep an event until its case is over."""
+        self._cases.setdefault(event.case, []).append(event)
+
+    def note_beside(self, event: Event) -> None:
+        """Keep what belongs to no open case (a reading, an epoch, a profile) until the next commit."""
+        self._beside.append(event)
+
+    def ceilings(self, found: Ceilings) -> None:
+        """Keep what a device reached, for later runs."""
+        self._put(lambda store, _beside: store.keep_ceilings(found))
+
+    def known_ceilings(self, environment: Mapping[str, Any], *, simulated: bool) -> tuple[Ceilings, ...]:
+        """Return what the devices of an agent's machine reached under its torch and driver; nothing without a store."""
+        store = None if self._outbox is None else self._outbox.store
+        if store is None:
+            return ()
+        try:
+            known = store.ceilings(str(environment.get("hostname")), str(environment.get("torch") or ""))
+        except StoreError:
+            return ()
+        driver = environment.get("driver")
+        return tuple(
+            found
+            for found in known
+            if found.simulated == simulated and (found.device == "cpu" or found.driver in (None, driver))
+        )
+
+    @property
+    def keeps_ceilings(self) -> bool:
+        """Whether ceilings measured now would be there for the next run."""
+        return self._outbox is not None and self._outbox.is_writable
+
+    def forget_attempts(self) -> None:
+        """Drop the events of cases that a dead agent did not finish."""
+        self._cases.clear()
+
+    def settle(self, event: CaseFinished | CaseFailed) -> None:
+        """Commit a case that is over."""
+        self.settle_all([event])
+
+    def settle_all(self, events: Sequence[CaseFinished | CaseFailed]) -> None:
+        """Commit cases that are over, in one transaction: 10,000 skipped ones would outlast the 2 s of a SIGTERM."""
+        if events:
+            attempts = [[*self._cases.pop(event.case, []), event] for event in events]
+            self._put(lambda store, beside: store.commit_cases(self._run_id, attempts, beside), attempts)
+
+    def finish(self, finished: RunFinished) -> None:
+        """Save how the run ended, if it ever began."""
+        outbox = self._outbox
+        if not self._begun:
+            return
+
+        def save(store: Store, beside: Sequence[Event]) -> None:
+            assert outbox is not None
+            store.finish_run(self._run_id, finished, beside)
+            outbox.note_end(self._run_id)
+
+        self._put(save, ())
+
+    def _put(
+        self, save: Callable[[Store, Sequence[Event]], object], attempts: Sequence[Sequence[Event]] | None = None
+    ) -> None:
+        """Hand a write to the outbox; `attempts`, also without any, takes the events beside the cases along."""
+        if self._outbox is None:
+            return
+        from cpugpu_tui.store.outbox import Write
+
+        write = Write(self._run_id, save)
+        if attempts is not None:
+            write.attempts, write.beside, self._beside = attempts, self._beside, []
+        self._outbox.put(write)
 
 
 class EventStream:

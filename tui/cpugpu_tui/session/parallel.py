@@ -32,7 +32,7 @@ PER_CASE = "case"
 """Field of events that belong to a case."""
 
 
-def taken(plan: Plan, agents: Agents) -> Agent:
+def claim_agent(plan: Plan, agents: Agents) -> Agent:
     """Return the agent that a plan is given to: one, or for a parallel plan one for each of its GPUs.
 
     Raises:

@@ -31,7 +31,7 @@ from cpugpu_tui.model import (
     Simulation,
     WorkloadInfo,
 )
-from cpugpu_tui.session.own import Own
+from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.workloads import PRESETS, Part, Preset
 
 __all__ = [
@@ -103,7 +103,7 @@ class PlanRequest:
     """Whether a user interface paints while this runs."""
     energy: bool = False
     """Measure the joules of a call too: some 2 s more for each case and device."""
-    own: Own = field(default_factory=Own)
+    own: OwnWorkloads = field(default_factory=OwnWorkloads)
     """What there is beside the built-in presets and workloads."""
 
 
@@ -176,7 +176,7 @@ def _devices(request: PlanRequest) -> tuple[str, ...]:
     return tuple(dict.fromkeys(asked))
 
 
-def find_preset(name: str, own: Own, known: dict[str, WorkloadInfo]) -> Preset:
+def find_preset(name: str, own: OwnWorkloads, known: dict[str, WorkloadInfo]) -> Preset:
     """Return a preset, or one of the `known` workloads by its own default sizes.
 
     Raises:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import CaseFailed, CaseFinished, DevicesFound, Event, Hello, Plan, RunFinished, RunStarted
-from cpugpu_tui.session.again import again
-from cpugpu_tui.session.event_stream import EventStream
-from cpugpu_tui.session.saving import Saver
+from cpugpu_tui.session.event_stream import EventStream, Saver
+from cpugpu_tui.session.repeat_command import repeat_text
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.remaining import Remaining
 from cpugpu_tui.transport.launch import Agents
@@ -61,7 +60,7 @@ def unfinished(store: Store, name: str | None) -> Unfinished:
         if found is not None and (host := found.started.environment.get("fleet_host")):
             raise UsageError(
                 f"Run {run.number} was measured on {printable(str(host))}, by a fleet.",
-                f"Run it there anew: `{again(found.started)}`.",
+                f"Run it there anew: `{repeat_text(found.started)}`.",
             )
         if found is None:
             raise UsageError(f"Nothing is missing in run {run.number}.", f"`cpugpu-tui show {run.number}` shows it.")

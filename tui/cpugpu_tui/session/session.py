@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, NoTorchError
 from cpugpu_tui.model import CALIBRATION, Hello, Plan, RunFinished, RunStarted, TelemetryRead
-from cpugpu_tui.session.event_stream import Deliver, EventStream
-from cpugpu_tui.session.parallel import taken
-from cpugpu_tui.session.saving import Saver, new_id
+from cpugpu_tui.session.event_stream import Deliver, EventStream, Saver, new_id
+from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.transport.launch import Agent, Agents, Gone, Message, no_agent
 
 if TYPE_CHECKING:
@@ -213,7 +212,7 @@ class Session:
             ProtocolError: it speaks another version.
         """
         self._plan_sent = False
-        self._agent = agent = taken(self._plan, self._agents)
+        self._agent = agent = claim_agent(self._plan, self._agents)
         self._inbox = self._fresh_inbox()
         agent.listen(self._inbox)
         while not self._stop.is_set():

@@ -99,7 +99,8 @@ class Comparing(TakingAway):
 
 def compared(saved: SavedRuns, reader: QuietReader, run: RunState, place: int) -> Compared:
     """Return the series of a run beside the n-th other one."""
-    from cpugpu_tui.compare.comparison import compare_series, other_series
+    from cpugpu_tui.compare.comparison import compare_series
+    from cpugpu_tui.compare.series import other_series
     from cpugpu_tui.ui.screens.compare import Compared
 
     started = run.run

@@ -8,7 +8,7 @@ from dataclasses import replace
 from textual import on
 from textual.driver import Driver
 
-from cpugpu_tui.demo.playing import Playing
+from cpugpu_tui.demo.player import Player
 from cpugpu_tui.demo.recording import Recording
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import PROTOCOL, Ceilings, Hello, Plan, RunStarted, TelemetryRead
@@ -59,7 +59,7 @@ class DemoBackend(Backend):
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
         """Return what plays all runs."""
         del plan, series_id, case_timeout_s
-        return Playing(self._recording, self._pace)
+        return Player(self._recording, self._pace)
 
     def ceilings(self) -> tuple[Ceilings, ...]:
         """Return what the recorded machine reached."""

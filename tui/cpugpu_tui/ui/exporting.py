@@ -39,11 +39,11 @@ class TakingAway(LookingBack):
 
     def action_copy_command(self) -> None:
         """Put the command that repeats the run on the screen into the clipboard of the person's own terminal."""
-        from cpugpu_tui.session.again import again
+        from cpugpu_tui.session.repeat_command import repeat_text
 
         started = self.picture.run.run
         if started is not None:
-            command = again(started)
+            command = repeat_text(started)
             self.copy_to_clipboard(command)
             self.say(f"Copied, if {way(os.environ)}: {command}")
 

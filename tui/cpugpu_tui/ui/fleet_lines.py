@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 
 from cpugpu_tui.analysis.answer import speedup_text
-from cpugpu_tui.compare.comparison import numbers_text
+from cpugpu_tui.compare.series import numbers_text
 from cpugpu_tui.model import Case
 from cpugpu_tui.model.quantities import time_text
 from cpugpu_tui.render.cells import winner

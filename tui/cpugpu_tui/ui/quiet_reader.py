@@ -10,7 +10,7 @@ from cpugpu_tui.model import Plan, RunFinished
 from cpugpu_tui.ui.history import SavedRuns
 
 if TYPE_CHECKING:
-    from cpugpu_tui.compare.comparison import Series
+    from cpugpu_tui.compare.series import Series
     from cpugpu_tui.state.measured import MeasuredRun
     from cpugpu_tui.store import RunSummary
 
@@ -66,7 +66,7 @@ class QuietReader:
         Raises:
             UsageError: it has not one finished run.
         """
-        from cpugpu_tui.compare.comparison import series_from
+        from cpugpu_tui.compare.series import series_from
 
         return series_from(name, [self.measured(run_id) for run_id in self.runs_of(series_id)])
 

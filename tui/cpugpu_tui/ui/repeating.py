@@ -22,7 +22,7 @@ from cpugpu_tui.ui.screens.main import MainScreen
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
-    from cpugpu_tui.compare.comparison import Series
+    from cpugpu_tui.compare.series import Series
     from cpugpu_tui.state.measured import MeasuredRun
 
 MOST_COUNT = 99
@@ -106,7 +106,7 @@ class Repeating(Comparing):
     def expect_runs(self, plan: Plan, whole: Whole | None) -> None:
         """Look up, in memory, what the rows of the series to come will be compared with."""
         from cpugpu_tui.compare.changes import same_work
-        from cpugpu_tui.compare.comparison import Series
+        from cpugpu_tui.compare.series import Series
         from cpugpu_tui.state.measured import measured_state
 
         self._new = ()
@@ -141,7 +141,7 @@ class Repeating(Comparing):
     def _keep(self, run: RunState, started: RunStarted) -> None:
         """Note the series as the last of its plan; a run that was stopped is no measure for the next."""
         from cpugpu_tui.compare.changes import same_work
-        from cpugpu_tui.compare.comparison import Series
+        from cpugpu_tui.compare.series import Series
 
         if run.status != "done":
             return

@@ -90,7 +90,7 @@ class HistoryScreen(RunList):
             return
 
         def set_baseline(saved: SavedRuns) -> Message:
-            from cpugpu_tui.compare.comparison import series_of_id
+            from cpugpu_tui.compare.series import series_of_id
             from cpugpu_tui.render.comparison_words import left_out
 
             saved.store.set_baseline(BASELINE, run.series_id)

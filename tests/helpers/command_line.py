@@ -1,0 +1,166 @@
+"""Runs `cpugpu-tui`, in this process or in one of its own, and reads what it printed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import select
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import psutil
+
+from cpugpu_tui.__main__ import main
+from cpugpu_tui.model import Event
+from cpugpu_tui.store import Store
+from cpugpu_tui.transport.wire import decode
+
+PATIENCE_S = 120.0
+"""How long a test waits for what must happen. It says "hung", never "slow": other programs may keep the cores busy."""
+
+ROOT = Path(__file__).parents[2]
+
+COMMAND = (sys.executable, "-m", "cpugpu_tui")
+
+FAST = "cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"
+"""A simulated machine whose calls are long, so that a warm-up has few of them: 15 ms of real time a case."""
+
+
+def events_of(lines: str | bytes) -> list[Event]:
+    """Return the events that `--json` printed; anything else on stdout is a failure."""
+    data = lines.encode() if isinstance(lines, str) else lines
+    events = [decode(line) for line in data.splitlines()]
+    return [event for event in events if event is not None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def events(self) -> list[Event]:
+        """What `run --json` and `show --json` printed."""
+        return events_of(self.out)
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        """What the other listings print with `--json`."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class CommandLine:
+    """Calls the command; `database` is its history."""
+
+    def __init__(self, database: Path) -> None:
+        self.database = database
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Return this environment without what steers us, and with our own history."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("CPUGPU_")}
+        return {**inherited, "CPUGPU_DB": str(self.database), "PYTHONUNBUFFERED": "1", **more}
+
+    def __call__(self, *arguments: object, **environment: str) -> Outcome:
+        """Run to the end: inside this process, or in one of its own that begins with this environment."""
+        if not environment:
+            return self.here(*arguments)
+        done = subprocess.run(
+            [*COMMAND, *map(str, arguments)],
+            capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL,
+            env=self.environment(**environment),
+        )  # fmt: skip
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    def here(self, *arguments: object) -> Outcome:
+        """Run to the end inside this process: half a second faster. The agents of a run are processes as ever."""
+        out, err, code = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO(), 0
+        with (
+            mock.patch.dict(os.environ, self.environment(), clear=True),
+            mock.patch.object(sys, "argv", ["cpugpu-tui", *map(str, arguments)]),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code if isinstance(end.code, int) else 0
+        out.seek(0)
+        return Outcome(code, out.read(), err.getvalue())
+
+    def start(self, *arguments: object, **streams: int) -> subprocess.Popen[bytes]:
+        """Start and return at once; stdout and stderr are pipes unless `streams` says otherwise."""
+        pipes: dict[str, int] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+        return subprocess.Popen(
+            [*COMMAND, *map(str, arguments)], stdin=subprocess.DEVNULL, env=self.environment(), bufsize=0, **pipes
+        )
+
+    def take_over(self, other: CommandLine) -> None:
+        """Begin with a copy of another history, which several tests share because its runs take seconds to make."""
+        with closing(sqlite3.connect(other.database)) as theirs, closing(sqlite3.connect(self.database)) as ours:
+            theirs.backup(ours)
+
+    def store(self) -> closing[Store]:
+        """Open the history; use in `with`."""
+        return closing(Store.open(self.database))
+
+
+def next_event(process: subprocess.Popen[bytes], wanted: Callable[[Event], bool]) -> Event:
+    """Read events until one is wanted; the others are gone."""
+    for event in events_from(process):
+        if wanted(event):
+            return event
+    raise AssertionError("the stream ended before the event came")
+
+
+def events_from(process: subprocess.Popen[bytes]) -> Iterator[Event]:
+    """Yield events as they are printed, to the end of the stream."""
+    assert process.stdout is not None
+    # `start` has no buffer: what was not asked for stays in the pipe, for whoever reads next.
+    while line := process.stdout.readline():
+        event = decode(line)
+        if event is not None:
+            yield event
+
+
+def agents_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """Return the process ids of the agents of a running command."""
+    try:
+        children = psutil.Process(process.pid).children()
+    except psutil.NoSuchProcess:
+        return []
+    return [child.pid for child in children]
+
+
+class Witness:
+    """Sees a process end, also when its pid is given to another one, or nobody reaps it."""
+
+    def __init__(self, pid: int, *, may_be_gone: bool = False) -> None:
+        self._descriptor = -1
+        try:
+            self._descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            if not may_be_gone:
+                raise
+
+    def sees_the_end(self, within_s: float = PATIENCE_S) -> bool:
+        """Wait for the end of the process; return whether it came. Asked once."""
+        if self._descriptor < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        try:
+            return bool(poll.poll(within_s * 1000))
+        finally:
+            os.close(self._descriptor)

@@ -1,0 +1,180 @@
+"""Agents and a store that do what a test wrote down: no process, no file."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from tests.helpers.runs.recorder import plan_of, swept
+
+from cpugpu_tui.errors import StoreError
+from cpugpu_tui.model import PROTOCOL, CaseFailed, Ceilings, DevicesFound, Event, Hello, Plan, Progressed, RunFinished
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store.outbox import Outbox
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+from cpugpu_tui.transport.launch import Gone, Message
+
+Script = Callable[[Plan], Iterable[Message]]
+HELLO = Hello(protocol=PROTOCOL, environment={"torch": None, "interpreter": "/usr/bin/python3"})
+KILLED = Gone(-9, ("Segmentation fault",))
+
+
+class ScriptedAgent:
+    """Says hello when somebody listens, and its script when it gets a plan."""
+
+    pid = 4711
+
+    def __init__(self, script: Script, greeting: Sequence[Message] = (HELLO,)) -> None:
+        self._script = script
+        self._greeting = greeting
+        self.plan: Plan | None = None
+        self.commands: list[str] = []
+        self.ended: list[bool] = []
+        self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+
+    def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
+        self.inbox = inbox
+        self.say(*self._greeting)
+
+    def say(self, *messages: Message) -> None:
+        for message in messages:
+            self.inbox.put(message)
+
+    def send_plan(self, plan: Plan) -> None:
+        assert self.plan is None, "an agent takes one plan"
+        self.plan = plan
+        self.say(*self._script(plan))
+
+    def command(self, word: str) -> None:
+        self.commands.append(word)
+
+    def end(self, *, at_once: bool) -> None:
+        self.ended.append(at_once)
+
+
+class ScriptedAgents:
+    """Hands out agents in order."""
+
+    python: str | None = None
+    worker = "process"
+
+    def __init__(self, *agents: ScriptedAgent | Script) -> None:
+        self.agents = [agent if isinstance(agent, ScriptedAgent) else ScriptedAgent(agent) for agent in agents]
+        self.taken = 0
+
+    def take(self) -> ScriptedAgent:
+        self.taken += 1
+        return self.agents[self.taken - 1]
+
+
+def session_of(plan: Plan, *agents: ScriptedAgent | Script, **more: Any) -> tuple[Session, ScriptedAgents]:
+    """Return a session with scripted agents."""
+    scripted = ScriptedAgents(*agents)
+    store = more.pop("store", None)
+    if store is not None:
+        more["outbox"] = Outbox(lambda _wait_s: store, store)
+    return Session(plan, scripted, **more), scripted  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------ scripts
+
+
+def well(plan: Plan) -> list[Message]:
+    """All cases, as the simulated machine times them."""
+    devices = SimulatedMachine(plan).devices
+    return [DevicesFound(devices=devices), *swept(plan)[1].events, RunFinished(status="done")]
+
+
+def dies_at(size: int, gone: Gone = KILLED, phase: str = "round") -> Script:
+    """Well until a step of the case of this size is announced; then dead."""
+
+    def script(plan: Plan) -> list[Message]:
+        told: list[Message] = []
+        for message in well(plan):
+            told.append(message)
+            if isinstance(message, Progressed) and message.phase == phase and f"/{size}/" in message.case:
+                break
+        return [*told, gone]
+
+    return script
+
+
+def silent_at(size: int) -> Script:
+    """Well until a round of the case of this size is announced; then nothing more."""
+    return lambda plan: dies_at(size)(plan)[:-1]  # type: ignore[index]
+
+
+def dead(plan: Plan) -> list[Message]:
+    """Not a word."""
+    del plan
+    return [KILLED]
+
+
+# ------------------------------------------------------------------ a store in a list
+
+
+class ListStore:
+    """Notes what is saved, in the same list as what is shown; may fail from some call on."""
+
+    def __init__(self, log: list[Any], fails_from: int = 10**9) -> None:
+        self.log = log
+        self.attempts = 0
+        self._fails_from = fails_from
+        self.known: tuple[Ceilings, ...] = ()
+        self.notice: str | None = None
+
+    def works_again(self) -> None:
+        self._fails_from = 10**9
+
+    def patience(self, wait_s: float) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def _note(self, what: str, *facts: Any) -> None:
+        self.attempts += 1
+        if self.attempts > self._fails_from:
+            raise StoreError("The disk that holds the database is full.", "Free some space.")
+        self.log.append(("saved", what, *facts))
+
+    def begin_run(self, started: Event) -> int:
+        self._note("run", started)
+        return 7
+
+    def add_devices(self, run_id: str, found: DevicesFound) -> None:
+        self._note("devices", found)
+
+    def commit_cases(self, run_id: str, cases: Sequence[Sequence[Event]], telemetry: Sequence[Event]) -> None:
+        if len(cases) == 1:
+            self._note("case", list(cases[0]), list(telemetry))
+        else:
+            self._note("cases", [list(events) for events in cases], list(telemetry))
+
+    def keep_ceilings(self, found: Ceilings) -> None:
+        self._note("ceilings", found)
+
+    def ceilings(self, hostname: str, torch: str) -> tuple[Ceilings, ...]:
+        return tuple(found for found in self.known if (found.hostname, found.torch) == (hostname, torch))
+
+    def finish_run(self, run_id: str, finished: RunFinished, telemetry: Sequence[Event]) -> None:
+        self._note("end", finished, list(telemetry))
+
+
+def three_cases() -> Plan:
+    return plan_of(32, 64, 128)
+
+
+# ------------------------------------------------------------------ what a person sees in the end
+
+
+def statuses(events: list[Event]) -> list[str]:
+    state = RunState()
+    for event in events:
+        state = state.apply(event)
+    return [row.status for row in state.rows.values()]
+
+
+def failures(events: list[Event]) -> dict[int, CaseFailed]:
+    """Size → failure."""
+    return {int(event.case.split("/")[2]): event for event in events if isinstance(event, CaseFailed)}

@@ -1,0 +1,388 @@
+"""What five publications say, against numbers as an H200 gave them and against planted ones that come out otherwise."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.helpers.app.fake_run import DEVICES, finished, rounds
+
+from cpugpu_tui.analysis.claim_numbers import (
+    DEPENDS,
+    FAILS,
+    HOLDS,
+    OUTDATED,
+    UNDECIDED,
+    UNMEASURED,
+    Numbers,
+    Point,
+)
+from cpugpu_tui.analysis.claims import CLAIMS
+from cpugpu_tui.compare.claims import (
+    REQUESTS,
+    JudgedClaim,
+    command,
+    judge_all,
+    numbers_of,
+    points_of,
+    stored_points,
+    tally,
+)
+from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
+from cpugpu_tui.decide.verdict import UNDECIDED as NO_WINNER
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    D2H_PAGEABLE,
+    DEVICE,
+    H2D_PAGEABLE,
+    KERNELS,
+    LATENCY,
+    MOVING,
+    SYNCED,
+    SYNCHRONISE,
+    Case,
+    Ceilings,
+    DevicesFound,
+    Event,
+    Plan,
+    RunFinished,
+    RunStarted,
+    Simulation,
+)
+from cpugpu_tui.session.planning import build_plan
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store import Store
+
+US, MS, S = 1e3, 1e6, 1e9
+CPU = Ceilings("cpu", "Xeon", None, "box", "2.11", 0, 16, {"float32": 1.35e12}, {}, 1e11, 1 << 30, 1.3e3)
+GPU = Ceilings("cuda:0", "H200", "GPU-1", "box", "2.11", 0, 16, {"float32": 5.1e13}, {}, 4.29e12, 1 << 30, 1e4, 8.4e3)
+
+
+FEW = {TOO_FEW: 1, CPU_OBSERVED: 2, GPU_OBSERVED: 2}
+"""Rounds behind each verdict without an interval."""
+
+
+def point(
+    workload: str, variant: str, size: int, cpu_ns: float, gpu_ns: float, verdict: str = "", source: str = "run 3",
+    gpu: dict[str, float] | None = None, cpu: dict[str, float] | None = None, bytes_moved: float = 0.0,
+) -> Point:  # fmt: skip
+    speedup = cpu_ns / gpu_ns
+    verdict = verdict or (GPU_WINS if speedup > 1.02 else CPU_WINS if speedup < 0.98 else TIE)
+    comparison = Comparison(speedup, 0.995 * speedup, 1.005 * speedup, 8, verdict)
+    if verdict in FEW:
+        comparison = Comparison(speedup, None, None, FEW[verdict], verdict)
+    on_cpu, on_gpu = {LATENCY: cpu_ns, **(cpu or {})}, {LATENCY: gpu_ns, **(gpu or {})}
+    return Point(workload, variant, size, on_cpu, on_gpu, comparison, 2.0 * size, bytes_moved, 1, source)
+
+
+H200 = (
+    point("matmul", "default", 1, 1 * US, 17 * US, gpu={DEVICE: 5 * US}),
+    point("matmul", "default", 101, 10.1 * US, 18.5 * US),
+    point("matmul", "default", 9951, 802 * MS, 38.6 * MS, gpu={AS_WRITTEN: 0.73 * MS}),
+    point("elementwise", "add", 100, 1.24 * US, 10.6 * US),
+    point("elementwise", "add", 10**6, 14.4 * US, 12.2 * US),
+    point("elementwise", "add", 10**8, 34.2 * MS, 288 * US),
+    point("vector-dot", "matmul", 100, 2 * US, 16 * US),
+    point("vector-dot", "matmul", 10**5, 40 * US, 17 * US),
+    point("vector-dot", "matmul", 10**8, 760 * MS, 380 * US),
+    point(
+        "jacobian", "loop", 100, 4.23 * S, 6.85 * S, CPU_OBSERVED,
+        gpu={MOVING: 60 * US, AS_WRITTEN: 7.9 * S}, cpu={AS_WRITTEN: 4.7 * S},
+    ),
+    point("jacobian", "loop", 1000, 500 * S, 70 * S, TOO_FEW),
+    point("jacobian", "vectorized", 100, 3.95 * S, 943 * MS, gpu={H2D_PAGEABLE: 70 * US, D2H_PAGEABLE: 2 * MS}),
+    point("mnist-mlp-width", "eager", 32, 500 * US, 960 * US),
+    point("mnist-mlp-width", "eager", 4096, 9 * MS, 1 * MS),
+    point("mnist-mlp", "eager", 32, 591 * US, 965 * US),
+    point("mnist-mlp", "eager", 4096, 11.4 * MS, 1.75 * MS),
+    point("mnist-mlp", "pageable", 32, 599 * US, 1010 * US),
+    point("mnist-mlp-wide", "pageable", 32, 2.59 * MS, 1.24 * MS),
+    point(
+        "elementwise", "fresh", 10**8, 63.1 * MS, 566 * US, bytes_moved=2.4e9,
+        gpu={DEVICE: 557 * US, AS_WRITTEN: 0.5 * S, SYNCED: 0.6 * S}, cpu={AS_WRITTEN: 65 * S},
+    ),
+)  # fmt: skip
+"""docs/publications.md's and README's numbers."""
+
+
+def judged(name: str, points: Sequence[Point], ceilings: Sequence[Ceilings] = (CPU, GPU)) -> JudgedClaim:
+    found = judge_all(numbers_of(points, (), ceilings, simulated=False))
+    return next(each for each in found if each.claim.id == name)
+
+
+# ------------------------------------------------------------------ an H200
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "words"),
+    [
+        ("p1-cpu-rises", HOLDS, "802 ms at 9,951"),
+        ("p1-gpu-flat", DEPENDS, "Flat up to 101 (17.0 us at 1), then it rises: 38.6 ms at 9,951"),
+        ("p1-gpu-millisecond", FAILS, "38.6 ms at 9,951. P1's clock shows 730 us here as well"),
+        ("p1-addition", FAILS, "Adding 100,000,000 numbers: speedup of the GPU 119×. It wins from 1,000,000 on."),
+        ("p2-small", FAILS, "At 100: CPU 2.00 us, GPU 16.0 us; the GPU is 8.00× slower, which is 14.0 us more."),
+        ("p2-cpu-grows", HOLDS, "760 ms at 100,000,000"),
+        ("p2-gpu-hardly", DEPENDS, "Flat up to 100,000 (16.0 us at 100), then it rises: 380 us"),
+        (
+            "p3-batch-100",
+            HOLDS,
+            "CPU 4.23 s: the GPU is 1.62× slower (2 rounds). By their clock: GPU 7.90 s",
+        ),
+        ("p3-batch-1000", UNDECIDED, "GPU 70.0 s, CPU 500 s: the GPU is 7.14× faster (1 round)."),
+        ("p3-moving", FAILS, "60.0 us by their cell, which moves nothing"),
+        ("p3-cores", FAILS, "same tensor in 943 ms by one flag"),
+        ("p3-copies", FAILS, "take 2.07 ms, the work 6.85 s: under 0.1% of both"),
+        ("p3-synchronise", FAILS, "takes 8.40 us of 6.85 s"),
+        ("p3-networks", HOLDS, "0.521× at 32 hidden units, 9.00× at 4,096"),
+        ("p3-convolutions", UNMEASURED, "None of the workloads here has a convolution"),
+        ("p3-batches", HOLDS, "0.612× at 32 images a batch, 6.51× at 4,096"),
+        ("p4-times", HOLDS, "the GPU is 111× faster. By their clock: GPU 500 ms, CPU 65.0 s. Had it waited"),
+        ("p4-units", HOLDS, "51.0 TFLOP/s, the CPU 1.35: 37.8×"),
+        ("p4-reason", FAILS, "limited by memory, at 100% of what this GPU reaches there"),
+        ("p5-small", HOLDS, "the GPU is 1.69× slower"),
+        ("p5-wide", HOLDS, "the GPU is 2.09× faster"),
+        ("p5-copies", FAILS, "copying is 4.5%. Without it the GPU is slower still."),
+        ("old-variables", OUTDATED, "torch 0.4"),
+    ],
+)
+def test_on_an_h200(name: str, outcome: str, words: str) -> None:
+    found = judged(name, H200)
+    assert (found.outcome, words in found.here) == (outcome, True), found.here
+
+
+def test_without_any_number_nothing_is_said_and_every_claim_says_what_it_needs() -> None:
+    for found in judge_all(Numbers()):
+        assert found.outcome == (OUTDATED if found.claim.outdated else UNMEASURED), found
+        assert found.here
+        assert found.sources == ()
+        measurable = not found.claim.outdated and found.claim.id != "p3-convolutions"
+        assert bool(command(found)) == measurable, found.claim.id
+
+
+def test_outdated_claims_say_why() -> None:
+    assert [claim.id for claim in CLAIMS if claim.outdated] == ["old-static-graphs", "old-variables", "old-one-vendor"]
+    assert all(bool(claim.reason) == claim.outdated for claim in CLAIMS)
+
+
+# ------------------------------------------------------------------ machines that are otherwise
+
+
+@pytest.mark.parametrize(
+    ("name", "points", "outcome", "words"),
+    [
+        # No size is large enough to say that it stays flat.
+        ("p1-gpu-flat", [point("matmul", "default", n, US, 17 * US) for n in (1, 51, 301)], UNMEASURED, "Flat so far"),
+        ("p1-gpu-flat", [point("matmul", "default", n, US, 17 * US) for n in (1, 301, 9951)], HOLDS, "17.0 us at"),
+        ("p1-gpu-flat", [point("matmul", "default", n, US, n * US) for n in (1, 301, 9951)], FAILS, "from the start"),
+        ("p1-cpu-rises", [point("matmul", "default", n, US, US) for n in (1, 301, 9951)], FAILS, "1.00×"),
+        ("p1-cpu-rises", [point("matmul", "default", n, US, US) for n in (1, 30, 300)], UNMEASURED, "9,000 and more"),
+        ("p1-gpu-millisecond", [point("matmul", "default", 9951, S, 1.2 * MS)], HOLDS, "1.20 ms"),
+        ("p1-addition", [point("elementwise", "add", 10**8, 1 * MS, 2 * MS)], HOLDS, "0.500×"),
+        ("p1-addition", [point("elementwise", "add", 10**4, 1 * US, 9 * US)], UNMEASURED, "1,000,000 numbers and more"),
+        ("p1-addition", [point("elementwise", "add", 10**8, 1, 1, NO_WINNER)], UNDECIDED, "1.00×"),
+        (
+            "p1-addition",
+            [point("elementwise", "add", 10**6, 3 * US, US), point("elementwise", "add", 10**8, 3 * MS, 4 * MS)],
+            DEPENDS, "It wins at 1,000,000.",
+        ),
+        ("p2-small", [point("vector-dot", "matmul", n, 10 * US, 15 * US) for n in (100, 10**4)], HOLDS, "1.50×"),
+        (
+            "p2-small",
+            [point("vector-dot", "matmul", 100, US, 9 * US), point("vector-dot", "matmul", 10**4, 8 * US, 9 * US)],
+            DEPENDS, "9.00×",
+        ),
+        ("p3-batch-100", [point("jacobian", "loop", 100, 9 * S, 4 * S)], FAILS, "2.25× faster"),
+        # Timed once each, and 5 % apart: nobody can say.
+        ("p3-batch-100", [point("jacobian", "loop", 100, 4 * S, 4.2 * S, TOO_FEW)], UNDECIDED, "1.05× slower (1 r"),
+        ("p3-batch-1000", [point("jacobian", "loop", 1000, 500 * S, 70 * S, GPU_OBSERVED)], HOLDS, "faster (2 rounds)"),
+        ("p3-batch-100", [point("jacobian", "loop", 100, 4 * S, 4 * S)], FAILS, "A tie."),
+        ("p3-moving", [point("jacobian", "loop", 100, S, 2 * S, gpu={MOVING: 2.1 * MS})], HOLDS, "2.10 ms by their"),
+        ("p3-cores", [point("jacobian", "loop", 100, S, 2 * S, gpu={KERNELS: 1.8 * S})], HOLDS, "90% of 2.00 s"),
+        ("p3-cores", [point("jacobian", "loop", 100, S, 2 * S, gpu={KERNELS: 0.1 * S})], FAILS, "waits for launches"),
+        (
+            "p3-copies",
+            [point("jacobian", "loop", 100, S, 2 * S, gpu={H2D_PAGEABLE: 3 * S, D2H_PAGEABLE: S})],
+            HOLDS, "67% of both",
+        ),
+        # A reason for being slower cannot hold where it is not slower.
+        (
+            "p3-copies",
+            [point("jacobian", "loop", 100, 4 * S, 2 * S, gpu={H2D_PAGEABLE: 3 * S, D2H_PAGEABLE: S})],
+            FAILS, "Here the GPU is not slower.",
+        ),
+        ("p3-synchronise", [point("jacobian", "loop", 100, 1, 10 * US, gpu={SYNCHRONISE: 8 * US})], HOLDS, "8.00 us"),
+        (
+            "p3-batches",
+            [point("mnist-mlp", "eager", 32, 2 * MS, MS), point("mnist-mlp", "eager", 256, 2 * MS, MS)],
+            FAILS, "2.00× at 32",
+        ),
+        ("p4-times", [point("elementwise", "fresh", 10**8, MS, 2 * MS)], FAILS, "2.00× slower"),
+        ("p4-reason", [point("elementwise", "fresh", 10**8, MS, 2 * MS, bytes_moved=8e9)], FAILS, "does not win"),
+        ("p5-small", [point("mnist-mlp", "pageable", 32, 2 * MS, MS)], FAILS, "2.00× faster"),
+        ("p5-wide", [point("mnist-mlp-wide", "pageable", 32, MS, 2 * MS)], FAILS, "2.00× slower"),
+        (
+            "p5-copies",
+            [point("mnist-mlp", "pageable", 32, MS, 3 * MS), point("mnist-mlp", "eager", 32, MS, 0.9 * MS)],
+            HOLDS, "copying is 70%.",
+        ),
+    ],
+)  # fmt: skip
+def test_on_other_machines(name: str, points: list[Point], outcome: str, words: str) -> None:
+    found = judged(name, points)
+    assert (found.outcome, words in found.here) == (outcome, True), (found.outcome, found.here)
+
+
+def test_arithmetic_is_the_reason_where_memory_is_fast_enough() -> None:
+    fast_memory = replace(GPU, flops={"float32": 1e9}, copy_bytes_per_s=1e15)
+    found = judged("p4-reason", [point("elementwise", "fresh", 10**8, S, 250 * MS, bytes_moved=2.4e9)], [fast_memory])
+    assert (found.outcome, "limited by compute" in found.here) == (HOLDS, True)
+
+
+def test_a_claim_about_the_machine_is_measured_by_the_machine_card() -> None:
+    found = judged("p4-units", H200, ceilings=[CPU])
+    assert (found.outcome, command(found)) == (UNMEASURED, "cpugpu-tui machine --measure")
+    assert command(judged("p4-reason", H200, ceilings=[])) == "cpugpu-tui machine --measure"
+
+
+# ------------------------------------------------------------------ what measures them
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_each_request_is_a_plan_that_gives_what_the_claim_needs(name: str) -> None:
+    """A GPU that wins by ×4 at every size of the plan: each claim gets an outcome from it."""
+    plan = build_plan(REQUESTS[name])
+    gpu = {MOVING: MS, H2D_PAGEABLE: US, D2H_PAGEABLE: US, SYNCHRONISE: US}
+    points = [point(case.workload, case.variant, case.size, 4 * US * case.size, US * case.size, gpu=gpu, bytes_moved=1)
+              for case in plan.cases]  # fmt: skip
+    assert judged(name, points).outcome != UNMEASURED
+    assert len(plan.cases) <= 8
+
+
+def test_every_claim_that_can_be_measured_has_a_request_or_needs_the_card() -> None:
+    without = {claim.id for claim in CLAIMS} - set(REQUESTS)
+    assert without == {"p3-convolutions", "p4-units", *(claim.id for claim in CLAIMS if claim.outdated)}
+
+
+def test_the_command_repeats_the_request() -> None:
+    assert command(judged("p3-batch-100", H200)) == "cpugpu-tui run jacobian --size 100 --variant loop"
+    assert command(judged("p5-copies", H200)) == "cpugpu-tui run mnist-mlp --size 32 --scale small"
+
+
+def test_the_tally_counts_what_there_is() -> None:
+    said = tally(judge_all(numbers_of(H200, (), (CPU, GPU), simulated=False)))
+    assert said == "9 hold, 9 do not, 2 depend, 1 undecided, 1 not measured, 3 outdated"
+
+
+# ------------------------------------------------------------------ from runs
+
+
+def events_of(plan: Plan, run_id: str, cpu_ns: float, gpu_ns: float, number: int | None = None) -> list[Event]:
+    events: list[Event] = [
+        RunStarted(run_id=run_id, series_id=run_id, plan=plan, environment={}, number=number),
+        DevicesFound(devices=DEVICES),
+    ]
+    for case in plan.cases:
+        events += [*rounds(case, cpu_ns, gpu_ns), finished(case)]
+    return [*events, RunFinished(status="done")]
+
+
+def state_of(plan: Plan, cpu_ns: float = 4 * US, gpu_ns: float = US) -> RunState:
+    state = RunState()
+    for event in events_of(plan, "now", cpu_ns, gpu_ns):
+        state = state.apply(event)
+    return state
+
+
+def test_only_finished_rows_of_float32_with_all_threads_count() -> None:
+    cases = (Case("matmul", 64), Case("matmul", 64, "bfloat16"), Case("matmul", 64, threads=1), Case("matmul", 128))
+    state = state_of(Plan("p", cases))
+    rows = dict(state.rows)
+    rows[cases[3].key] = replace(rows[cases[3].key], status="mismatch")
+    found = points_of(replace(state, rows=rows))
+    assert [each.key for each in found] == [("matmul", "default", 64)]
+    assert found[0].comparison is not None
+    assert found[0].comparison.verdict == GPU_WINS
+    assert found[0].source == "this run"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store.open(tmp_path / "results.db")
+    yield opened
+    opened.close()
+
+
+def save(store: Store, plan: Plan, cpu_ns: float, gpu_ns: float) -> str:
+    run_id = f"run-{len(store.runs())}"
+    started, found, *events = events_of(plan, run_id, cpu_ns, gpu_ns)
+    assert isinstance(started, RunStarted)
+    assert isinstance(found, DevicesFound)
+    store.begin_run(started)
+    store.add_devices(run_id, found)
+    for case in plan.cases:
+        store.commit_case(run_id, [event for event in events if getattr(event, "case", None) == case.key])
+    finished_run = events[-1]
+    assert isinstance(finished_run, RunFinished)
+    store.finish_run(run_id, finished_run)
+    return run_id
+
+
+LOOP = Plan("jacobian", (Case("jacobian", 100, variant="loop"),))
+
+
+def saved(store: Store, hostname: str = "", **more: object) -> tuple[Point, ...]:
+    options = {"simulated": False, "without": "", **more}
+    return stored_points(store, hostname or platform.node(), (), (), **options)  # type: ignore[arg-type]
+
+
+def test_saved_runs_speak_the_newest_first_and_the_run_on_the_screen_before_them(store: Store) -> None:
+    save(store, LOOP, 1 * MS, 9 * MS)
+    save(store, LOOP, 9 * MS, 1 * MS)
+    stored = saved(store)
+    found = judge_all(numbers_of((), stored, (), simulated=False))
+    batch = next(each for each in found if each.claim.id == "p3-batch-100")
+    assert (batch.outcome, batch.sources) == (FAILS, ("run 2",))
+    current = points_of(state_of(LOOP, 1 * MS, 9 * MS))
+    found = judge_all(numbers_of(current, stored, (), simulated=False))
+    batch = next(each for each in found if each.claim.id == "p3-batch-100")
+    assert (batch.outcome, batch.sources) == (HOLDS, ("this run",))
+
+
+def test_simulated_and_real_runs_and_other_machines_never_mix(store: Store) -> None:
+    save(store, replace(LOOP, simulation=Simulation()), 1 * MS, 9 * MS)
+    assert saved(store) == ()
+    assert [each.source for each in saved(store, simulated=True)] == ["run 1"]
+    assert saved(store, "another-box", simulated=True) == ()
+    made_up = replace(GPU, simulated=True)
+    assert numbers_of((), (), (CPU, made_up), simulated=True).cpu is None
+
+
+def test_no_more_runs_are_read_than_it_takes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(5):
+        save(store, LOOP, 1 * MS, 9 * MS)
+    save(store, Plan("transfer", (Case("transfer", 4096, variant="d2d"),)), 1 * MS, 9 * MS)
+    read: list[str] = []
+    load = store.load
+    monkeypatch.setattr(store, "load", lambda run_id: read.append(run_id) or load(run_id))
+    saved(store)
+    assert read == ["run-4"]
+    # The run on the screen is among the saved ones; it is not read again.
+    read.clear()
+    saved(store, without="run-4")
+    assert read == ["run-3"]
+
+
+def test_an_older_run_with_a_gpu_counts_where_the_newest_had_none(store: Store) -> None:
+    save(store, LOOP, 1 * MS, 9 * MS)
+    run_id = "without"
+    events = [event for event in events_of(LOOP, run_id, 1 * MS, 1) if getattr(event, "device", "cpu") == "cpu"]
+    started, _, *rest = events
+    assert isinstance(started, RunStarted)
+    store.begin_run(started)
+    store.add_devices(run_id, DevicesFound(devices=DEVICES[:1]))
+    store.commit_case(run_id, [event for event in rest if not isinstance(event, RunFinished)])
+    found = judge_all(numbers_of((), saved(store), (), simulated=False))
+    assert next(each.sources for each in found if each.claim.id == "p3-batch-100") == ("run 1",)

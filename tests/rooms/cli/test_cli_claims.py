@@ -1,0 +1,61 @@
+"""`cpugpu-tui claims`: what five publications say, from saved runs, as a table and as JSON; it measures nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.helpers.command_line import FAST, CommandLine
+
+from cpugpu_tui.errors import EXIT_OK
+
+SIMULATED = f"{FAST},noise=0.001"
+
+
+def claims_of(cpugpu: CommandLine, *arguments: str) -> dict[str, dict[str, Any]]:
+    done = cpugpu.here("claims", "--json", *arguments)
+    assert (done.code, done.err) == (EXIT_OK, "")
+    return {item["id"]: item for item in done.objects}
+
+
+def test_without_a_history_every_claim_is_open_and_none_is_made(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("claims")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert "\n22 not measured, 3 outdated." in done.out
+    assert "  cpugpu-tui run jacobian --size 100 --variant loop\n" in done.out
+    assert not cpugpu.database.exists()
+
+
+def test_a_saved_run_is_what_it_judges_by(cpugpu: CommandLine) -> None:
+    cpugpu.here("run", "mnist-mlp", "--size", "32", "--variant", "pageable", "--simulate", SIMULATED, "--rounds", "5")
+    found = claims_of(cpugpu, "--simulate", SIMULATED)
+    small = found["p5-small"]
+    assert small["sentence"] == "Small network: the GPU is slower, 122.8 s against 52.4 s."
+    assert small["publication"] == "P5"
+    assert small["outcome"] in ("holds", "does not hold here")
+    assert small["here"].startswith("GPU ")
+    assert small["sources"] == ["run 1"]
+    assert small["command"] == "cpugpu-tui run mnist-mlp --size 32 --variant pageable"
+    assert found["p3-batch-100"]["outcome"] == "not measured yet"
+    assert found["old-variables"]["outdated"]
+    assert found["old-variables"]["command"] is None
+    done = cpugpu.here("claims", "--simulate", SIMULATED)
+    assert "(run 1)" in done.out
+    assert "\nSIMULATED: " in done.out
+
+
+def test_made_up_numbers_say_nothing_about_this_machine(cpugpu: CommandLine) -> None:
+    cpugpu.here("run", "mnist-mlp", "--size", "32", "--variant", "pageable", "--simulate", SIMULATED, "--rounds", "5")
+    assert {item["outcome"] for item in claims_of(cpugpu).values()} == {"not measured yet", "outdated"}
+
+
+def test_the_card_of_the_machine_answers_what_is_said_of_arithmetic_units(cpugpu: CommandLine) -> None:
+    assert claims_of(cpugpu, "--simulate", "default")["p4-units"]["command"] == "cpugpu-tui machine --measure"
+    cpugpu.here("machine", "--measure", "--simulate", "default")
+    assert claims_of(cpugpu, "--simulate", "default")["p4-units"]["outcome"] == "holds"
+
+
+def test_a_terminal_without_utf8_gets_ascii(cpugpu: CommandLine) -> None:
+    done = cpugpu("claims", PYTHONIOENCODING="ascii", COLUMNS="80")
+    assert done.code == EXIT_OK
+    assert done.out.isascii()
+    assert "?" not in done.out

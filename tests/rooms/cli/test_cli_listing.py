@@ -1,0 +1,239 @@
+"""`list`, `devices`, `history`, `show`: what there is, for people and as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+
+import pytest
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.command_line import FAST, CommandLine
+
+from cpugpu_tui import __version__
+from cpugpu_tui.cli.table_style import plain
+from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.model import CaseFinished, RunFinished, RunStarted
+from cpugpu_tui.workloads import PRESETS, catalogue
+
+
+def test_the_version_is_said(cpugpu: CommandLine) -> None:
+    assert cpugpu("--version").out == f"cpugpu-tui {__version__}\n"
+
+
+def test_help_names_every_command(cpugpu: CommandLine) -> None:
+    out = cpugpu("--help").out
+    for command in ("run", "list", "devices", "history", "show"):
+        assert f"\n  {command} " in out
+
+
+# ------------------------------------------------------------------ list
+
+
+def test_list_names_presets_and_workloads(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("list")
+    assert (done.code, done.err) == (0, "")
+    for name in ("quick", "matmul-sweep", "vector-dot", "matmul"):
+        assert name in done.out
+    assert "P1: " in done.out
+
+
+def test_list_as_json_has_every_fact(cpugpu: CommandLine) -> None:
+    objects = cpugpu.here("list", "--json").objects
+    assert [(item["kind"], item["name"]) for item in objects] == [
+        *(("preset", name) for name in PRESETS), *(("workload", info.name) for info in catalogue()),
+    ]  # fmt: skip
+    (dot,) = [item for item in objects if (item["kind"], item["name"]) == ("workload", "vector-dot")]
+    assert dot["variants"] == ["matmul", "dot"]
+    (sweep,) = [item for item in objects if item["name"] == "matmul-sweep"]
+    assert sweep["small"]["says"] == "n = 1, 101 … 501 instead of 1, 51 … 9951"
+
+
+# ------------------------------------------------------------------ devices
+
+
+def test_devices_lists_what_an_agent_finds(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("devices", "--simulate", "gpus=2")
+    assert (done.code, done.err) == (0, "")
+    assert [line.split()[0] for line in done.out.splitlines() if "simulated" in line] == ["cpu", "cuda:0", "cuda:1"]
+    objects = cpugpu.here("devices", "--simulate", "gpus=2", "--json").objects
+    assert [(item["name"], item["uuid"]) for item in objects] == [
+        ("cpu", None), ("cuda:0", "GPU-SIM0"), ("cuda:1", "GPU-SIM1"),
+    ]  # fmt: skip
+    assert not cpugpu.database.exists()
+
+
+def test_devices_says_why_there_is_no_gpu(cpugpu: CommandLine) -> None:
+    assert "The simulated machine has no GPU" in cpugpu.here("devices", "--simulate", "gpus=0").out
+    assert cpugpu.here("devices", "--simulate", "gpus=0", "--json").objects[-1] == {
+        "no_gpu": "The simulated machine has no GPU: CPU results only."
+    }
+
+
+# ------------------------------------------------------------------ history, show
+
+
+@pytest.fixture(scope="module")
+def with_two_runs(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """A history that the tests only read."""
+    cpugpu = CommandLine(tmp_path_factory.mktemp("two-runs") / "history.db")
+    cpugpu("run", "--simulate", FAST, "--size", "64,128")
+    cpugpu("run", "vector-dot", "--simulate", f"{FAST},error_size=1000", "--size", "100,1000", "--variant", "dot")
+    return cpugpu
+
+
+def test_history_is_newest_first(with_two_runs: CommandLine) -> None:
+    done = with_two_runs.here("history")
+    assert (done.code, done.err) == (0, "")
+    rows = [
+        line.split() for line in done.out.splitlines() if line.startswith(" ") and line.split()[:1] in (["1"], ["2"])
+    ]
+    assert [row[0] for row in rows] == ["2", "1"]
+    assert "1 ok, 1 failed" in done.out
+    objects = with_two_runs.here("history", "--json").objects
+    assert [(item["number"], item["name"], item["status"]) for item in objects] == [
+        (2, "vector-dot", "done"), (1, "quick", "done"),
+    ]  # fmt: skip
+    assert [item["number"] for item in with_two_runs.here("history", "--limit", 1, "--json").objects] == [2]
+
+
+def test_an_empty_history_says_how_to_begin(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("history")
+    assert (done.code, done.err) == (0, "")
+    assert "cpugpu-tui run" in done.out
+    assert cpugpu.here("history", "--json").out == ""
+
+
+def test_a_run_is_named_by_number_latest_or_the_beginning_of_its_id(with_two_runs: CommandLine) -> None:
+    first, second = (item["run_id"] for item in reversed(with_two_runs.here("history", "--json").objects))
+    unique = next(first[:end] for end in range(1, len(first)) if not second.startswith(first[:end]))
+    for name, run_id in (("1", first), ("2", second), ("latest", second), (unique, first), (second, second)):
+        started = with_two_runs.here("show", name, "--json").events[0]
+        assert isinstance(started, RunStarted)
+        assert started.run_id == run_id
+    assert with_two_runs.here("show").out == with_two_runs.here("show", "2").out
+
+
+def test_show_prints_the_table_of_the_run_again(with_two_runs: CommandLine) -> None:
+    done = with_two_runs.here("show", "1")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("SIMULATED")
+    assert any(text in done.out for text in ("The GPU wins", "The CPU wins", "No size "))
+    events = with_two_runs.here("show", "1", "--json").events
+    assert len([event for event in events if isinstance(event, CaseFinished)]) == 2
+    assert isinstance(events[-1], RunFinished)
+
+
+def test_show_says_the_answer_where_run_says_it(with_two_runs: CommandLine) -> None:
+    shown = with_two_runs.here("show", "1", "--json").objects
+    run = with_two_runs("run", "--simulate", FAST, "--size", "64,128", "--no-save", "--json").objects
+    for objects in (shown, run):
+        assert [item["event"] for item in objects[-2:]] == ["Answer", "RunFinished"]
+        (sentences,) = [sweep["sentences"] for sweep in objects[-2]["sweeps"]]
+        assert "µs" in " ".join(sentences)
+        assert " us" not in " ".join(sentences)
+
+
+@pytest.mark.parametrize("name", ["99", "zzz", ""])
+def test_a_run_that_is_not_there_is_said_in_a_sentence(with_two_runs: CommandLine, name: str) -> None:
+    done = with_two_runs.here("show", name)
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert done.err == f"cpugpu-tui: There is no run {name!r}. `cpugpu-tui history` lists the runs.\n"
+
+
+def test_a_beginning_of_several_ids_is_said_with_the_ids(with_two_runs: CommandLine) -> None:
+    first, second = (item["run_id"] for item in with_two_runs.here("history", "--json").objects)
+    shared = "".join(a for a, b in zip(first, second, strict=True) if a == b)[:3]
+    assert first.startswith(shared)
+    done = with_two_runs.here("show", shared)
+    assert done.code == EXIT_USAGE
+    assert first in done.err
+    assert second in done.err
+
+
+def test_show_without_any_run_says_how_to_begin(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("show")
+    assert done.code == EXIT_USAGE
+    assert done.err == "cpugpu-tui: There are no saved runs yet. `cpugpu-tui run quick` makes one.\n"
+
+
+@pytest.mark.parametrize("command", ["history", "show"])
+def test_a_history_that_cannot_be_read_is_said(cpugpu: CommandLine, command: str) -> None:
+    cpugpu.database.write_text("this is no database, but a diary of over a hundred bytes " * 40)
+    done = cpugpu.here(command)
+    assert (done.code, done.out) == (EXIT_UNFIT, "")
+    assert done.err.startswith("cpugpu-tui: The file ")
+    assert "is not a database. It was left as it is" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_tables_fit_a_terminal_that_knows_ascii_only(with_two_runs: CommandLine) -> None:
+    for arguments in (("show", "1"), ("history",), ("list",), ("devices", "--simulate", "gpus=1")):
+        done = with_two_runs(*arguments, PYTHONIOENCODING="ascii")
+        assert (done.code, done.err) == (0, ""), arguments
+        assert done.out.isascii()
+        if arguments[0] in ("show", "history"):  # what a run says has its own spelling in ASCII
+            assert "?" not in done.out
+
+
+@pytest.mark.parametrize(("columns", "encoding"), [(60, "ascii"), (80, "latin-1")])
+def test_no_table_is_cut_on_a_narrow_terminal_without_utf8(
+    with_two_runs: CommandLine, columns: int, encoding: str
+) -> None:
+    """What rich puts where it cuts cannot be written there, and "9.3..." would be read as a number."""
+    simulated = ("--simulate", FAST)
+    commands = (
+        ("show", "1"), ("show", "2"), ("history",), ("list",), ("devices", *simulated), ("claims", *simulated),
+        ("machine", *simulated), ("run", "--size", "64", "--no-save", "--rounds", "3", *simulated),
+        ("telemetry", "--count", "1", "--interval", "0.1", *simulated),
+    )  # fmt: skip
+    code, out = on_a_terminal(with_two_runs, commands, columns, encoding)
+    assert (code, out.isascii()) == (0, True), out
+    assert [tuple(line.split()[1:]) for line in out.splitlines() if line.startswith("$ ")] == [*commands, ("end",)]
+    assert not re.search(r"Traceback|UnicodeEncode|\d\.\.\.|\\xb7", out), out
+
+
+IN_TURN = """
+import json
+import sys
+
+from cpugpu_tui.__main__ import main
+
+for words in json.loads(sys.argv[1]):
+    print("$", *words)
+    sys.argv = ["cpugpu-tui", *words]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+print("$ end")
+"""
+"""Several commands in one process, for what each of them prints: imports take longer than the commands."""
+
+
+def on_a_terminal(
+    cpugpu: CommandLine, commands: tuple[tuple[str, ...], ...], columns: int, encoding: str
+) -> tuple[int | None, str]:
+    """Run commands in turn on a pseudo-terminal, up to one that fails; return exit code and all that was written."""
+    environment = cpugpu.environment(PYTHONIOENCODING=encoding)
+    program = [sys.executable, "-c", IN_TURN, json.dumps(commands)]
+    with PtyApp(program, columns=columns, rows=24, env=environment) as app:
+        return app.exit_code(), app.output.decode("latin-1")
+
+
+# ------------------------------------------------------------------ terminals without UTF-8
+
+
+@pytest.mark.parametrize(("locale", "tty", "signs"), [("C", True, False), ("C", False, True), ("C.UTF-8", True, True)])
+def test_a_terminal_that_is_told_to_be_ascii_gets_ascii_after_the_app_too(
+    monkeypatch: pytest.MonkeyPatch, locale: str, tty: bool, signs: bool
+) -> None:
+    """Python itself writes UTF-8 under LC_ALL=C; the app draws ASCII there, and its last words must not differ."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    monkeypatch.setattr(stream, "isatty", lambda: tty)
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setenv("LC_ALL", locale)
+    monkeypatch.setenv("TERM", "xterm")
+    assert plain("×12.6 ±0.1% in 3 us").isascii() is not signs

@@ -1,0 +1,101 @@
+"""`cpugpu-tui machine`: the card from what is kept, measured only when asked, and how it fails."""
+
+from __future__ import annotations
+
+from tests.helpers.command_line import CommandLine
+
+from cpugpu_tui.cli.machine import HOW
+from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+
+SIMULATED = ("machine", "--simulate", "default")
+
+
+def test_help_names_it(cpugpu: CommandLine) -> None:
+    assert "--measure" in cpugpu.here("machine", "--help").out
+
+
+def test_with_nothing_kept_the_cpu_alone_is_measured_and_the_way_to_the_gpu_is_said(cpugpu: CommandLine) -> None:
+    done = cpugpu.here(*SIMULATED)
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert "CPU simulated CPU, 2 threads" in done.out
+    assert "GPU simulated GPU" not in done.out
+    assert done.out.endswith(f"{HOW}\n")
+    with cpugpu.store() as store:
+        assert [found.device for found in store.ceilings()] == ["cpu"]
+
+
+def test_asked_for_it_measures_both_and_says_why_small_work_loses(cpugpu: CommandLine) -> None:
+    done = cpugpu.here(*SIMULATED, "--measure")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    for words in ("smaller work loses", "GPU simulated GPU", "one round trip", "pinned to the GPU", "just now"):
+        assert words in done.out
+    assert HOW not in done.out
+
+
+def test_what_is_kept_is_shown_until_it_is_measured_again(cpugpu: CommandLine) -> None:
+    first = cpugpu.here(*SIMULATED, "--measure", "--json").objects
+    kept = cpugpu.here(*SIMULATED, "--json").objects
+    again = cpugpu.here(*SIMULATED, "--measure", "--json").objects
+    assert [(item["device"], item["simulated"]) for item in first] == [("cpu", True), ("cuda:0", True)]
+    assert sorted(kept, key=str) == sorted(first, key=str)
+    assert {item["measured_wall_ns"] for item in again}.isdisjoint(item["measured_wall_ns"] for item in first)
+    with cpugpu.store() as store:
+        assert len(store.ceilings()) == 2
+
+
+def test_measuring_one_device_keeps_the_other_on_the_card(cpugpu: CommandLine) -> None:
+    cpugpu.here(*SIMULATED, "--measure")
+    done = cpugpu.here(*SIMULATED, "--measure", "--device", "cpu")
+    assert "GPU simulated GPU" in done.out
+    assert HOW not in done.out
+
+
+def test_without_a_gpu_the_card_says_why_and_asked_for_one_it_fails_without_a_card(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("machine", "--measure", "--simulate", "gpus=0")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert "The simulated machine has no GPU" in done.out
+    assert "Only the CPU has been measured here" in done.out
+    done = cpugpu.here("machine", "--measure", "--device", "cuda", "--simulate", "gpus=0")
+    assert (done.code, done.out) == (EXIT_UNFIT, "")
+    assert done.err.startswith("cpugpu-tui: ")
+
+
+def test_a_device_that_cannot_exist_is_a_usage_error(cpugpu: CommandLine) -> None:
+    done = cpugpu.here(*SIMULATED, "--measure", "--device", "tpu")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert "There is no device 'tpu'." in done.err
+
+
+def test_an_interpreter_that_does_not_exist_is_a_usage_error(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("machine", "--measure", "--python", "/nowhere/python")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert "/nowhere/python" in done.err
+
+
+def test_without_a_history_it_measures_shows_and_says_so(cpugpu: CommandLine) -> None:
+    done = cpugpu.here(*SIMULATED, "--db", cpugpu.database.parent / "typo" / "results.db")
+    assert done.code == EXIT_UNFIT
+    assert "CPU simulated CPU" in done.out
+    assert done.err.startswith("Not saved: ")
+
+
+def test_not_to_save_is_no_warning_and_makes_no_file(cpugpu: CommandLine) -> None:
+    done = cpugpu.here(*SIMULATED, "--measure", "--no-save")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert not cpugpu.database.exists()
+
+
+def test_the_calibration_is_not_in_the_history_but_the_next_run_has_it(cpugpu: CommandLine) -> None:
+    cpugpu.here(*SIMULATED, "--measure")
+    cpugpu.here("run", "--simulate", "default", "--size", "64", "--rounds", "5")
+    with cpugpu.store() as store:
+        (run,) = store.runs()
+        (started, *_) = store.load(run.run_id)
+    assert [found.device for found in started.plan.ceilings] == ["cuda:0", "cpu"]  # type: ignore[attr-defined]
+
+
+def test_a_terminal_without_utf8_gets_ascii(cpugpu: CommandLine) -> None:
+    done = cpugpu(*SIMULATED, "--measure", PYTHONIOENCODING="ascii", COLUMNS="80")
+    assert done.code == EXIT_OK
+    assert done.out.isascii()
+    assert max(map(len, done.out.splitlines())) <= 80

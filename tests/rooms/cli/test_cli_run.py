@@ -1,0 +1,266 @@
+"""`cpugpu-tui run` as a person calls it: what is on stdout, what on stderr, what is saved, how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, agents_of, next_event
+
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
+from cpugpu_tui.model import (
+    CaseFailed,
+    CaseFinished,
+    CaseStarted,
+    Event,
+    Gap,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+)
+from cpugpu_tui.render.answers import answer_lines
+from cpugpu_tui.render.signs import micro
+from cpugpu_tui.state.state import RunState
+
+RUN = ("run", "--simulate", FAST)
+PACED = f"{FAST},pace=0.4"
+
+
+def state_of(events: list[Event]) -> RunState:
+    state = RunState()
+    for event in events:
+        state = state.apply(event)
+    return state
+
+
+def statuses(events: list[Event]) -> dict[int, str]:
+    """Size → status."""
+    return {row.case.size: row.status for row in state_of(events).rows.values()}
+
+
+# ------------------------------------------------------------------ a good run
+
+
+def test_a_run_is_a_table_on_stdout_and_nothing_on_stderr(cpugpu: CommandLine) -> None:
+    done = cpugpu(*RUN, "--size", "64,2048")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    lines = done.out.splitlines()
+    assert lines[0].startswith("SIMULATED: no number here was measured. simulated CPU · simulated GPU · 2 CPU threads")
+    assert [line.split()[0] for line in lines if line.split() and line.split()[0] in ("64", "2,048")] == ["64", "2,048"]
+    assert "The GPU wins" in done.out
+    assert "cpugpu-tui show 1" in done.out
+
+
+def test_json_is_the_events_and_the_answer_before_the_last_and_nothing_else(cpugpu: CommandLine) -> None:
+    done = cpugpu(*RUN, "--size", "64,128", "--json")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    events = done.events
+    assert len(events) == len(done.out.splitlines()) - 1
+    answer = json.loads(done.out.splitlines()[-2])
+    assert answer["event"] == "Answer"
+    (sweep,) = answer["sweeps"]
+    said = [micro(line) for line in answer_lines(state_of(events))]
+    assert (sweep["sweep"], sweep["sentences"]) == ("matmul", said)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    started, finished = events[0], events[-1]
+    assert isinstance(started, RunStarted)
+    assert started.number == 1
+    assert started.environment["argv"] == ["run", "--simulate", FAST, "--size", "64,128", "--json"]
+    assert isinstance(finished, RunFinished)
+    assert (finished.status, finished.exit_code) == ("done", EXIT_OK)
+    assert statuses(events) == {64: "ok", 128: "ok"}
+    assert not [event for event in events if isinstance(event, Gap)]
+
+
+def test_what_was_shown_is_what_was_saved(cpugpu: CommandLine) -> None:
+    shown = state_of(cpugpu.here(*RUN, "--size", "64,128", "--json").events)
+    with cpugpu.store() as store:
+        assert store.integrity_check() == []
+        saved = state_of(store.load(store.find("latest")))
+    assert (saved.rows, saved.devices, saved.finished) == (shown.rows, shown.devices, shown.finished)
+
+
+def test_without_a_terminal_the_app_is_run_quick(cpugpu: CommandLine) -> None:
+    done = cpugpu(CPUGPU_SIMULATE=FAST)
+    assert done.code == EXIT_OK
+    assert "no terminal" in done.err
+    assert len(done.err.splitlines()) == 1
+    assert "2,048" in done.out
+
+
+def test_the_variable_asks_for_the_simulated_machine_too(cpugpu: CommandLine) -> None:
+    started = cpugpu("run", "--size", "64", "--json", CPUGPU_SIMULATE=f"{FAST},seed=5").events[0]
+    assert isinstance(started, RunStarted)
+    assert started.plan.simulation is not None
+    assert started.plan.simulation.seed == 5
+
+
+def test_nothing_is_written_where_nothing_shall_be_saved(cpugpu: CommandLine) -> None:
+    done = cpugpu.here(*RUN, "--size", "64", "--no-save")
+    assert done.code == EXIT_OK
+    assert not cpugpu.database.exists()
+    assert "Saved" not in done.out
+
+
+def test_repeats_are_runs_of_one_series(cpugpu: CommandLine) -> None:
+    done = cpugpu.here(*RUN, "--size", "64", "--repeat", 3, "--json")
+    started = [event for event in done.events if isinstance(event, RunStarted)]
+    assert [event.number for event in started] == [1, 2, 3]
+    assert len({event.series_id for event in started}) == 1
+    assert len({event.run_id for event in started}) == 3
+    with cpugpu.store() as store:
+        assert {run.series_id for run in store.runs()} == {started[0].series_id}
+
+
+def test_a_thread_may_run_the_kernels_and_the_run_says_so(cpugpu: CommandLine) -> None:
+    done = cpugpu(*RUN, "--size", "64,128", "--worker", "thread")
+    assert done.code == EXIT_OK
+    assert "worker: thread" in done.out
+    started = cpugpu.here("show", "latest", "--json").events[0]
+    assert isinstance(started, RunStarted)
+    assert started.environment["worker"] == "thread"
+
+
+def test_another_environments_torch_times_the_real_cpu(cpugpu: CommandLine, torch_python: Path) -> None:
+    """The one real run here: another interpreter, real tensors, checked results."""
+    done = cpugpu("run", "--device", "cpu", "--size", "16,32", "--rounds", 1, "--python", torch_python, "--json")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    started = done.events[0]
+    assert isinstance(started, RunStarted)
+    assert started.environment["interpreter"] == str(torch_python)
+    assert started.environment["torch"]
+    for row in state_of(done.events).rows.values():
+        assert row.status == "ok"
+        assert row.check is not None
+        assert row.check.error < row.check.tolerance
+        assert row.cpu is not None
+        assert row.cpu.latency_ns
+        assert row.cpu.calibrated is not None
+        assert row.cpu.calibrated.threads == started.environment["threads"]
+    assert answer_lines(state_of(done.events))[0] == "CPU only: no GPU was asked for."
+
+
+# ------------------------------------------------------------------ not all well
+
+
+def test_failed_cases_are_rows_and_the_exit_code_is_3(cpugpu: CommandLine) -> None:
+    machine = f"{FAST},crash_size=16,oom_size=32,mismatch_size=64,error_size=128"
+    done = cpugpu.here("run", "--simulate", machine, "--size", "16,32,64,128,256", "--json")
+    assert done.code == EXIT_CASES_FAILED
+    assert statuses(done.events) == {16: "crashed", 32: "oom", 64: "mismatch", 128: "error", 256: "ok"}
+    shown = cpugpu.here("show", "latest")
+    assert shown.code == EXIT_OK  # the run failed in part, the listing did not
+    for says in ("crashed:", "simulated crash", "oom: Needs 18.4 GB", "12.1 GB", "mismatch:", "error: RuntimeError"):
+        assert says in " ".join(shown.out.split())
+
+
+def test_a_case_that_hangs_costs_its_own_time_limit(cpugpu: CommandLine) -> None:
+    machine = f"{FAST},hang_size=64"
+    done = cpugpu.here("run", "--simulate", machine, "--size", "32,64,128", "--case-timeout", 0.5, "--json")
+    assert done.code == EXIT_CASES_FAILED
+    assert statuses(done.events) == {32: "ok", 64: "timeout", 128: "ok"}
+    (failure,) = [event for event in done.events if isinstance(event, CaseFailed)]
+    assert failure.message.startswith("No answer for 0.5 s (first call on cpu)")
+    assert "--case-timeout" in failure.remedy
+    assert "--case-timeout 0.5" in cpugpu.here("show").out  # "Again:"
+
+
+def test_what_time_does_not_reach_is_skipped_and_that_is_no_failure(cpugpu: CommandLine) -> None:
+    sizes = ",".join(str(size) for size in range(64, 84))
+    done = cpugpu.here("run", "--simulate", PACED, "--size", sizes, "--max-seconds", 0.8, "--json")
+    assert done.code == EXIT_OK
+    kinds = list(statuses(done.events).values())
+    assert kinds[-1] == "skipped"
+    assert set(kinds) <= {"ok", "skipped"}
+    (message,) = {event.message for event in done.events if isinstance(event, CaseFailed)}
+    assert message.startswith("Not reached within ")
+
+
+def test_telemetry_is_part_of_a_run(cpugpu: CommandLine) -> None:
+    events = cpugpu("run", "--simulate", PACED, "--size", "64,65,66", "--json").events
+    readings = [event for event in events if isinstance(event, TelemetryRead)]
+    assert readings
+    assert readings[0].host["memory_total_bytes"].value
+    saved = cpugpu.here("show", "latest", "--json").events
+    assert [event for event in saved if isinstance(event, TelemetryRead)] == readings
+
+
+def test_a_reader_that_goes_away_leaves_no_agent(cpugpu: CommandLine) -> None:
+    """`cpugpu-tui run --json | head -1`."""
+    process = cpugpu.start("run", "--simulate", f"{PACED},hang_size=64", "--size", "32,64", "--json")
+    with process:
+        next_event(process, lambda event: isinstance(event, CaseStarted))
+        (agent,) = agents_of(process)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+    assert not Path(f"/proc/{agent}").exists()
+
+
+# ------------------------------------------------------------------ progress
+
+
+def run_on_a_terminal(cpugpu: CommandLine, *arguments: Any) -> tuple[str, str]:
+    """Run with stderr on a pseudo-terminal and stdout in a pipe; return both."""
+    ours, theirs = pty.openpty()
+    with cpugpu.start(*arguments, stderr=theirs) as process:
+        os.close(theirs)
+        assert process.stdout is not None
+        painted = b""
+        out: list[bytes] = []
+        # Meanwhile, because 64 kB of unread events would stop the run.
+        reader = threading.Thread(target=lambda: out.append(process.stdout.read()))  # type: ignore[union-attr]
+        reader.start()
+        try:
+            while chunk := os.read(ours, 4096):
+                painted += chunk
+        except OSError:  # EIO: the last writer closed the terminal
+            pass
+        reader.join(PATIENCE_S)
+    os.close(ours)
+    assert process.returncode == EXIT_OK
+    return out[0].decode(), painted.decode()
+
+
+def test_progress_is_one_line_on_a_terminal_and_is_removed(cpugpu: CommandLine) -> None:
+    out, painted = run_on_a_terminal(cpugpu, *RUN, "--size", "64,128,256", "--rounds", "3", "--json")
+    assert painted.endswith("\r\x1b[K")
+    assert "3 of 3 points" in painted
+    assert "matmul" in painted
+    assert "\n" not in painted
+    assert "\x1b" not in out
+
+
+def test_a_pipe_sees_no_progress(cpugpu: CommandLine) -> None:
+    assert cpugpu(*RUN, "--size", "64", "--json").err == ""
+
+
+def test_finished_cases_come_before_the_end(cpugpu: CommandLine) -> None:
+    """Whoever reads along sees the first result while the rest is still being timed."""
+    with cpugpu.start("run", "--simulate", PACED, "--size", "64:74", "--json") as process:
+        next_event(process, lambda event: isinstance(event, CaseFinished))
+        assert process.poll() is None
+        process.terminate()
+        assert process.stdout is not None
+        process.stdout.read()
+
+
+def test_tables_in_a_pipe_have_no_colour(cpugpu: CommandLine) -> None:
+    assert "\x1b" not in cpugpu(*RUN, "--size", "64", TERM="xterm-256color", COLORTERM="truecolor").out
+
+
+@pytest.mark.parametrize("command", [("list",), ("run", "--json", "--simulate", "default", "--no-save")])
+def test_a_reader_that_goes_away_is_no_failed_check(cpugpu: CommandLine, command: tuple[str, ...]) -> None:
+    process = cpugpu.start(*command)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.wait() == 128 + signal.SIGPIPE

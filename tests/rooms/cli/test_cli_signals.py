@@ -1,0 +1,173 @@
+"""ctrl+c, SIGTERM, SIGHUP: what is finished stays, no agent is left, and the exit code says what it was."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+
+import pytest
+from tests.helpers.command_line import FAST, CommandLine, Witness, agents_of, events_from, next_event
+
+from cpugpu_tui.errors import EXIT_INTERRUPTED
+from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Progressed, RunFinished
+
+PATIENCE_S = 60.0
+PACED = ("run", "--simulate", f"{FAST},pace=0.4", "--size", "64:80", "--json")
+HANGING = ("run", "--simulate", f"{FAST},hang_size=64", "--size", "32,64,128", "--rounds", 1, "--json")
+
+
+def hangs(event: Event) -> bool:
+    """The agent is about to do what never returns."""
+    return isinstance(event, Progressed) and event.phase == "first call" and "/64/" in event.case
+
+
+def finished_in(cpugpu: CommandLine) -> set[str]:
+    """Return the cases that the history has as finished, after a look at its health."""
+    with cpugpu.store() as store:
+        assert store.integrity_check() == []
+        return {e.case for e in store.load(store.find("latest")) if isinstance(e, CaseFinished)}
+
+
+def test_ctrl_c_stops_after_the_block_and_keeps_what_is_finished(cpugpu: CommandLine) -> None:
+    with cpugpu.start(*PACED) as process:
+        first = next_event(process, lambda event: isinstance(event, CaseFinished))
+        (agent,) = [Witness(pid) for pid in agents_of(process)]
+        process.send_signal(signal.SIGINT)
+        rest = list(events_from(process))
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == EXIT_INTERRUPTED
+    finished = {event.case for event in [first, *rest] if isinstance(event, CaseFinished)}
+    skipped = [event for event in rest if isinstance(event, CaseFailed)]
+    assert {event.kind for event in skipped} == {"skipped"}
+    assert len(finished) + len(skipped) == 16
+    assert finished_in(cpugpu) == finished
+    last = rest[-1]
+    assert isinstance(last, RunFinished)
+    assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
+    assert agent.sees_the_end()
+
+
+@pytest.mark.parametrize(
+    "command", [("run",), ("fleet", "run", "-w", "n1", "--launcher", "local")], ids=["run", "fleet"]
+)
+def test_ctrl_c_in_a_run_on_two_gpus_prints_the_table_and_names_the_saved_run(
+    cpugpu: CommandLine, command: tuple[str, ...]
+) -> None:
+    words = ("matmul", "--size", "64:120:8", "--simulate", f"{FAST},pace=1,gpus=2", "--device", "cpu")
+    with cpugpu.start(*command, *words, "--device", "cuda") as process:
+        wait_for_a_finished_case(cpugpu)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (EXIT_INTERRUPTED, b"")
+    shown = cpugpu("show", "1")
+    assert shown.code == 0
+    for table in (out.decode(), shown.out):
+        assert "cuda:1" in table or "fleet" in command
+        assert "skipped: " in table
+    assert "run 1" in out.decode()
+
+
+def wait_for_a_finished_case(cpugpu: CommandLine) -> None:
+    """Return once the history has a case of the run that goes on."""
+    deadline_s = time.monotonic() + 60
+    while time.monotonic() < deadline_s:
+        with contextlib.suppress(sqlite3.Error), closing(sqlite3.connect(cpugpu.database)) as database:
+            if database.execute("SELECT 1 FROM case_result WHERE status = 'ok'").fetchone():
+                return
+        time.sleep(0.02)
+    raise AssertionError("no case was finished")
+
+
+def ctrl_c_until_it_ends(process: subprocess.Popen[bytes]) -> int:
+    """Press it again and again, as people do; two that come at once are one to the kernel. Return how often."""
+    for times in range(1, 100):
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            continue
+        return times
+    raise AssertionError("it does not end")
+
+
+def test_ctrl_c_twice_stops_at_once(cpugpu: CommandLine) -> None:
+    with cpugpu.start(*HANGING) as process:
+        next_event(process, hangs)
+        (agent,) = [Witness(pid) for pid in agents_of(process)]
+        assert ctrl_c_until_it_ends(process) >= 2
+    assert process.returncode == EXIT_INTERRUPTED
+    assert agent.sees_the_end()
+    assert len(finished_in(cpugpu)) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_that_ends_us_is_obeyed_also_by_an_agent_that_hangs(
+    cpugpu: CommandLine, number: signal.Signals
+) -> None:
+    with cpugpu.start(*HANGING) as process:
+        next_event(process, hangs)
+        (agent,) = [Witness(pid) for pid in agents_of(process)]
+        process.send_signal(number)
+        rest = list(events_from(process))
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == 128 + number
+    assert agent.sees_the_end()
+    assert len(finished_in(cpugpu)) == 1
+    assert [event.kind for event in rest if isinstance(event, CaseFailed)] == ["skipped", "skipped"]
+
+
+def test_a_series_that_is_stopped_has_no_next_run(cpugpu: CommandLine) -> None:
+    with cpugpu.start(*PACED, "--repeat", 3) as process:
+        next_event(process, lambda event: isinstance(event, CaseFinished))
+        process.send_signal(signal.SIGINT)
+        ends = [event for event in events_from(process) if isinstance(event, RunFinished)]
+    assert process.returncode == EXIT_INTERRUPTED
+    assert [event.status for event in ends] == ["stopped"]
+
+
+BUSY = """
+import sys, threading
+from cpugpu_tui.cli import progress
+from cpugpu_tui.__main__ import main
+def blocked(self, state, event):
+    if state.settled:
+        sys.stdout.flush()
+        print("blocked", file=sys.stderr, flush=True)
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
+progress.Progress.show = blocked
+main()
+"""
+"""The command, whose main thread never comes back after the first case."""
+
+
+@pytest.mark.parametrize(
+    ("numbers", "code"),
+    [([signal.SIGTERM], 143), ([signal.SIGHUP], 129), ([signal.SIGINT, signal.SIGINT], 130)],
+    ids=["SIGTERM", "SIGHUP", "ctrl+c twice"],
+)  # fmt: skip
+def test_a_command_that_never_looks_up_is_ended(cpugpu: CommandLine, numbers: list[signal.Signals], code: int) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY, *map(str, PACED)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=cpugpu.environment(), bufsize=0,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"blocked\n"
+        (agent,) = [Witness(pid) for pid in agents_of(process)]
+        for number in numbers:
+            process.send_signal(number)
+            time.sleep(0.1)  # two at once are one to the kernel
+        try:
+            assert process.wait(PATIENCE_S) == code
+        finally:
+            process.kill()
+    assert agent.sees_the_end(PATIENCE_S)
+    assert finished_in(cpugpu)

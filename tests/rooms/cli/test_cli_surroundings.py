@@ -1,0 +1,137 @@
+"""Closed streams, full disks, a folder that is gone, bytes that are no text: a sentence and an exit code, always."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import COMMAND, FAST, CommandLine, Outcome
+
+from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+
+RUN = ("run", "matmul", "--size", "64", "--simulate", FAST)
+
+
+def in_shell(cpugpu: CommandLine, words: tuple[str, ...], streams: str, before: str = "") -> Outcome:
+    """Run the command as a shell does, with its streams redirected."""
+    line = f"{before} exec {shlex.join([*COMMAND, *words])} {streams}"
+    done = subprocess.run(
+        ["sh", "-c", line], capture_output=True, text=True, timeout=100, env=cpugpu.environment(), check=False
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def assert_said(done: Outcome, code: int) -> None:
+    """One line with cause and remedy, and this exit code."""
+    assert done.code == code
+    assert done.err.startswith("cpugpu-tui: ")
+    assert done.err.count("\n") == 1
+    assert done.err.count(". ") == 1
+
+
+def test_importing_from_a_closed_stdin_imports_nothing(cpugpu: CommandLine) -> None:
+    assert_said(in_shell(cpugpu, ("import", "-"), "<&-"), EXIT_USAGE)
+
+
+@pytest.mark.parametrize("streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "2>/dev/full"])
+def test_a_run_does_not_need_a_stream(cpugpu: CommandLine, streams: str) -> None:
+    done = in_shell(cpugpu, RUN, streams)
+    assert done.code == EXIT_OK
+    assert ("Saved as run 1" in done.out) == (">&-" not in streams.replace("2>&-", ""))
+    assert cpugpu.here("show", "1").code == EXIT_OK
+
+
+@pytest.mark.parametrize("words", [("run", "--size", "abc"), ("run", "--nosuch")])
+def test_a_full_disk_behind_stderr_leaves_the_exit_code(cpugpu: CommandLine, words: tuple[str, ...]) -> None:
+    assert in_shell(cpugpu, words, "2>/dev/full").code == EXIT_USAGE
+
+
+def test_a_full_disk_behind_stdout_is_said(cpugpu: CommandLine) -> None:
+    assert_said(in_shell(cpugpu, ("config", "path"), ">/dev/full"), EXIT_UNFIT)
+
+
+@pytest.mark.parametrize("words", [("list", "--workloads", "w.py"), (*RUN, "--mnist", "m"), ("history",), ()])
+def test_a_folder_that_is_gone_is_said(cpugpu: CommandLine, tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "gone").mkdir()
+    there = shlex.quote(str(tmp_path / "gone"))
+    assert_said(in_shell(cpugpu, words, "", f"cd {there}; rmdir {there};"), EXIT_USAGE)
+
+
+@pytest.mark.parametrize("words", [(*RUN, "--mnist"), ("history", "--filter"), ("show",)])
+def test_an_argument_that_is_not_utf_8_is_said(cpugpu: CommandLine, words: tuple[str, ...]) -> None:
+    done = cpugpu.here(*words, os.fsdecode(b"a\xff"))
+    assert_said(done, EXIT_USAGE)
+    assert "a\\xff" in done.err
+
+
+def test_a_variable_that_is_not_utf_8_is_said(cpugpu: CommandLine) -> None:
+    assert_said(cpugpu("history", CPUGPU_MNIST=os.fsdecode(b"\xff")), EXIT_USAGE)
+
+
+def test_a_folder_whose_name_is_not_utf_8_cannot_be_told_to_an_agent(cpugpu: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    assert_said(in_shell(cpugpu, (*RUN, "--mnist", "m"), "", f"cd {shlex.quote(str(tmp_path))}/*;"), EXIT_USAGE)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("import", "pipe"), ("demo", "pipe"), ("telemetry", "--replay", "pipe"), ("fleet", "hosts", "-H", "pipe"),
+        ("gate", "--new", "1", "--junit", "pipe"),
+    ],
+)  # fmt: skip
+def test_a_pipe_without_an_other_end_is_not_waited_for(
+    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    assert_said(cpugpu.here(*words), EXIT_USAGE)
+
+
+@pytest.mark.parametrize(
+    "words", [("import", "/dev/zero"), ("demo", "/dev/zero"), ("telemetry", "--replay", "/dev/zero")]
+)
+def test_a_device_without_an_end_is_not_read_to_its_end(cpugpu: CommandLine, words: tuple[str, ...]) -> None:
+    assert_said(cpugpu.here(*words), EXIT_USAGE)
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 3000, "x = " + "[" * 3000 + "]" * 3000], ids=["open", "closed"])
+def test_nested_toml_is_no_config_and_no_list_of_hosts(
+    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    hosts = tmp_path / "hosts.toml"
+    hosts.write_text(text)
+    assert_said(cpugpu.here("fleet", "hosts", "-H", hosts), EXIT_USAGE)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "cpugpu-tui").mkdir()
+    (tmp_path / "cpugpu-tui" / "config.toml").write_text(text)
+    assert_said(cpugpu.here("history"), EXIT_USAGE)
+
+
+def test_a_filter_may_have_any_number_of_words_and_tags(cpugpu: CommandLine) -> None:
+    cpugpu.here(*RUN)
+    cpugpu.here("tag", "1", "+good")
+    words = " ".join(["matmul", "done", *["m"] * 3000])
+    tags = [word for _ in range(1500) for word in ("--tag", "good")]
+    assert [run["number"] for run in cpugpu.here("history", "--json", "--filter", words, *tags).objects] == [1]
+    assert cpugpu.here("history", "--json", "--filter", f"{words} nosuch").objects == []
+    assert cpugpu.here("history", "--json", *tags, "--tag", "bad").objects == []
+
+
+@pytest.mark.parametrize("words", [("history",), ("claims",), ("machine", "--simulate", FAST), ("show",)])
+def test_a_name_that_no_file_can_have_is_no_database(cpugpu: CommandLine, words: tuple[str, ...]) -> None:
+    assert_said(cpugpu.here(*words, "--db", "a" * 5000), EXIT_UNFIT)
+
+
+def test_a_count_that_python_cannot_count_to_is_refused(cpugpu: CommandLine) -> None:
+    assert_said(cpugpu.here("telemetry", "--simulate", "default", "--count", "9" * 400), EXIT_USAGE)
+
+
+def test_a_long_argument_is_not_repeated_in_full(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("machine", "--simulate", FAST, "--python", "a" * 100_000)
+    assert done.code == EXIT_USAGE
+    assert len(done.err) < 3_000

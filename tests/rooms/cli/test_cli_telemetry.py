@@ -1,0 +1,337 @@
+"""`cpugpu-tui telemetry`: a table like vmstat's, JSON lines, recorded and replayed, and how each of them fails."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.command_line import PATIENCE_S, ROOT, CommandLine
+from tests.helpers.machine.fake_nvml_library import LOST, FakeLibrary, library
+from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
+
+from cpugpu_tui.cli.telemetry import WAITING, sampled
+from cpugpu_tui.cli.telemetry_table import Table, throttle_text
+from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
+from cpugpu_tui.machine.nvml.value_names import KEYS
+from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
+from cpugpu_tui.telemetry.recording import load
+from cpugpu_tui.telemetry.simulated import simulated_sweep
+from cpugpu_tui.telemetry.versions import Versions
+
+__all__ = ["fake_nvml", "library", "nvml_library"]
+
+FAKE_TRACE = ROOT / "tests" / "traces" / "fake-two-gpus.ndjson"
+SIMULATED = ("telemetry", "--simulate", "default", "--interval", "0.1")
+
+
+def gpu(index: int = 0, **readings: Reading) -> GpuTelemetry:
+    known = simulated_sweep(5.0).gpus[0]
+    return replace(known, index=index, readings={**known.readings, **readings}, throttle=())
+
+
+def sweep(*gpus: GpuTelemetry, problem: str | None = None) -> TelemetryRead:
+    return TelemetryRead(gpus=gpus, host=simulated_sweep(5.0).host, problem=problem, wall_ns=10**18)
+
+
+# ------------------------------------------------------------------ the table
+
+
+def test_the_header_comes_once_and_each_sweep_has_a_line_per_gpu_and_one_for_the_host(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("telemetry", "--simulate", "gpus=2", "--interval", "0.1", "--count", "3")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert done.out.count("power") == done.out.count("GiB   MHz") == 1
+    rows = re.findall(r"\d\d:\d\d:\d\d\.\d (GPU \d|host)", done.out)
+    assert rows == ["GPU 0", "GPU 1", "host"] * 3
+    assert all(line.startswith("SIMULATED ") for line in done.out.splitlines() if re.match(r"\S", line))
+
+
+def test_numbers_stand_under_their_titles() -> None:
+    lines = Table(1.0).lines(sweep(gpu()))
+    titles, units, row = lines[1:4]
+    assert row.split()[3:] == ["50", "35.2", "1980", "403", "50", "2500", "50", "none"]
+    for title, unit, value in [("memory", "GiB", "35.2"), ("power", "W", "403"), ("from", "MB/s", "50")]:
+        end = titles.index(title) + len(title)
+        assert units[:end].endswith(unit)
+        assert row[:end].endswith(value)
+
+
+def test_a_line_fits_an_80_column_terminal() -> None:
+    capped = replace(gpu(throttled_power_cap_pct=Reading(80.0)), throttle=("power-capped",))
+    assert max(len(line) for line in Table(1.0).lines(sweep(capped))[1:]) <= 80
+
+
+def test_unknown_is_a_dash_whose_reason_is_said_once_and_again_when_it_comes_back() -> None:
+    table = Table(1.0)
+    unknown = sweep(gpu(power_mw=Reading(None, "no-permission"), temperature_c=Reading(None, "no-permission")))
+    first, second, known, again = (table.lines(read) for read in (unknown, unknown, sweep(gpu()), unknown))
+    assert first[-1] == again[-1] == "– GPU 0, power, temp: no permission"
+    assert len(second) == len(known) == 2
+    assert second[0].split()[6:8] == ["–", "–"]
+    assert " 0 " not in second[0].replace("GPU 0", "")
+
+
+def test_an_old_number_is_marked_without_colour() -> None:
+    *_, row, _host = Table(1.0).lines(sweep(gpu(power_mw=Reading(78_000.0, None, 3.0))))
+    assert "~78" in row
+    assert row.count("~") == 1
+
+
+def test_a_silent_driver_is_not_news_every_second() -> None:
+    table = Table(1.0)
+    said = [table.lines(sweep(gpu(), problem=f"The driver has not answered for {s} s.")) for s in (2, 3, 4)]
+    assert [sum("answered" in line for line in lines) for lines in said] == [1, 0, 0]
+
+
+def test_a_lost_gpu_is_a_row_of_dashes_and_keeps_its_name() -> None:
+    lost = replace(gpu(), readings={key: Reading(None, "gpu-lost") for key in KEYS}, problem="This GPU is lost.")
+    table = Table(1.0)
+    table.lines(sweep(gpu(), gpu(1)))
+    lines = table.lines(sweep(lost, gpu(1)))
+    assert lines[0].split()[3:] == ["–"] * 8
+    assert "403" in lines[1]
+    assert lines[3:] == ["GPU 0: This GPU is lost."]
+
+
+def test_a_gpu_that_never_answered_has_its_number_once() -> None:
+    unread = replace(gpu(), name="GPU 0", uuid=None, pci_bus_id=None, persistence=None, readings={}, problem="Lost.")
+    assert Table(1.0).lines(sweep(unread))[0] == "GPU 0: name and UUID not known"
+
+
+def test_a_gpu_that_comes_back_is_not_introduced_again_unless_it_is_another() -> None:
+    table = Table(1.0)
+    first = table.lines(sweep(gpu()))
+    waking = replace(gpu(power_limit_mw=Reading(None, "not-yet")), persistence=None)
+    returns = [table.lines(read) for read in (sweep(problem="Gone."), sweep(waking), sweep(gpu()))]
+    assert "GPU-SIM0" in first[0]
+    assert not any("GPU-SIM0" in line or "active" in line for lines in returns for line in lines)
+    other = table.lines(sweep(replace(waking, uuid="GPU-other")))
+    assert "GPU-other" in other[0]
+    assert "limit" not in other[0], "the limit of the one before is not its own"
+
+
+def test_throttling_is_said_with_its_share_and_who_else_is_there() -> None:
+    stranger = GpuProcess(99_999, None, None, None, own=False)
+    own = GpuProcess(1, None, None, None, own=True)
+    held = replace(gpu(throttled_power_cap_pct=Reading(63.4)), throttle=("power-capped", "thermal"))
+    assert throttle_text(held) == "power-capped 63%, thermal"
+    assert throttle_text(replace(held, throttle=(), processes=(stranger, own))) == "power-capped 63%, 1 process"
+    assert throttle_text(gpu(throttle_bits=Reading(None, "not-supported"))) == "–"
+    assert throttle_text(gpu()) == "none"
+
+
+def test_a_slice_has_a_row_with_what_is_its_own() -> None:
+    instance = MigInstance(2, "MIG-1", "1g.18gb", {"memory_used_bytes": Reading(float(3 << 30))})
+    lines = Table(1.0).lines(sweep(replace(gpu(), instances=(instance,))))
+    (row,) = [line for line in lines if "MIG 0.2" in line]
+    assert row.split()[3:] == ["3.0"]
+    stranger = GpuProcess(7, 1 << 20, "ann", "train", own=False)
+    taken = replace(gpu(), processes=(stranger,), instances=(replace(instance, processes=(stranger,)),))
+    assert throttle_text(taken) == "none, 1 process", "the driver may list it under its GPU too"
+
+
+def test_the_header_comes_again_when_it_has_left_the_terminal() -> None:
+    table = Table(1.0, page_lines=6)
+    headers = [sum("active" in line for line in table.lines(sweep(gpu()))) for _ in range(7)]
+    assert headers == [1, 0, 0, 1, 0, 0, 1]
+
+
+def test_gpm_has_columns_where_it_was_asked_for() -> None:
+    lines = Table(1.0, gpm=True).lines(sweep(gpu(tensor_active_pct=Reading(41.0))))
+    assert "tensor" in lines[1]
+    assert "41" in lines[3].split()
+    assert not any("tensor" in line for line in Table(1.0).lines(sweep(gpu())))
+
+
+def test_a_stdout_without_utf8_gets_ascii(cpugpu: CommandLine) -> None:
+    done = cpugpu("telemetry", "--replay", FAKE_TRACE, "--interval", "0", PYTHONIOENCODING="ascii")
+    assert done.code == EXIT_OK
+    assert done.out.isascii()
+    assert "- GPU 0" in done.out
+
+
+# ------------------------------------------------------------------ JSON
+
+
+def test_json_has_a_line_a_sweep_with_units_in_its_keys(cpugpu: CommandLine, library: FakeLibrary) -> None:
+    done = cpugpu.here("telemetry", "--json", "--count", "2", "--interval", "0.1")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert len(done.objects) == 2
+    for line in done.objects:
+        assert (line["event"], line["source"], line["tag"], line["schema"]) == ("TelemetryRead", "live", "", 1)
+        first, second = line["gpus"]
+        assert (first["index"], first["uuid"], first["pci_bus_id"]) == (
+            0, library.gpus[0].uuid.decode(), library.gpus[0].bus_id.decode(),
+        )  # fmt: skip
+        assert second["index"] == 1
+        assert set(first["readings"]) == set(KEYS)
+        power = first["readings"]["power_mw"]
+        assert (power["value"], power["reason"]) == (78_200, None)
+        assert power["age_s"] < 5
+        fan = first["readings"]["fan_pct"]
+        assert (fan["value"], bool(fan["reason"])) == (None, True)
+    assert [event.gpus[0].index for event in done.events if isinstance(event, TelemetryRead)] == [0, 0]
+
+
+def test_sweeps_are_counted_live_and_replayed(cpugpu: CommandLine, library: FakeLibrary, tmp_path: Path) -> None:
+    path = tmp_path / "a.ndjson"
+    often = ("--json", "--count", "3", "--interval", "0.1")
+    assert [line["seq"] for line in cpugpu.here("telemetry", *often, "--record", path).objects] == [1, 2, 3]
+    assert [line["seq"] for line in cpugpu.here(*SIMULATED, *often).objects] == [1, 2, 3]
+    old = tmp_path / "old.ndjson"  # without numbers of its own
+    old.write_text(re.sub(r'"seq":\d+,', "", path.read_text()))
+    for trace in (path, old):
+        replayed = cpugpu.here("telemetry", "--replay", trace, "--interval", "0", "--json").objects
+        assert [line["seq"] for line in replayed] == [1, 2, 3]
+
+
+def test_a_sweep_that_a_slow_reader_missed_is_a_hole_in_seq(monkeypatch: pytest.MonkeyPatch) -> None:
+    class EagerSampler:
+        """Sweeps 20 times before anybody reads."""
+
+        def __init__(self, interval_s: float, emit: Callable[[TelemetryRead], None], *, gpm: bool) -> None:
+            self.emit = emit
+
+        def start(self) -> None:
+            self.emit(TelemetryRead())  # the driver is still waking up
+            for _ in range(WAITING + 4):
+                self.emit(sweep(gpu()))
+
+        def stop(self) -> None:
+            pass
+
+    samplers: list[EagerSampler] = []
+
+    def new(*arguments: Any, **options: Any) -> EagerSampler:
+        samplers.append(EagerSampler(*arguments, **options))
+        return samplers[-1]
+
+    monkeypatch.setattr("cpugpu_tui.telemetry.sampler.Sampler", new)
+    sweeps = sampled(1.0, gpm=False)
+    assert [next(sweeps).seq for _ in range(WAITING)] == list(range(1, WAITING + 1))
+    samplers[0].emit(sweep(gpu()))
+    assert next(sweeps).seq == WAITING + 5
+
+
+def test_a_hang_from_the_first_moment_on_is_not_a_machine_without_a_gpu(
+    cpugpu: CommandLine, fake_nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_nvml.use()
+    fake_nvml.set("hang:nvmlInitWithFlags", 1)
+    monkeypatch.setattr("cpugpu_tui.telemetry.versions.PATIENCE_S", 0.05)
+    monkeypatch.setattr("cpugpu_tui.telemetry.sampler.HANG_S", 0.1)
+    path = tmp_path / "hang.ndjson"
+    (line,) = cpugpu.here("telemetry", "--json", "--count", "1", "--interval", "0.1", "--record", path).objects
+    assert "No GPU has been seen so far" in line["problem"]
+    assert "as old as they say" not in line["problem"], "there is nothing that could be old"
+    assert (line["driver"], line["gpus"]) == (None, [])
+    assert json.loads(path.read_text().splitlines()[0])["gpus"] is None
+    replayed = cpugpu.here("telemetry", "--replay", path, "--interval", "0").out
+    assert "the driver said of no GPU" in replayed.splitlines()[0]
+
+
+def test_a_driver_that_wakes_late_tells_its_version_late(fake_nvml: FakeNvml) -> None:
+    fake_nvml.use()
+    fake_nvml.set("hang:nvmlInitWithFlags", 1)
+    versions = Versions()
+    assert versions.known(0.05) == (None, None)
+    fake_nvml.unset("hang:nvmlInitWithFlags")
+    driver, nvml = versions.known(20)
+    assert driver is not None
+    assert nvml is not None
+    assert versions.known() == (driver, nvml), "and it is asked no more"
+
+
+def test_one_bad_gpu_hides_no_healthy_one(
+    cpugpu: CommandLine, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cpugpu_tui.telemetry.sampler.FIRST_PATIENCE_S", PATIENCE_S)
+    library.gpus[0].dead = LOST
+    (line,) = cpugpu.here("telemetry", "--json", "--count", "1").objects
+    assert "lost" in line["gpus"][0]["problem"]
+    assert line["gpus"][0]["readings"]["power_mw"]["value"] is None
+    assert line["gpus"][1]["readings"]["power_mw"]["value"] == 78_200
+
+
+def test_without_a_gpu_the_host_is_read_the_cause_is_said_and_it_is_no_error(
+    cpugpu: CommandLine, library: FakeLibrary
+) -> None:
+    library.init_code = 9
+    done = cpugpu.here("telemetry", "--count", "1")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert "host" in done.out
+    assert "installed but not loaded" in done.out
+    (line,) = cpugpu.here("telemetry", "--count", "1", "--json").objects
+    assert line["gpus"] == []
+    assert "installed but not loaded" in line["problem"]
+    assert line["host"]["memory_total_bytes"]["value"] > 0
+
+
+BAD_OPTIONS = {
+    "too often": (("--interval", "0.05"), "above 10 Hz"),
+    "no time": (("--interval", "0"), "not possible"),
+    "backwards": (("--interval", "-1"), "not possible"),
+    "no number": (("--interval", "nan"), "not possible"),
+    "for ever": (("--interval", "inf"), "not possible"),
+    "none": (("--count", "0"), "--count 0 is not possible"),
+    "replay and record": (("--replay", FAKE_TRACE, "--record", "x"), "exclude each other"),
+    "replay and simulate": (("--replay", FAKE_TRACE, "--simulate", "default"), "exclude each other"),
+    "record to nothing": (("--record", ""), "No file is named"),
+    "replay of nothing": (("--replay", ""), "No file is named"),
+    "a device": (("--record", "/dev/full"), "is a device"),
+    "a folder": (("--record", "/tmp"), "is a folder"),
+    "no such trace": (("--replay", "/nowhere/a.ndjson"), "No such file"),
+    "no trace": (("--replay", __file__), "no telemetry trace"),
+    "no such machine": (("--simulate", "moon=1"), "has no 'moon'"),
+    "a file that exists": (("--record", __file__), "exists already"),
+}
+
+
+@pytest.mark.parametrize(("options", "cause"), BAD_OPTIONS.values(), ids=BAD_OPTIONS)
+def test_what_cannot_be_done_is_a_sentence_and_with_json_a_line(
+    cpugpu: CommandLine, options: tuple[object, ...], cause: str
+) -> None:
+    done = cpugpu.here("telemetry", *options)
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert cause in done.err
+    done = cpugpu.here("telemetry", "--json", *options)
+    (line,) = done.objects
+    assert (done.code, line["event"], line["exit_code"]) == (EXIT_USAGE, "Error", EXIT_USAGE)
+    assert cause in line["message"]
+    assert line["remedy"]
+
+
+def test_a_variable_in_the_way_is_named_and_no_device_is_to_be_removed(cpugpu: CommandLine) -> None:
+    done = cpugpu("telemetry", "--replay", FAKE_TRACE, CPUGPU_SIMULATE="default")
+    assert "unset CPUGPU_SIMULATE" in done.err
+    assert "emove" not in cpugpu.here("telemetry", "--record", "/dev/full").err
+
+
+# ------------------------------------------------------------------ record and replay
+
+
+def test_what_was_recorded_is_replayed_under_a_tag(cpugpu: CommandLine, library: FakeLibrary, tmp_path: Path) -> None:
+    path = tmp_path / "a.ndjson"
+    live = cpugpu.here("telemetry", "--record", path, "--count", "3", "--interval", "0.1", "--json").objects
+    assert load(path).header.source == "live"
+    replayed = cpugpu.here("telemetry", "--replay", path, "--interval", "0", "--json").objects
+    assert [line["tag"] for line in replayed] == ["REPLAY"] * 3
+    assert [line["trace"] for line in replayed] == ["a.ndjson"] * 3
+    for before, after in zip(live, replayed, strict=True):
+        assert after["wall_ns"] == before["wall_ns"]
+        assert after["gpus"][0]["readings"]["power_mw"]["value"] == before["gpus"][0]["readings"]["power_mw"]["value"]
+    table = cpugpu.here("telemetry", "--replay", path, "--interval", "0", "--count", "2").out
+    assert len(re.findall(r"\d host", table)) == 2
+    assert all(line.startswith("REPLAY ") for line in table.splitlines() if re.match(r"\S", line))
+
+
+def test_a_fake_or_made_up_machine_is_called_that_in_its_replay_too(cpugpu: CommandLine, tmp_path: Path) -> None:
+    assert "REPLAY FAKE" in cpugpu.here("telemetry", "--replay", FAKE_TRACE, "--interval", "0").out
+    path = tmp_path / "s.ndjson"
+    assert cpugpu.here(*SIMULATED, "--count", "1", "--record", path).code == EXIT_OK
+    (line,) = cpugpu.here("telemetry", "--replay", path, "--json").objects
+    assert (line["tag"], line["source"]) == ("REPLAY SIMULATED", "simulated")

@@ -1,0 +1,91 @@
+"""How `cpugpu-tui telemetry` ends: by ctrl+c, by a reader that goes away, on a full disk."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import subprocess
+from pathlib import Path
+
+from tests.helpers.command_line import COMMAND, ROOT, CommandLine
+
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT
+from cpugpu_tui.telemetry.recording import load
+
+FAKE_TRACE = ROOT / "tests" / "traces" / "fake-two-gpus.ndjson"
+SIMULATED = ("telemetry", "--simulate", "default", "--interval", "0.1")
+
+
+def first_row(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdout is not None
+    while b"host" not in (line := process.stdout.readline()):
+        assert line
+
+
+def test_ctrl_c_ends_it_quietly_with_130_and_all_lines_whole(cpugpu: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "a.ndjson"
+    with cpugpu.start(*SIMULATED, "--json", "--record", path) as process:
+        first_row(process)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        rest, err = process.stdout.read(), process.stderr.read()
+    assert (process.returncode, err) == (EXIT_INTERRUPTED, b"")
+    assert all(json.loads(line) for line in rest.splitlines())
+    assert load(path).sweeps >= 1
+
+
+def test_a_line_is_there_when_its_sweep_is(cpugpu: CommandLine) -> None:
+    """Python keeps 8 kB back when stdout is a pipe: ten seconds of a table."""
+    environment = cpugpu.environment(PYTHONUNBUFFERED="")
+    with subprocess.Popen([*COMMAND, *SIMULATED], stdout=subprocess.PIPE, env=environment, bufsize=0) as process:
+        first_row(process)
+        assert process.stdout is not None
+        assert len(process.stdout.read(2000)) < 2000, "the first lines came with many others"
+        process.kill()
+
+
+def test_ctrl_c_ends_live_telemetry_too(cpugpu: CommandLine) -> None:
+    with cpugpu.start("telemetry") as process:
+        first_row(process)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == EXIT_INTERRUPTED
+
+
+def test_ctrl_c_while_it_is_being_loaded_is_no_traceback() -> None:
+    """The first import of ours that takes time is interrupted, as by a person who mistyped."""
+    interrupted = (
+        "import builtins, os, signal, sys; real = builtins.__import__\n"
+        "def slow(name, *rest, **more):\n"
+        "    if name == 'cpugpu_tui.errors': os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return real(name, *rest, **more)\n"
+        "builtins.__import__ = slow; sys.argv[1:] = ['list']\n"
+        "import runpy; runpy.run_module('cpugpu_tui', run_name='__main__')"
+    )
+    done = subprocess.run([COMMAND[0], "-c", interrupted], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_results_that_outgrow_the_limit_of_a_file_are_a_sentence(cpugpu: CommandLine, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as out:
+        done = subprocess.run(
+            [*COMMAND, "telemetry", "--replay", FAKE_TRACE, "--interval", "0", "--json"],
+            stdout=out, stderr=subprocess.PIPE, timeout=120, env=cpugpu.environment(),
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+        )  # fmt: skip
+    assert done.returncode == EXIT_UNFIT
+    assert b"ulimit -f" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_fault(cpugpu: CommandLine) -> None:
+    with cpugpu.start(*SIMULATED) as process:
+        first_row(process)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 128 + signal.SIGPIPE

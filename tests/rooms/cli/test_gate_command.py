@@ -1,0 +1,362 @@
+"""`compare`, `baseline`, `gate` and interleaved interpreters as a person meets them: words, files, exit codes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
+
+from cpugpu_tui.cli.series import turns
+from cpugpu_tui.errors import (
+    EXIT_CASES_FAILED,
+    EXIT_CHECK_SAID_NO,
+    EXIT_OK,
+    EXIT_UNFIT,
+    EXIT_USAGE,
+)
+
+SIMULATED = f"{FAST},noise=0.01"
+SLOW = f"{SIMULATED},gpu_ns_per_flop=0.002"
+"""A GPU that is 25 % slower at 256, and as fast as before at 16."""
+RUN = ("run", "matmul", "--size", "16,256", "--rounds", "5")
+
+
+def make_series(cpugpu: CommandLine, simulated: str = SIMULATED, runs: int = 5) -> None:
+    done = cpugpu.here(*RUN, "--simulate", simulated, "--repeat", runs)
+    assert done.code == EXIT_OK, done.err
+
+
+@pytest.fixture(scope="module")
+def five_runs(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """A history with five runs that are the baseline main; only copied."""
+    made = CommandLine(tmp_path_factory.mktemp("five-runs") / "history.db")
+    make_series(made)
+    assert made.here("baseline", "main", "latest").out == "Baseline main is runs 1-5.\n"
+    return made
+
+
+def test_a_new_baseline_is_told_as_json_too(based: CommandLine) -> None:
+    (made,) = based.here("baseline", "other", "latest", "--json").objects
+    assert made == {**based.here("baseline", "main", "--json").objects[0], "name": "other"}
+
+
+@pytest.fixture(scope="module")
+def ten_runs(five_runs: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """The same and five runs of a slower GPU after them; only copied."""
+    made = CommandLine(tmp_path_factory.mktemp("ten-runs") / "history.db")
+    made.take_over(five_runs)
+    make_series(made, SLOW)
+    return made
+
+
+@pytest.fixture
+def based(cpugpu: CommandLine, five_runs: CommandLine) -> CommandLine:
+    """A history of this test's own with five runs that are the baseline main."""
+    cpugpu.take_over(five_runs)
+    return cpugpu
+
+
+@pytest.fixture
+def slowed(cpugpu: CommandLine, ten_runs: CommandLine) -> CommandLine:
+    """The same with runs 6 to 10 of a slower GPU."""
+    cpugpu.take_over(ten_runs)
+    return cpugpu
+
+
+# ------------------------------------------------------------------ compare
+
+
+def test_differences_come_first_then_a_verdict_for_every_case(slowed: CommandLine) -> None:
+    done = slowed.here("compare", "main", "latest")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    out = done.out
+    assert "SIMULATED: no number here was measured. baseline main (runs 1-5) against runs 6-10" in out
+    assert out.index("gpu_ns_per_flop=0.002") < out.index("verdict")
+    (slow,) = [line for line in out.splitlines() if "matmul 256" in line and "GPU" in line]
+    assert slow.rstrip().endswith("SLOWER")
+    assert "GPU, geometric mean of all cases: +" in out
+
+
+def test_the_same_in_json_keeps_every_digit(slowed: CommandLine) -> None:
+    (told,) = slowed.here("compare", "1", "10", "--json").objects
+    assert told["event"] == "Comparison"
+    assert told["base"]["numbers"] == [1, 2, 3, 4, 5]
+    (slow,) = [each for each in told["verdicts"] if each["verdict"] == "SLOWER"]
+    (case,) = slow["cases"]
+    assert case["case"] == "matmul/default/256/float32/tall"
+    assert len(case["base_ns"]) == len(case["new_ns"]) == 5
+    assert told["differences"] == [
+        {"what": "simulation", "base": told["differences"][0]["base"], "new": told["differences"][0]["new"]}
+    ]
+
+
+def test_one_run_against_one_says_too_few_and_never_no_change(cpugpu: CommandLine) -> None:
+    for _ in range(2):
+        make_series(cpugpu, runs=1)
+    out = cpugpu.here("compare", "1", "2").out
+    assert out.count("TOO FEW RUNS") == 4
+    assert "That is not `no change`." in out
+    assert "SAME" not in out
+
+
+@pytest.mark.slow
+def test_the_runs_of_a_made_up_series_are_no_copies_and_two_such_series_are_the_same(cpugpu: CommandLine) -> None:
+    make_series(cpugpu)
+    make_series(cpugpu, f"{SIMULATED},seed=50")
+    (told,) = cpugpu.here("compare", "1", "6", "--json").objects
+    assert {each["verdict"] for each in told["verdicts"]} == {"SAME"}
+    for case in (case for each in told["verdicts"] for case in each["cases"]):
+        assert len({*case["base_ns"], *case["new_ns"]}) == 10
+        assert case["low"] < case["ratio"] < case["high"]
+
+
+@pytest.mark.slow
+def test_a_series_of_copies_gets_no_verdict_and_is_told_why(cpugpu: CommandLine) -> None:
+    for _ in range(2):
+        make_series(cpugpu, f"{FAST},noise=0")
+    out = cpugpu.here("compare", "1", "6").out
+    assert out.count("TOO FEW RUNS") == 4
+    assert "Runs that agree to the last digit are copies of one and count once" in out
+    gate = cpugpu.here("gate", "--baseline", "1", "--new", "6")
+    assert gate.code == EXIT_UNFIT
+    assert gate.out.count("TOO FEW RUNS: its runs are copies of one") == 4
+
+
+@pytest.mark.slow
+def test_another_database_is_named_by_its_file(based: CommandLine, tmp_path: Path) -> None:
+    other = CommandLine(tmp_path / "other.db")
+    make_series(other, SLOW)
+    out = based.here("compare", "main", f"{other.database}:latest").out
+    assert "against other.db: runs 1-5\n" in out
+    assert "SLOWER" in out
+
+
+def test_a_tag_names_the_series_of_its_newest_run(slowed: CommandLine) -> None:
+    with slowed.store() as store:
+        store.tag(store.find("2"), add=["release"])
+    assert "tag release (runs 1-5) against runs 6-10" in slowed.here("compare", "release", "latest").out
+
+
+def test_a_case_that_failed_on_one_side_is_not_comparable_and_says_why(based: CommandLine) -> None:
+    failing = based.here(*RUN, "--simulate", f"{SIMULATED},mismatch_size=16", "--repeat", 3)
+    assert failing.code == EXIT_CASES_FAILED
+    out = based.here("compare", "main", "latest").out
+    assert "NOT COMPARABLE: mismatch in the new series" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("compare", "1", "2"), "are of the same series"),
+        (("compare", "1", "99"), "There is no run '99'"),
+        (("compare", "nothing.db:1"), "There is no database nothing.db"),
+        (("baseline", "12", "1"), "cannot name a baseline"),
+        (("baseline", "other"), "There is no baseline 'other'"),
+        (
+            ("gate", "--baseline", "none"),
+            "There is no baseline, run or tag 'none'; baselines are main.",
+        ),
+        (("gate", "--new", "1", "matmul"), "--new judges 1, so matmul is not run."),
+        (("gate", "--new", "1", "--junit", "x.xml", "--summary", "./x.xml"), "x.xml would be both reports"),
+        (("gate", "--max-slowdown", "0.05"), "is no percentage"),
+        (("gate", "--max-slowdown", "-5%"), "is no percentage"),
+        (("gate", "--junit", "/nowhere/at/all.xml"), "There is no folder /nowhere/at"),
+        (("gate", "--summary", "/"), "is a folder"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_and_exit_code_2(
+    based: CommandLine, arguments: tuple[str, ...], sentence: str
+) -> None:
+    done = based.here(*arguments)
+    assert done.code == EXIT_USAGE
+    assert sentence in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_without_a_history_nothing_is_created(cpugpu: CommandLine) -> None:
+    for arguments in (("compare", "1"), ("baseline",), ("gate",)):
+        done = cpugpu.here(*arguments)
+        assert done.code == EXIT_USAGE
+        assert "no saved runs" in done.err
+    assert not cpugpu.database.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.slow
+def test_made_up_times_do_not_stand_against_measured_ones(based: CommandLine) -> None:
+    real = based("run", "matmul", "--size", "16", "--device", "cpu", "--rounds", "5")
+    assert real.code == EXIT_OK
+    done = based.here("compare", "main", "latest")
+    assert done.code == EXIT_USAGE
+    assert "Made-up times are not compared with real." in done.err
+
+
+# ------------------------------------------------------------------ the gate
+
+
+def test_it_runs_the_baselines_plan_five_times_saves_that_and_passes(based: CommandLine) -> None:
+    done = based.here("gate")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert done.out.rstrip().endswith("Passed: none of 4 is slower by more than 5 %.")
+    with based.store() as store:
+        assert [run.number for run in store.runs()][:5] == [10, 9, 8, 7, 6]
+        assert len(store.runs_of(store.series_of(store.find("10")))) == 5
+
+
+def test_what_is_slower_by_more_than_the_limit_does_not_pass(based: CommandLine, tmp_path: Path) -> None:
+    junit, summary = tmp_path / "gate.xml", tmp_path / "gate.md"
+    files = ("--junit", junit, "--summary", summary)
+    done = based.here("gate", "--simulate", SLOW, *files)
+    assert done.code == EXIT_CHECK_SAID_NO
+    assert done.out.rstrip().endswith("Not passed: 1 of 4 slower by more than 5 %.")
+    suite = ElementTree.parse(junit).getroot()
+    assert {name: suite.get(name) for name in ("tests", "failures", "errors")} == {
+        "tests": "4", "failures": "1", "errors": "0",
+    }  # fmt: skip
+    (failure,) = suite.iter("failure")
+    assert failure.get("type") == "SLOWER"
+    assert summary.read_text().startswith("## Not passed: 1 of 4 slower by more than 5 %")
+    assert "| matmul 256 | GPU |" in summary.read_text()
+    # The same series again, under a limit that it keeps.
+    assert based.here("gate", "--new", "latest", "--max-slowdown", "60%").code == EXIT_OK
+
+
+def test_too_few_runs_are_4_and_never_0(based: CommandLine, tmp_path: Path) -> None:
+    junit = tmp_path / "gate.xml"
+    make_series(based, f"{SIMULATED},seed=50", runs=4)
+    done = based.here("gate", "--new", "latest", "--junit", junit)
+    assert done.code == EXIT_UNFIT
+    assert "4 with too few runs" in done.out
+    assert ElementTree.parse(junit).getroot().get("errors") == "4"
+
+
+@pytest.mark.parametrize("command", [("gate",), ("fleet", "gate", "-w", "n1", "--launcher", "local")])
+def test_a_series_that_could_never_pass_is_not_run(based: CommandLine, command: tuple[str, ...]) -> None:
+    short = based.here(*command, "--repeat", 4)
+    assert (short.code, short.out) == (EXIT_USAGE, "")
+    assert "--repeat 5" in short.err
+    make_series(based, f"{SIMULATED},seed=50", runs=2)
+    old = based.here(*command, "--baseline", "latest")
+    assert (old.code, old.out) == (EXIT_UNFIT, "")
+    assert "2 runs" in old.err
+    assert len(based.here("history", "--json").objects) == 7
+
+
+@pytest.mark.slow
+def test_cases_that_time_ran_out_for_are_4_and_those_that_were_not_asked_for_are_counted(
+    cpugpu: CommandLine,
+) -> None:
+    make_series(cpugpu)
+    make_series(cpugpu, f"{SIMULATED},seed=50")
+    with closing(sqlite3.connect(cpugpu.database)) as other, other:
+        # As --max-seconds leaves a run that took too long.
+        other.execute("UPDATE case_result SET status = 'skipped' WHERE run_number > 5 AND case_key LIKE '%/256/%'")
+    late = cpugpu.here("gate", "--baseline", "1", "--new", "latest", "--json")
+    assert late.code == EXIT_UNFIT
+    (told,) = late.objects
+    assert {each["why"] for each in told["verdicts"] if each["verdict"] == "UNDECIDED"} == {"skipped in the new series"}
+    assert told["says"] == "Undecided: 2 of 4 may be slower by more than 5 %; 2 not reached."
+    assert cpugpu.here("run", "matmul", "--size", "16", "--rounds", "5", "--simulate", f"{SIMULATED},seed=70",
+                       "--repeat", 5).code == EXIT_OK  # fmt: skip
+    fewer = cpugpu.here("gate", "--baseline", "1", "--new", "latest")
+    assert fewer.code == EXIT_OK
+    assert fewer.out.rstrip().endswith("Passed: none of 2 is slower by more than 5 %; 2 were not judged.")
+
+
+def test_a_case_that_fails_where_the_baseline_has_times_is_3(based: CommandLine) -> None:
+    done = based.here("gate", "--simulate", f"{SIMULATED},error_size=16")
+    assert done.code == EXIT_CASES_FAILED
+    assert "FAILED: error in the new series" in done.out
+
+
+@pytest.mark.slow
+def test_a_baseline_of_another_machine_is_4_after_one_run_unless_that_is_wanted(based: CommandLine) -> None:
+    done = based.here("gate", "--simulate", f"{SIMULATED},gpus=0")
+    assert done.code == EXIT_UNFIT
+    assert "The baseline is of another machine (GPU: simulated GPU there, unknown here)" in done.err
+    with based.store() as store:
+        assert len(store.runs()) == 6
+    done = based.here("gate", "--simulate", f"{SIMULATED},gpus=0", "--any-machine")
+    assert "PASSED" in done.out
+
+
+@pytest.mark.slow
+def test_the_verdict_as_json(based: CommandLine) -> None:
+    (told,) = based.here("gate", "--json", "--simulate", SLOW).objects
+    assert (told["event"], told["verdict"], told["limit"]) == ("Gate", "SLOWER", 0.05)
+    assert sorted(each["verdict"] for each in told["verdicts"]) == ["PASSED", "PASSED", "PASSED", "SLOWER"]
+    json.dumps(told, allow_nan=False)
+
+
+@pytest.mark.slow
+@pytest.mark.slow
+def test_of_a_search_only_the_sizes_are_run_that_every_run_of_the_baseline_has(cpugpu: CommandLine) -> None:
+    made = cpugpu.here("run", "matmul", "--find-crossover", "--size", "16,256", "--simulate", SIMULATED, "--repeat", 5)
+    assert made.code == EXIT_OK, made.err
+    assert cpugpu.here("baseline", "main", "1").code == EXIT_OK
+    done = cpugpu.here("gate")
+    assert done.code == EXIT_OK, done.out
+    with cpugpu.store() as store:
+        plan = store.load(store.find("latest"))[0].plan  # type: ignore[attr-defined]
+    assert plan.search is None
+
+
+@pytest.mark.slow
+def test_interrupted_it_says_nothing_of_passing(based: CommandLine) -> None:
+    import signal
+
+    process = based.start("gate", "--simulate", f"{SIMULATED},pace=1,hang_size=16")
+    try:
+        # It hangs in the first case, whose run is in the history by then.
+        while True:
+            with based.store() as store:
+                if store.runs(1)[0].status == "running":
+                    break
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode in (130, 143)
+    assert b"assed" not in out
+
+
+# ------------------------------------------------------------------ two interpreters
+
+
+def test_interpreters_take_turns_with_the_order_flipped() -> None:
+    assert turns(2, 3) == [0, 1, 1, 0, 0, 1]
+    assert turns(3, 2) == [0, 1, 2, 2, 1, 0]
+
+
+@pytest.mark.slow
+def test_two_interpreters_run_in_turn_and_end_in_the_comparison(cpugpu: CommandLine, bare_python: Path) -> None:
+    import sys
+
+    names = ("--python", sys.executable, "--python", bare_python)
+    done = cpugpu.here(*RUN, "--simulate", SIMULATED, "--repeat", 3, *names)
+    assert done.code == EXIT_OK, done.err
+    assert f"{sys.executable} (runs 1, 4-5) against {bare_python} (runs 2-3, 6)" in done.out
+    assert "interpreter" in done.out
+    assert done.out.count("SAME") == 4
+    told = cpugpu.here(*RUN, "--simulate", SIMULATED, "--repeat", 1, *names, "--json").out.splitlines()
+    assert json.loads(told[-1])["event"] == "Comparison"
+    assert sum(json.loads(line)["event"] == "RunFinished" for line in told) == 2, "one run each, as was asked"
+
+
+def test_an_interpreter_that_is_not_there_or_named_twice_is_a_sentence(cpugpu: CommandLine) -> None:
+    import sys
+
+    twice = cpugpu.here(*RUN, "--simulate", SIMULATED, "--python", sys.executable, "--python", sys.executable)
+    assert (twice.code, twice.out) == (EXIT_USAGE, "")
+    assert "named twice" in twice.err
+    gone = cpugpu.here(*RUN, "--simulate", SIMULATED, "--python", sys.executable, "--python", "no-such-python")
+    assert gone.code == EXIT_USAGE
+    assert "There is no interpreter 'no-such-python'" in gone.err

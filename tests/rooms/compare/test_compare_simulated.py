@@ -1,0 +1,94 @@
+"""Whole runs of the simulated device against each other: its noise, its drift, its rounds, then the comparison."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
+
+from cpugpu_tui.analysis.compare import FASTER, SLOWER
+from cpugpu_tui.analysis.gating import gated, verdict
+from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
+from cpugpu_tui.compare.series import Series
+from cpugpu_tui.machine.driver_version import driver_version
+from cpugpu_tui.model import LATENCY, DevicesFound, GpuTelemetry, Reading, TelemetryRead
+from cpugpu_tui.state.measured import MeasuredRun, measured, measured_state
+
+WANDERING = replace(QUICK, noise=0.01, cpu_drift=0.02, gpu_drift=0.02, drift_rho=0.97)
+"""Drift that a run hardly leaves: medians of runs then lie 2 % apart, as those of processes do."""
+
+PAIRS = 12
+
+
+def run(seed: int, series: str, **laws: float) -> MeasuredRun:
+    simulation = replace(WANDERING, seed=seed, **laws)  # type: ignore[arg-type]
+    plan = plan_of(16, 256, simulation=simulation, metrics=(LATENCY,), rounds=5, max_rounds=5)
+    state = state_of(plan, swept(plan)[1])
+    assert state.run is not None
+    named = replace(state, run=replace(state.run, run_id=f"{series}{seed}", series_id=series))
+    found = measured_state(named)
+    assert found is not None
+    return found
+
+
+def series(first_seed: int, name: str, runs: int = 5, **laws: float) -> Series:
+    return Series("", tuple(run(seed, name, **laws) for seed in range(first_seed, first_seed + runs)))
+
+
+def words(found: SeriesComparison) -> set[str]:
+    return {each.verdict for each in found.judged}
+
+
+@pytest.mark.slow
+def test_equal_series_are_not_called_different() -> None:
+    alarms = 0
+    for number in range(PAIRS):
+        found = compare_series(series(100 * number, "base"), series(100 * number + 50, "new"))
+        alarms += bool({FASTER, SLOWER} & words(found))
+        spread = [pair.base_ns.values() for pair in found.pairs]
+        assert max(max(ns) / min(ns) for ns in spread) > 1.005  # the runs do differ
+    assert alarms <= 1
+
+
+def test_a_slower_gpu_is_found_and_the_processor_beside_it_acquitted() -> None:
+    # At 256 the kernel then takes 40 µs in place of 2, launching and waiting 180 as before; at 16 nothing changes.
+    found = compare_series(series(1, "base"), series(60, "new", gpu_ns_per_flop=0.0012))
+    (slow,) = [each for each in found.judged if each.verdict == SLOWER]
+    assert (slow.device, slow.pairs[0].size) == ("GPU", 256)
+    assert verdict(gated(found.pairs, 0.05)) == SLOWER
+    assert [each.what for each in found.differences] == ["simulation"]
+
+
+def test_the_power_limit_of_the_runs_own_gpu_is_a_difference() -> None:
+    plan = plan_of(16, simulation=replace(QUICK, seed=1), metrics=(LATENCY,), rounds=5, max_rounds=5)
+    recorder = swept(plan)[1]
+    state = state_of(plan, recorder)
+    assert state.run is not None
+
+    def told(series_id: str, limit_mw: float) -> Series:
+        readings = {"power_limit_mw": Reading(limit_mw)}
+        gpus = tuple(
+            GpuTelemetry(index=i, uuid=f"GPU-SIM{i}", name="sim", pci_bus_id=None,
+                         readings=readings if i == 0 else {"power_limit_mw": Reading(1.0)}) for i in range(2)
+        )  # fmt: skip
+        started = replace(state.run, run_id=series_id, series_id=series_id)  # type: ignore[type-var]
+        found = measured([started, DevicesFound(devices=state.devices), TelemetryRead(gpus=gpus), *recorder.events])
+        assert found is not None
+        return Series("", (found,))
+
+    (difference,) = compare_series(told("a", 700_000.0), told("b", 500_000.0)).differences
+    assert (difference.what, difference.base, difference.new) == ("power limit", "700 W", "500 W")
+
+
+def test_the_driver_is_read_from_the_kernels_own_file(tmp_path: Path) -> None:
+    file = tmp_path / "version"
+    assert driver_version(file) is None
+    for line, version in (
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (x)", "580.95.05"),
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  Tue Jun  6 22:20:39 UTC 2023", "535.54.03"),
+        ("something else", None),
+    ):
+        file.write_text(f"{line}\nGCC version:  gcc version 12.2.0\n")
+        assert driver_version(file) == version

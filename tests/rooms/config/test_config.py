@@ -1,0 +1,257 @@
+"""Config: flag, environment, file, default, in this order; each value says who set it; a typo is one sentence."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import FAST, CommandLine
+
+from cpugpu_tui.config import config
+from cpugpu_tui.config.config_file import read
+from cpugpu_tui.config.settings import KEYS
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import RunStarted
+
+WHOLE = """\
+# What I always want
+theme = "slate"
+database = "mine.db"
+python = "python3"
+worker = "process"
+device = ["cpu", "cuda:0"]
+mnist = "~/mnist"
+workloads = ["own.py", "/abs/other.py"]
+case_timeout = 30
+ceilings = false
+
+[presets.sweep]
+workload = "matmul"
+sizes = [16, "100:400:100"]
+dtypes = ["float32", "float64"]
+threads = [1, "all"]
+
+[presets."one.size"]
+workload = "vector-dot"
+sizes = "1000"
+variants = ["dot"]
+summary = "one product"
+"""
+
+Write = Callable[[str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write the config of this test's own folder."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def to_file(text: str) -> Path:
+        path = config.path()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    return to_file
+
+
+def run(cpugpu: CommandLine, *arguments: object, **environment: str) -> RunStarted:
+    """Run something small; return what it began with."""
+    done = cpugpu("run", *arguments, "--simulate", FAST, "--json", **environment)
+    assert done.code == 0, done.err
+    (started,) = [event for event in done.events if isinstance(event, RunStarted)]
+    return started
+
+
+# ------------------------------------------------------------------ the file
+
+
+def test_every_key_is_read_and_paths_are_the_files_own(write: Write) -> None:
+    path = write(WHOLE)
+    found = read(path)
+    assert set(found.values) == {key.name for key in KEYS}
+    assert found.values["database"] == str(path.parent / "mine.db")
+    assert found.values["mnist"] == os.path.expanduser("~/mnist")
+    assert found.values["workloads"] == (str(path.parent / "own.py"), "/abs/other.py")
+    assert found.lines["worker"] == 5
+    assert found.values["ceilings"] is False
+    assert found.lines["presets.one.size"] == 18
+    sweep, one = found.presets
+    assert (sweep.name, sweep.parts[0].sizes, sweep.dtypes, sweep.threads) == (
+        "sweep", (16, 100, 200, 300), ("float32", "float64"), (1, 0),
+    )  # fmt: skip
+    assert (one.summary, one.parts[0].variants) == ("one product", ("dot",))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('theem = "slate"\n', "line 1: There is no 'theem' here. Did you mean theme?"),
+        ("theme = 3\n", "line 1: theme is not text in quotes."),
+        ('theme = ""\n', "line 1: theme is empty."),
+        ('theme = "slate\n', "line 1: This is no TOML"),
+        ('\n\nworker = "fork"\n', "line 3: There is no worker mode 'fork'. Write process or thread."),
+        ('device = ["cpu", "gpu"]\n', "line 1: There is no device 'gpu'."),
+        ("case_timeout = -1\n", "line 1: case_timeout of -1 is not possible."),
+        ("case_timeout = true\n", "line 1: case_timeout is not a number."),
+        ("ceilings = 1\n", "line 1: ceilings is not true or false."),
+        ("workloads = [1]\n", "line 1: workloads is not text in quotes, or a list of such."),
+        ("presets = 3\n", "line 1: presets are tables."),
+        ('[presets.a]\nworkload = "matmul"\n', "line 1: The preset 'a' has no sizes."),
+        ('[presets.a]\nworkload = "matmul"\nsizes = "x"\n', "line 3: 'x' is no size."),
+        ('[presets.a]\nworkload = "matmul"\nsizes = [0]\n', "line 3: The size '0' is below 1."),
+        ('[presets.a]\nworkload = "matmul"\nsizes = 1\ndtyps = "float32"\n', "line 4: There is no 'dtyps' in"),
+        ('[presets.a]\nworkload = "matmul"\nsizes = 1\ndtypes = "int8"\n', "line 4: There is no dtype 'int8'."),
+        ('[presets.a]\nworkload = "matmul"\nsizes = 1\nthreads = "few"\n', "line 4: 'few' is no number"),
+        ('theme = "slate"\n\n[presets.quick]\nworkload = "matmul"\nsizes = 1\n', "line 3: The name 'quick' is taken"),
+        ('[presets."a b"]\nworkload = "matmul"\nsizes = 1\n', "line 1: 'a b' is no name for a preset."),
+        ('"\\u001b[31m" = 1\n', "There is no '' here."),
+    ],
+)  # fmt: skip
+def test_a_typo_is_one_sentence_with_the_line(text: str, said: str, write: Write) -> None:
+    path = write(text)
+    with pytest.raises(UsageError) as caught:
+        config.load()
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"#" * 2_000_000])
+def test_what_is_no_config_at_all_is_said(data: bytes, write: Write) -> None:
+    write("").write_bytes(data)
+    with pytest.raises(UsageError, match="config"):
+        config.load()
+
+
+def test_a_folder_in_its_place_is_said(write: Write) -> None:
+    path = write("")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(UsageError, match="cannot be read"):
+        config.load()
+
+
+# ------------------------------------------------------------------ who stands above whom
+
+
+def test_a_flag_stands_above_the_environment_and_that_above_the_file(write: Write, cpugpu: CommandLine) -> None:
+    write('worker = "thread"\ncase_timeout = 30\ndevice = "cpu"\n')
+    by_file = run(cpugpu, "matmul", "--size", 64)
+    assert by_file.environment["worker"] == "thread"
+    assert by_file.environment["case_timeout_s"] == 30
+    assert by_file.plan.devices == ("cpu",)
+    by_variable = run(cpugpu, "matmul", "--size", 64, CPUGPU_WORKER="process", CPUGPU_DEVICE="cpu cuda")
+    assert by_variable.environment["worker"] == "process"
+    assert by_variable.plan.devices == ("cpu", "cuda")
+    by_flag = run(cpugpu, "matmul", "--size", 64, "--case-timeout", 9, "--worker", "process", CPUGPU_WORKER="thread")
+    assert (by_flag.environment["worker"], by_flag.environment["case_timeout_s"]) == ("process", 9)
+
+
+@pytest.mark.slow
+def test_every_command_looks_into_the_database_of_the_file(write: Write, cpugpu: CommandLine, tmp_path: Path) -> None:
+    write(f'database = "{tmp_path}/by-file.db"\n')
+    run(cpugpu, "matmul", "--size", 64, CPUGPU_DB="")
+    assert (tmp_path / "by-file.db").exists()
+    assert not cpugpu.database.exists()
+    for command in (("history", "--json"), ("show", "--json")):
+        assert "matmul" in cpugpu(*command, CPUGPU_DB="").out
+    assert cpugpu("history", "--json").out == "", "the environment stands above it"
+    assert "matmul" in cpugpu("history", "--json", "--db", tmp_path / "by-file.db").out
+
+
+def test_presets_of_the_file_run_and_are_listed(write: Write, cpugpu: CommandLine) -> None:
+    write(
+        '[presets.sweep]\nworkload = "matmul"\nsizes = [64, 128]\ndtypes = ["float32", "float64"]\nthreads = [1, 2]\n'
+    )
+    plan = run(cpugpu, "sweep").plan
+    assert plan.name == "sweep"
+    assert {(case.size, case.dtype, case.threads) for case in plan.cases} == {
+        (size, dtype, threads) for size in (64, 128) for dtype in ("float32", "float64") for threads in (1, 2)
+    }
+    asked = run(cpugpu, "sweep", "--dtype", "float64", "--threads", "all", "--size", 64).plan
+    assert [(case.size, case.dtype, case.threads) for case in asked.cases] == [(64, "float64", 0)]
+    assert "64 float64" in cpugpu.here("show", "1").out, "rows that differ in dtype say theirs"
+    assert "sweep" in [item["name"] for item in cpugpu.here("list", "--json").objects if item["kind"] == "preset"]
+
+
+def test_a_preset_of_a_workload_that_there_is_not_says_so(write: Write, cpugpu: CommandLine) -> None:
+    write('[presets.mine]\nworkload = "gelu"\nsizes = 1\n')
+    done = cpugpu.here("run", "mine", "--simulate", FAST)
+    assert done.code == 2
+    assert "needs the workload 'gelu'" in done.err
+
+
+# ------------------------------------------------------------------ config show, config path
+
+
+def test_show_names_the_origin_of_each_value(write: Write, cpugpu: CommandLine) -> None:
+    path = write('theme = "slate"\ndatabase = "by-file.db"\n\n[presets.a]\nworkload = "matmul"\nsizes = 64\n')
+    found = cpugpu.here("config", "show", "--json").objects
+    origins = {item["key"]: (item["value"], item["origin"]) for item in found if "key" in item}
+    assert origins["theme"] == ("slate", "config.toml line 1")
+    assert origins["database"] == (str(cpugpu.database), "environment CPUGPU_DB")
+    assert origins["worker"] == (None, "default")
+    assert set(origins) == {key.name for key in KEYS}
+    assert [(item["preset"], item["origin"]) for item in found if "preset" in item] == [("a", "config.toml line 4")]
+    table = cpugpu.here("config").out
+    assert "config.toml line 1" in table
+    assert str(path) in "".join(table.split("\n"))
+
+
+def test_a_mark_of_byte_order_is_no_part_of_the_first_key(write: Write) -> None:
+    assert read(write('\ufefftheme = "paper"\n')).values == {"theme": "paper"}
+
+
+def test_a_folder_into_which_nobody_may_look_is_said(tmp_path: Path) -> None:
+    """In a process of its own, which a person without rights could have started."""
+    (tmp_path / "closed").mkdir(mode=0o700 if os.geteuid() == 0 else 0)
+    attempt = (
+        "import os; from pathlib import Path\n"
+        "from cpugpu_tui.errors import UsageError\n"
+        "from cpugpu_tui.config import config, config_file\n"
+        "config.path = lambda: Path('closed/config.toml')\n"
+        "os.geteuid() or os.setresuid(65534, 65534, 65534)\n"
+        "try: config.load()\n"
+        "except UsageError as error: print(error.message)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", attempt], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "The config closed/config.toml cannot be read: Permission denied.\n", done.stderr
+
+
+def test_path_and_help_answer_beside_a_broken_file(write: Write, cpugpu: CommandLine) -> None:
+    path = write("theme = \n")
+    assert cpugpu.here("config", "path").out == f"{path}\n"
+    assert cpugpu.here("--help").code == 0
+    assert cpugpu.here("run", "--help").code == 0
+    for command in (("config", "show"), ("history",), ("run", "matmul"), ()):
+        done = cpugpu.here(*command)
+        assert done.code == 2
+        assert done.err.startswith(f"cpugpu-tui: {path}, line 1: This is no TOML")
+        assert done.err.count("\n") == 1
+
+
+def test_the_first_run_writes_no_config(write: Write, cpugpu: CommandLine, tmp_path: Path) -> None:
+    run(cpugpu, "matmul", "--size", 64)
+    cpugpu.here("config")
+    assert not (tmp_path / "config").exists()
+
+
+# ------------------------------------------------------------------ config themes
+
+
+def test_all_themes_are_named_and_a_broken_file_is_said(write: Write, cpugpu: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "config/cpugpu-tui/themes"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text('name = "mine"\nprimary = "#336699"\n')
+    (folder / "bad.toml").write_text("name = ")
+    done = cpugpu.here("config", "themes", "--json")
+    origins = {item["theme"]: item["origin"] for item in done.objects}
+    assert origins["mine"] == "your own"
+    assert (origins["slate"], origins["ansi-dark"], origins["nord"]) == ("shipped", "shipped", "Textual")
+    assert "bad.toml is left out: it is not TOML" in done.err

@@ -1,0 +1,239 @@
+"""Which sizes a search tries: the grid, and how few more it takes to find a planted crossover."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.rooms.decide.test_crossover import POINTS, point, sweep
+
+from cpugpu_tui.decide.crossover import Crossover, SweepPoint, crossover
+from cpugpu_tui.decide.search import HOPELESS, MOST_GRID, grid, is_clear, is_hopeless, next_size
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, NARROW, TIE, TOO_FEW, UNDECIDED, Comparison, word
+
+RATIO = 1.1
+MOST_STEPS = 6
+"""method.md, "Crossover"."""
+
+# ------------------------------------------------------------------ the grid
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "sizes"),
+    [
+        (1, 1, (1,)),
+        (7, 8, (7, 8)),
+        (16, 2048, (16, 50, 100, 200, 500, 1000, 2048)),
+        (1, 10_000, (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)),
+        (10_000, 1, (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)),
+        (1, 10**12, tuple(10**power for power in range(13))),
+    ],
+)
+def test_a_search_begins_with_1_2_5_between_its_ends(lowest: int, highest: int, sizes: tuple[int, ...]) -> None:
+    assert grid(lowest, highest) == sizes
+
+
+@given(st.integers(1, 10**12), st.integers(1, 10**12))
+def test_a_grid_rises_from_end_to_end_and_is_short(one: int, other: int) -> None:
+    sizes = grid(one, other)
+    assert (sizes[0], sizes[-1]) == (min(one, other), max(one, other))
+    assert len(sizes) <= MOST_GRID
+    assert all(below < above for below, above in pairwise(sizes))
+    assert all(above / below <= 10 * 1.4 for below, above in pairwise(sizes)), "no gap is much wider than a decade"
+
+
+# ------------------------------------------------------------------ the next size
+
+AXES = st.tuples(st.integers(100, 10**6), st.floats(1.3, 4.0)).map(
+    lambda axis: (axis[0], round(axis[0] * 10 ** axis[1]))
+)
+"""Lowest and highest size; from 100 on, where whole numbers are closer than the ratio; all have a 1-2-5 grid."""
+PLACES = st.floats(0.001, 0.999)
+"""Where on the axis the crossover is planted, as a share of ln(size)."""
+
+
+def planted(place: float, axis: tuple[int, int]) -> float:
+    """The size at which the devices are level."""
+    return axis[0] * math.pow(axis[1] / axis[0], place)
+
+
+def exact(speedup: float) -> str:
+    """The verdict without noise."""
+    return GPU_WINS if speedup > 1 else CPU_WINS
+
+
+def with_ties(speedup: float) -> str:
+    """Nobody wins within 2 % of time."""
+    return word(math.log(speedup), math.log(speedup))
+
+
+def search(
+    sizes: Collection[int], crossing: float, exponent: float, verdict: Callable[[float], str], most: int = 60
+) -> tuple[int, Crossover]:
+    """Search where speed-up = (size / crossing)^exponent; return how many sizes were added, and what was found."""
+    tried = list(sizes)
+    for added in range(most + 1):
+        points = [
+            point(size, verdict(speedup), speedup) for size in tried if (speedup := (size / crossing) ** exponent)
+        ]
+        size = next_size(points, tried, RATIO)
+        found = crossover(points)
+        if size is None:
+            return added, found
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low < size < found.high, "it lies strictly inside the bracket"
+        assert size not in tried
+        tried.append(size)
+    raise AssertionError(f"not over after {most} sizes")
+
+
+@given(AXES, PLACES, st.floats(0.2, 3.0), st.booleans())
+def test_without_noise_the_bracket_is_narrow_within_six_sizes(
+    axis: tuple[int, int], place: float, exponent: float, rises: bool
+) -> None:
+    crossing = planted(place, axis)
+    added, found = search(grid(*axis), crossing, exponent if rises else -exponent, exact)
+    assert added <= MOST_STEPS
+    assert found.ratio is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert found.ratio <= RATIO
+    assert found.low <= crossing <= found.high
+    assert found.point == pytest.approx(crossing, rel=1e-6)
+
+
+@given(AXES, PLACES, st.floats(1.0, 3.0))
+def test_ties_around_the_crossing_do_not_keep_the_bracket_wide(
+    axis: tuple[int, int], place: float, exponent: float
+) -> None:
+    """Of a speed-up that grows at least like the size, as all our workloads' do, 2 % in time are 2 % in size."""
+    crossing = planted(place, axis)
+    added, found = search(grid(*axis), crossing, exponent, with_ties)
+    assert added <= 8
+    if found.low is not None and found.high is not None:
+        assert found.low <= crossing <= found.high
+        assert found.high / found.low <= RATIO
+
+
+@given(AXES, PLACES, st.floats(0.2, 1.0), st.floats(0.0, 0.02))
+def test_a_search_ends_soon_also_where_it_cannot_succeed(
+    axis: tuple[int, int], place: float, exponent: float, noise: float
+) -> None:
+    """The slower the lead changes, the more sizes are undecided: none of them is worth another beside it."""
+
+    def verdict(speedup: float) -> str:
+        return word(math.log(speedup) - noise, math.log(speedup) + noise)
+
+    added, _ = search(grid(*axis), planted(place, axis), exponent, verdict)
+    assert added <= 10
+
+
+@given(st.integers(1, 60), st.integers(1, 60))
+def test_of_small_sizes_every_one_may_be_tried_and_then_it_is_over(one: int, other: int) -> None:
+    low, high = sorted((one, other))
+    _, found = search(grid(low, high), (low + high) / 2 + 0.1, 1.0, exact)
+    if found.low is not None and found.high is not None:
+        assert found.high - found.low == 1 or found.high / found.low <= RATIO
+
+
+@pytest.mark.parametrize("letters", ["", "C", "G", "CCC", "GGG", "==", "??", "--", "C=?"])
+def test_without_a_crossing_there_is_nothing_to_narrow(letters: str) -> None:
+    points = sweep(letters)
+    assert next_size(points, [p.size for p in points], RATIO) is None
+
+
+@pytest.mark.parametrize(("low", "high"), [(100, 110), (1, 2), (1000, 1001)])
+def test_a_narrow_bracket_is_left_alone(low: int, high: int) -> None:
+    assert next_size([point(low, CPU_WINS), point(high, GPU_WINS)], (low, high), RATIO) is None
+
+
+def test_the_first_choice_lies_beside_the_level_point_on_the_longer_side() -> None:
+    rising = [point(100, CPU_WINS, 100 / 120), point(1000, GPU_WINS, 1000 / 120)]
+    size = next_size(rising, (100, 1000), RATIO)
+    assert size is not None
+    assert 120 < size <= 126
+    late = [point(100, CPU_WINS, 100 / 800), point(1000, GPU_WINS, 1000 / 800)]
+    size = next_size(late, (100, 1000), RATIO)
+    assert size is not None
+    assert 760 <= size < 800
+
+
+def test_of_several_changes_the_last_is_narrowed() -> None:
+    points = [point(size, winner) for size, winner in ((10, CPU_WINS), (100, GPU_WINS), (1000, CPU_WINS),
+                                                       (10_000, GPU_WINS))]  # fmt: skip
+    size = next_size(points, [p.size for p in points], RATIO)
+    assert size is not None
+    assert 1000 < size < 10_000
+
+
+def test_a_size_that_failed_is_not_proposed_again() -> None:
+    points, tried = [point(100, CPU_WINS), point(200, GPU_WINS)], [100, 200]
+    for _ in range(20):
+        size = next_size(points, tried, RATIO)
+        if size is None:
+            break
+        assert size not in tried
+        assert 100 < size < 200
+        tried.append(size)
+    assert len(tried) < 22
+
+
+def test_between_small_sizes_no_rounding_leads_back_to_one_that_was_tried() -> None:
+    for low, undecided, high in combinations(range(1, 40), 3):
+        points = [point(low, CPU_WINS), point(undecided, UNDECIDED), point(high, GPU_WINS)]
+        size = next_size(points, (low, undecided, high), RATIO)
+        assert size is None or (low < size < high and size != undecided)
+
+
+@given(POINTS, st.sets(st.integers(1, 10**6)), st.floats(1.0, 3.0))
+def test_whatever_is_known_a_choice_is_new_and_inside_the_bracket(
+    points: list[SweepPoint], others: set[int], ratio: float
+) -> None:
+    tried = others | {p.size for p in points}
+    size = next_size(points, tried, ratio)
+    if size is None:
+        return
+    found = crossover(points)
+    assert size not in tried
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < size < found.high
+    assert found.high / found.low > ratio
+
+
+# ------------------------------------------------------------------ enough, and hopeless
+
+
+@pytest.mark.parametrize(
+    ("comparison", "clear"),
+    [
+        (None, False),
+        (Comparison(2.0, None, None, 3, TOO_FEW), False),
+        (Comparison(2.0, 1.5, 2.5, 8, GPU_WINS), True),
+        (Comparison(0.5, 0.4, 0.6, 8, CPU_WINS), True),
+        (Comparison(1.0, 0.9, 1.1, 8, UNDECIDED), False),
+        (Comparison(1.0, 0.985, 1.015, 8, TIE), False),
+        (Comparison(1.02, 1.02 / (1 + NARROW / 2), 1.02 * (1 + NARROW / 2), 8, UNDECIDED), True),
+        (Comparison(1.0, 0.995, 1.005, 8, TIE), True),
+    ],
+)
+def test_a_winner_is_clear_and_so_is_an_interval_that_gets_no_narrower(
+    comparison: Comparison | None, clear: bool
+) -> None:
+    assert is_clear(comparison) is clear
+
+
+@pytest.mark.parametrize(
+    ("speedups", "hopeless"),
+    [
+        ([], False), ([500.0], False), ([21.0, 30.0], True), ([500.0, 600.0, 19.0], False),
+        ([19.0, 21.0], False), ([0.5, 21.0, 30.0], True), ([HOPELESS, HOPELESS], False), ([30.0, 19.0], False),
+    ],
+)  # fmt: skip
+def test_the_cpu_is_hopeless_after_two_sizes_in_a_row(speedups: list[float], hopeless: bool) -> None:
+    assert is_hopeless(speedups) is hopeless

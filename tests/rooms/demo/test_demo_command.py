@@ -1,0 +1,82 @@
+"""`cpugpu-tui demo` without a terminal: what it prints, and what it never loads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import CommandLine, events_of
+
+from cpugpu_tui.demo.recording import packed, shipped
+from cpugpu_tui.export.stream import exported
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of two of the runs."""
+    path = tmp_path_factory.mktemp("demo") / "short.gz"
+    path.write_bytes(packed([shipped().runs[0], shipped().runs[7]]))
+    return path
+
+
+def test_it_prints_tables_answers_and_claims_and_says_whose_they_are(cpugpu: CommandLine) -> None:
+    done = cpugpu("demo")
+    assert (done.code, done.err) == (0, "")
+    first = done.out.splitlines()[0]
+    assert first.startswith("REPLAY: recorded on NVIDIA H200 · Intel(R) Xeon(R) Processor · driver ")
+    assert first.endswith("none of this was measured here.")
+    for number, name in enumerate([run.name for run in shipped().runs], 1):
+        assert f"REPLAY {number} of 10: {name}" in done.out
+    assert "The GPU wins from n ≈ 215 (192–233)." in done.out
+    assert "REPLAY: what five publications claim" in done.out
+    assert "REPLAY: 6 hold, 5 do not, 2 depend, 2 undecided" in done.out
+    assert "Saved as" not in done.out
+    assert not cpugpu.database.exists()
+
+
+def test_json_is_the_events_after_a_line_that_says_whose_they_are(
+    cpugpu: CommandLine, short: Path, tmp_path: Path
+) -> None:
+    done = cpugpu("demo", str(short), "--json")
+    first, *rest = map(json.loads, done.out.splitlines())
+    assert (first["event"], first["tag"], first["machine"][0]) == ("Replay", "REPLAY", "NVIDIA H200")
+    assert sum(line["event"] == "Answer" for line in rest) == 2
+    first_run = shipped().runs[0]
+    assert exported(events_of(done.out)[: len(first_run.events)]) == first_run
+    saved = tmp_path / "demo.ndjson"
+    saved.write_text(done.out)
+    assert cpugpu("import", saved).code == 0, "it is an export like any other"
+    assert "mnist-mlp" in cpugpu("history").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (("no-such-file.gz",), "no-such-file.gz cannot be read: No such file or directory."),
+        ((__file__,), "is no recording of a demo."),
+        (("--pace", "soon"), "--pace soon is no pace."),
+    ],
+)
+def test_what_cannot_be_played_is_a_sentence_and_exit_code_2(
+    cpugpu: CommandLine, arguments: tuple[str, ...], cause: str
+) -> None:
+    done = cpugpu("demo", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert cause in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_neither_torch_nor_nvml_is_loaded(short: Path) -> None:
+    script = (
+        "import sys; sys.argv = ['cpugpu-tui', 'demo', sys.argv[1]]\n"
+        "from cpugpu_tui.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print(sorted({'torch', 'pynvml', 'textual'} & {name.split('.')[0] for name in sys.modules}), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(short)], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stderr == "[]\n"

@@ -1,0 +1,231 @@
+"""The demo told in virtual time: when what comes, how it is paused and skipped, and what is left at the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from cpugpu_tui.demo.player import GAP_S, Clock, Player, lasted_s, pace_of, told
+from cpugpu_tui.demo.recording import Recording, shipped
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import Event, Gap, HalfRoundTimed, Progressed, RunFinished, RunStarted
+from cpugpu_tui.state.state import RunState
+
+
+class VirtualClock(Clock):
+    """Time passes by being waited for."""
+
+    def __init__(self) -> None:
+        self.s = 1000.0
+        self.at_pause: Callable[[], None] = lambda: None
+        """Called in place of a wait that only another thread would end."""
+
+    def now_s(self) -> float:
+        return self.s
+
+    def wait(self, changed: threading.Condition, seconds: float | None) -> None:
+        if seconds is None:
+            self.at_pause()
+        else:
+            self.s += seconds
+
+
+Log = list[tuple[float, Event]]
+
+
+def play(
+    recording: Recording, pace: float | None, at: Callable[[Player, float, Event], None] = lambda *_: None
+) -> tuple[Log, RunFinished, VirtualClock]:
+    """Play it all; return each event with its second, the end, and the clock. `at` is called with every event."""
+    clock = VirtualClock()
+    begun_s = clock.s
+    log: Log = []
+    playing = Player(recording, pace, clock=clock)
+
+    def deliver(event: Event) -> None:
+        log.append((clock.s - begun_s, event))
+        at(playing, clock.s - begun_s, event)
+
+    clock.at_pause = playing.resume
+    return log, playing.run(deliver), clock
+
+
+def spans(log: Log) -> list[tuple[float, float]]:
+    """Return the seconds at which each run began and ended."""
+    starts = [at_s for at_s, event in log if isinstance(event, RunStarted)]
+    return list(zip(starts, (at_s for at_s, event in log if isinstance(event, RunFinished)), strict=True))
+
+
+@pytest.fixture(scope="module")
+def whole() -> Recording:
+    return shipped()
+
+
+@pytest.fixture(scope="module")
+def two(whole: Recording) -> Recording:
+    """Two short runs."""
+    return Recording((whole.runs[1], whole.runs[7]))
+
+
+# ------------------------------------------------------------------ the pace
+
+
+def test_by_itself_the_search_takes_20_s_and_all_of_it_90(whole: Recording) -> None:
+    log, finished, clock = play(whole, None)
+    (_, quick_s), *_ = times = spans(log)
+    assert quick_s == pytest.approx(20, abs=0.01)
+    assert clock.s - 1000 == pytest.approx(90, abs=0.1)
+    assert finished.status == "done"
+    pauses = [start_s - end_s for (_, end_s), (start_s, _) in pairwise(times)]
+    assert pauses == pytest.approx([3.0] * 9), "time to read each answer"
+    lengths = [lasted_s(run) for run in whole.runs[1:]]
+    scaled = [(end_s - start_s) / length for (start_s, end_s), length in zip(times[1:], lengths, strict=True)]
+    assert scaled == pytest.approx([scaled[0]] * 9), "all other runs at one speed"
+
+
+@pytest.mark.parametrize(("pace", "factor"), [("original", 1.0), ("2", 2.0), ("0.5", 0.5)])
+def test_at_a_pace_of_ones_own_every_event_comes_in_its_time(two: Recording, pace: str, factor: float) -> None:
+    log, _, _ = play(two, pace_of(pace))
+    for (start_s, _), run in zip(spans(log), two.runs, strict=True):
+        begun_ns = run.started.mono_ns
+        due = {event.seq: start_s + (event.mono_ns - begun_ns) / 1e9 / factor for event in run.events}
+        seen = {event.seq: at_s for at_s, event in log if event in run.events and isinstance(event, HalfRoundTimed)}
+        assert len(seen) == sum(isinstance(event, HalfRoundTimed) for event in run.events)
+        assert all(at_s == pytest.approx(due[seq], abs=0.05) for seq, at_s in seen.items())
+
+
+@pytest.mark.parametrize("text", ["fast", "0", "-1", "nan", "inf", "1e9", ""])
+def test_what_is_no_pace_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"is no pace\. Write original, or a number"):
+        pace_of(text)
+
+
+# ------------------------------------------------------------------ what is told
+
+
+def test_the_end_of_each_run_is_the_state_that_was_recorded(whole: Recording) -> None:
+    state, ends = RunState(), []
+    for _, event in play(whole, None)[0]:
+        state = state.apply(event)
+        if isinstance(event, RunFinished):
+            ends.append(state)
+    assert ends == [run.state for run in whole.runs]
+
+
+def test_between_the_events_it_is_said_what_the_agent_was_at(two: Recording) -> None:
+    events = [event for _, event in told(two.runs[1], 1.0)]
+    paints = [at_s for at_s, event in told(two.runs[1], 1.0) if isinstance(event, Gap)]
+    assert max(after - before for before, after in pairwise(paints)) <= GAP_S + 1e-9
+    for index, event in enumerate(events):
+        if not isinstance(event, Progressed):
+            continue
+        then = next((e for e in events[index:] if isinstance(e, HalfRoundTimed)), None)
+        if event.phase == "round":
+            assert then is not None
+            assert (event.case, event.device, event.round_index) == (then.case, then.device, then.round_index)
+        assert event.seconds_left is not None
+        assert event.seconds_left >= 0
+    assert {event.phase for event in events if isinstance(event, Progressed)} >= {"round", "as written", "warm-up"}
+
+
+# ------------------------------------------------------------------ what a person asks for
+
+
+def test_a_pause_holds_it_where_it_is_and_puts_the_rest_off(two: Recording) -> None:
+    asked: list[float] = []
+
+    def pause_at_five(playing: Player, at_s: float, _: Event) -> None:
+        if at_s > 5 and not asked:
+            asked.append(at_s)
+            playing.pause()
+
+    plain, _, _ = play(two, 1.0)
+    clock_jump_s = 60.0
+    clock = VirtualClock()
+    log: Log = []
+    playing = Player(two, 1.0, clock=clock)
+
+    def deliver(event: Event) -> None:
+        log.append((clock.s - 1000, event))
+        pause_at_five(playing, clock.s - 1000, event)
+
+    def hours_later() -> None:
+        clock.s += clock_jump_s
+        playing.resume()
+
+    clock.at_pause = hours_later
+    playing.run(deliver)
+    (paused_s,) = asked
+    assert [event for _, event in log] == [event for _, event in plain], "nothing is lost"
+    for (with_s, event), (without_s, _) in zip(log, plain, strict=True):
+        late_s = with_s - without_s
+        if without_s < paused_s:
+            assert late_s == 0
+        elif without_s > paused_s + 0.01:
+            assert late_s == pytest.approx(clock_jump_s, abs=1e-6), event
+
+
+def test_a_skip_goes_to_the_end_of_the_run_with_all_that_was_measured(two: Recording) -> None:
+    def skip_at_two(playing: Player, at_s: float, event: Event) -> None:
+        if 2 < at_s < 2.6 and isinstance(event, Gap):
+            playing.stop()
+
+    log, finished, _ = play(two, 1.0, skip_at_two)
+    (_, first_end_s), (second_s, second_end_s) = spans(log)
+    assert first_end_s < 2.6
+    assert second_s == pytest.approx(first_end_s + 3)
+    assert second_end_s - second_s == pytest.approx(lasted_s(two.runs[1]), abs=0.05), "the next one takes its time"
+    state = RunState()
+    for _, event in log:
+        state = state.apply(event)
+        if isinstance(event, RunFinished):
+            break
+    assert state == two.runs[0].state
+    assert finished.status == "done"
+
+
+def test_a_skip_between_two_runs_begins_the_next_at_once(two: Recording) -> None:
+    clock = VirtualClock()
+    log: Log = []
+    playing = Player(two, 1.0, clock=clock)
+    wait = clock.wait
+
+    def skip_in_between(changed: threading.Condition, seconds: float | None) -> None:
+        if isinstance(log[-1][1], RunFinished):
+            playing._skipping = True
+        else:
+            wait(changed, seconds)
+
+    clock.wait = skip_in_between  # type: ignore[method-assign]
+    playing.run(lambda event: log.append((clock.s, event)))
+    (_, end_s), (start_s, _) = spans(log)
+    assert start_s == end_s
+
+
+def test_a_skip_ends_a_pause(two: Recording) -> None:
+    clock = VirtualClock()
+    playing = Player(two, 1.0, clock=clock)
+    clock.at_pause = playing.stop
+    log: list[Event] = []
+
+    def deliver(event: Event) -> None:
+        log.append(event)
+        if isinstance(event, RunStarted):
+            playing.pause()
+
+    assert playing.run(deliver).status == "done"
+    assert sum(isinstance(event, RunFinished) for event in log) == 2
+
+
+def test_after_the_end_nothing_is_told(two: Recording) -> None:
+    def end(playing: Player, at_s: float, _: Event) -> None:
+        if at_s > 3:
+            playing.kill()
+
+    log, finished, clock = play(two, 1.0, end)
+    assert finished.status == "stopped"
+    assert not any(isinstance(event, RunFinished) for _, event in log)
+    assert clock.s - 1000 < 4

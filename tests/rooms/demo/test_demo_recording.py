@@ -1,0 +1,179 @@
+"""The recording of the demo: what is shipped, how it is made, and what is said of a bad one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+from tests.demo.record import recording
+from tests.helpers.command_line import ROOT
+
+from cpugpu_tui.demo.recording import MAX_BYTES, SHIPPED, Recording, load, packed, shipped, unpacked
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import HalfRoundTimed, TelemetryRead
+from cpugpu_tui.store import Store
+from cpugpu_tui.workloads import PRESETS
+
+FILE = ROOT / "tui" / "cpugpu_tui" / "demo" / SHIPPED
+
+
+@pytest.fixture(scope="module")
+def whole() -> Recording:
+    return shipped()
+
+
+# ------------------------------------------------------------------ what is shipped
+
+
+def test_it_is_a_whole_real_session_with_all_that_the_app_shows(whole: Recording) -> None:
+    names = [run.name for run in whole.runs]
+    assert names[0] == "quick"
+    assert set(names[1:]) == {
+        "matmul-sweep",
+        "vector-dot",
+        "jacobian",
+        "elementwise",
+        "transfer",
+        "mnist-mlp",
+        "mnist-width",
+        "mnist-batch",
+    }
+    assert set(names) <= set(PRESETS)
+    assert whole.tag == "REPLAY", "nothing in it is simulated"
+    assert {found.device for found in whole.ceilings} == {"cpu", "cuda:0"}
+    for run in whole.runs:
+        assert run.state.status == "done"
+        assert run.state.gpu is not None
+        rows = run.state.rows.values()
+        assert any(row.status == "ok" for row in rows)
+        # What did not fit into its 60 s says so, as it did then.
+        assert all(row.status in ("ok", "skipped") and "damaged" not in row.marks for row in rows)
+        assert {found.device for found in run.started.plan.ceilings} == {"cpu", "cuda:0"}
+        assert sum(isinstance(event, TelemetryRead) and bool(event.gpus) for event in run.events) >= 8
+
+
+def test_it_names_the_machine_and_nobody(whole: Recording) -> None:
+    gpu, cpu, driver, torch, date = whole.machine
+    assert gpu == "NVIDIA H200"
+    assert "Xeon" in cpu
+    assert (driver.split()[0], torch.split()[0], len(date)) == ("driver", "torch", 10)
+    assert whole.environment["hostname"] == "host"
+    assert whole.environment["argv"] == []
+    for run in whole.runs:
+        for read in (event for event in run.events if isinstance(event, TelemetryRead)):
+            for gpu_read in read.gpus:
+                assert gpu_read.uuid is not None
+                assert gpu_read.uuid.startswith("GPU-anonymous")
+                assert gpu_read.pci_bus_id is None
+                assert all(process.user is None and process.command is None for process in gpu_read.processes or ())
+
+
+def test_the_wheel_has_it_and_it_is_small(tmp_path: Path) -> None:
+    wheel = pytest.importorskip("hatchling.builders.wheel")
+    (path,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(path) as archive:
+        found = [info for info in archive.infolist() if "demo/" in info.filename and info.filename.endswith(".gz")]
+        assert [info.filename for info in found] == [f"cpugpu_tui/demo/{SHIPPED}"]
+        assert found[0].compress_size <= MAX_BYTES
+        assert archive.read(found[0]) == FILE.read_bytes()
+
+
+# ------------------------------------------------------------------ how it is made
+
+
+def test_a_database_and_its_exports_give_the_same_file(whole: Recording, tmp_path: Path) -> None:
+    runs = [whole.runs[0], whole.runs[7]]
+    database = tmp_path / "demo.db"
+    store = Store.open(database)
+    for run in runs:
+        store.import_run(run.events)
+    store.close()
+    exports = []
+    for number, run in enumerate(runs):
+        exports.append(tmp_path / f"{number}.ndjson")
+        exports[-1].write_bytes(gzip.decompress(packed([run])).partition(b"\n")[2])
+    made = recording(database, ())
+    assert made == recording(database, ()), "the same runs give the same file"
+    assert made == recording(exports[0], [str(exports[1])])
+    assert made == packed(runs)
+    assert unpacked(made, "it").runs == tuple(runs)
+    assert [run.name for run in unpacked(recording(database, ["2"]), "it").runs] == ["mnist-mlp"]
+
+
+def test_runs_that_know_no_ceilings_are_refused(whole: Recording, tmp_path: Path) -> None:
+    first, *rest = gzip.decompress(packed(whole.runs[1:2])).splitlines()[1:]
+    started = json.loads(first)
+    started["plan"]["ceilings"] = []
+    path = tmp_path / "run.ndjson"
+    path.write_bytes(b"\n".join([json.dumps(started).encode(), *rest]))
+    with pytest.raises(UsageError, match=r"matmul-sweep knows no ceilings\. Measure"):
+        recording(path, ())
+
+
+# ------------------------------------------------------------------ bad ones
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    return gzip.decompress(data).splitlines()
+
+
+def with_header(schema: object) -> bytes:
+    header, *events = lines_of(FILE.read_bytes())
+    return gzip.compress(b"\n".join([json.dumps({**json.loads(header), "schema": schema}).encode(), *events]))
+
+
+def without_end() -> bytes:
+    lines = lines_of(FILE.read_bytes())
+    return gzip.compress(b"\n".join(line for line in lines if b'"RunFinished"' not in line))
+
+
+def flipped(place: int) -> bytes:
+    data = bytearray(FILE.read_bytes())
+    data[place] ^= 0xFF
+    return bytes(data)
+
+
+BAD = {
+    "cut off": (lambda: FILE.read_bytes()[:-1000], "damaged"),
+    "a byte changed": (lambda: flipped(200_000), "damaged"),
+    "the checksum changed": (lambda: flipped(-6), "damaged"),
+    "empty": (lambda: b"", "no recording"),
+    "text": (lambda: b"hello\n" * 100, "no recording"),
+    "another gzip": (lambda: gzip.compress(b"hello\n" * 100), "no recording"),
+    "newer": (lambda: with_header(2), "newer version"),
+    "older": (lambda: with_header(0), "another version"),
+    "no number": (lambda: with_header("one"), "another version"),
+    "without an end": (without_end, "has no end"),
+    "without runs": (lambda: gzip.compress(lines_of(FILE.read_bytes())[0] + b"\n"), "There is no run"),
+    "a broken event": (lambda: gzip.compress(b"\n".join([*lines_of(FILE.read_bytes())[:40], b"{"])), "damaged"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_recording_is_told_in_one_sentence_and_what_to_do(name: str, tmp_path: Path) -> None:
+    make, cause = BAD[name]
+    path = tmp_path / "bad.gz"
+    path.write_bytes(make())
+    with pytest.raises(UsageError, match=cause) as caught:
+        load(path)
+    assert caught.value.exit_code == 2
+    assert caught.value.remedy
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_unpacks_without_end_does_not_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cpugpu_tui.demo.recording._MAX_PLAIN_BYTES", 1_000_000)
+    with pytest.raises(UsageError, match="larger than 1 MB"):
+        unpacked(gzip.compress(bytes(5_000_000)), "bomb")
+
+
+def test_every_sample_is_there(whole: Recording) -> None:
+    """Nothing was thinned out: as many half-rounds as the agent had timed, in blocks as it announced them."""
+    state = whole.runs[0].state
+    halves = [event for event in whole.runs[0].events if isinstance(event, HalfRoundTimed) and event.round_index]
+    assert len(halves) == sum(len(times.round_ns) for row in state.rows.values() for times in row.times.values())

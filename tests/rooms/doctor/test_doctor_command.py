@@ -1,0 +1,195 @@
+"""`cpugpu-tui doctor` as a person calls it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import CommandLine
+from tests.helpers.machine.fake_interpreters import with_torch
+from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
+from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
+
+from cpugpu_tui.cli.doctor import INDENT, show
+from cpugpu_tui.doctor import collect
+from cpugpu_tui.doctor.finding import Finding
+from cpugpu_tui.doctor.registry import CHECKS
+from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.transport import interpreter_search
+
+__all__ = ["fake_nvml", "library", "nvml_library"]
+
+SIMULATED = ("doctor", "--simulate", "default")
+KEYS = ["check", "verdict", "found", "cause", "remedy"]
+
+
+def test_every_check_has_its_line_and_the_last_line_counts_them(cpugpu: CommandLine) -> None:
+    done = cpugpu.here(*SIMULATED)
+    assert done.code == EXIT_OK, done.out
+    lines = done.out.splitlines()
+    found = [line.split()[:2] for line in lines if line.startswith(("ok ", "warn ", "fail ", "? "))]
+    assert [name for _, name in found] == [check.name for check in CHECKS]
+    not_judged = sum(mark == "?" for mark, _ in found)
+    assert not_judged > 0
+    assert lines[-1].startswith(f"{sum(mark == 'ok' for mark, _ in found)} ok, ")
+    assert lines[-1].endswith(f" 0 failed, {not_judged} not judged.")
+    assert max(len(check.name) for check in CHECKS) < INDENT - 6
+    assert not cpugpu.database.exists()
+
+
+def test_json_has_one_object_a_check_with_stable_keys(cpugpu: CommandLine) -> None:
+    done = cpugpu.here(*SIMULATED, "--json")
+    assert [found["check"] for found in done.objects] == [check.name for check in CHECKS]
+    assert all(list(found) == KEYS for found in done.objects)
+    assert {found["verdict"] for found in done.objects} <= {"ok", "warn", "unknown"}
+
+
+def test_a_made_up_gpu_does_not_stand_beside_the_driver_of_this_machine(
+    cpugpu: CommandLine, library: FakeLibrary
+) -> None:
+    out = cpugpu.here(*SIMULATED).out
+    assert out.startswith("SIMULATED torch and GPUs; host, history and terminal are those of this machine.")
+    assert "H200" not in out
+    assert library.calls == []
+    found = {each["check"]: each for each in cpugpu.here(*SIMULATED, "--json").objects}
+    assert "made up" in found["cuda.devices"]["found"]
+    assert found["driver"]["verdict"] == found["gpu.ecc"]["verdict"] == "unknown"
+    assert "simulated machine" in found["driver"]["found"]
+
+
+def test_a_failed_check_is_exit_code_one(cpugpu: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("Dear database,\n" * 20)
+    done = cpugpu.here(*SIMULATED, "--json", "--db", tmp_path / "letter.txt")
+    assert done.code == EXIT_CHECK_SAID_NO
+    (failed,) = (found for found in done.objects if found["verdict"] == "fail")
+    assert failed["check"] == "history.file"
+    assert failed["cause"]
+    assert failed["remedy"]
+
+
+def test_an_interpreter_without_torch_fails_and_one_that_is_not_there_is_a_usage_error(
+    cpugpu: CommandLine, bare_python: Path
+) -> None:
+    done = cpugpu.here("doctor", "--json", "--python", bare_python)
+    assert done.code == EXIT_CHECK_SAID_NO
+    (failed,) = (found for found in done.objects if found["verdict"] == "fail")
+    assert failed["check"] == "torch"
+    assert "ModuleNotFoundError" in failed["cause"]
+    verdicts = {found["check"]: found["verdict"] for found in done.objects}
+    assert (verdicts["torch.build"], verdicts["cuda.devices"]) == ("unknown", "unknown")
+    done = cpugpu.here("doctor", "--python", "/nowhere/python")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert "/nowhere/python" in done.err
+
+
+def test_an_interpreter_that_can_use_the_gpu_is_the_remedy_where_torch_cannot(
+    cpugpu: CommandLine, bare_python: Path, tmp_path: Path, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a driver with two GPUs: for the CPU build of this environment, and for an interpreter without torch."""
+    better = with_torch(tmp_path / "an env" / "python", "2.8.0+cu126")
+    monkeypatch.setattr(interpreter_search, "interpreters", lambda *_: (better,))
+    monkeypatch.setattr(interpreter_search, "LIMIT_S", 60.0)
+    fake_nvml.use()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # also on a machine with a real GPU
+    remedy = f"Use --python '{better}', or --python auto: it has torch 2.8.0+cu126, which can use the GPU."
+    without_gpu = {each["check"]: each["remedy"] for each in cpugpu.here("doctor", "--json").objects}
+    assert remedy in (without_gpu["torch.build"], without_gpu["cuda.devices"])
+    without_torch = {
+        each["check"]: each["remedy"] for each in cpugpu.here("doctor", "--json", "--python", bare_python).objects
+    }
+    assert without_torch["torch"] == remedy
+
+
+def test_a_program_that_is_no_python_is_a_failed_check(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("doctor", "--json", "--python", "/bin/false")
+    assert done.code == EXIT_CHECK_SAID_NO
+    assert [found["check"] for found in done.objects if found["verdict"] == "fail"] == ["torch"]
+
+
+def test_the_cost_of_telemetry_is_measured_when_asked_for(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("doctor", "--simulate", "noise=0.002", "--telemetry-cost", "--json")
+    assert done.code == EXIT_OK
+    assert done.objects[-1]["check"] == "telemetry.cost"
+    assert "simulated GPU" in done.objects[-1]["found"]
+    refused = cpugpu.here("doctor", "--simulate", "gpus=0", "--telemetry-cost", "--json")
+    assert refused.code == EXIT_CHECK_SAID_NO
+    assert refused.objects[-1]["cause"] == "The simulated machine has no GPU."
+
+
+def test_a_terminal_without_utf8_gets_ascii_within_its_width(cpugpu: CommandLine, tmp_path: Path) -> None:
+    database = tmp_path / "é\x1b]0;boo\x07.db"
+    done = cpugpu(*SIMULATED, "--db", database, PYTHONIOENCODING="ascii", COLUMNS="80")
+    assert done.code == EXIT_OK
+    assert done.out.isascii()
+    # A path is not broken: it could not be copied.
+    assert max(len(line) for line in done.out.splitlines() if "/" not in line) <= 80
+
+
+def test_what_strangers_wrote_is_printed_without_its_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+    finding = Finding("warn", "GPU 0: eve: \x1b]0;owned\x07\x1b[31mrm -rf [red]x\u202e (pid 1)", "A.", "B.", "gpu")
+    for as_json in (False, True):
+        show(finding, as_json=as_json)
+        out = capsys.readouterr().out
+        assert "eve: rm -rf [red]x (pid 1)" in out
+        assert "\x1b" not in out
+        assert "\u202e" not in out
+
+
+@pytest.mark.slow
+def test_a_driver_that_hangs_costs_its_deadline_and_the_rest_is_judged(
+    cpugpu: CommandLine, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_nvml.set("hang:nvmlDeviceGetName", 1)
+    fake_nvml.use()
+    monkeypatch.setattr(collect, "DEADLINE_S", 0.5)
+    done = cpugpu.here("doctor", "--json")  # would not come back if the hang were waited for
+    assert done.code == EXIT_CHECK_SAID_NO
+    assert [(found["check"], found["cause"]) for found in done.objects if found["verdict"] == "fail"] == [
+        ("driver", "The NVIDIA driver has not answered for 0.5 s. Nor has any GPU, asked one by one.")
+    ]
+    assert [found["check"] for found in done.objects] == [check.name for check in CHECKS]
+    about = [found for found in done.objects if found["check"].startswith(("driver.", "cuda.", "gpu.", "torch.build"))]
+    assert {found["verdict"] for found in about} == {"unknown"}
+
+
+@pytest.mark.slow
+def test_one_gpu_that_hangs_is_named_and_the_others_are_judged(
+    cpugpu: CommandLine, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_nvml.use()
+    fake_nvml.set("hang:nvmlDeviceGetPersistenceMode", 1, gpu=1)
+    monkeypatch.setattr(collect, "DEADLINE_S", 1.0)
+    found = {each["check"]: each for each in cpugpu.here("doctor", "--json").objects}
+    assert found["driver"]["verdict"] == "ok"
+    assert found["driver.gpus"]["found"].endswith("answers; GPU 1 does not answer")
+    assert found["driver.gpus"]["cause"] == "GPU 1 has not answered for 1 s."
+    assert found["gpu.ecc"]["found"] == "GPU 0: none; GPU 1: not judged, it does not answer"
+    assert found["gpu.ecc"]["verdict"] == found["cuda.devices"]["verdict"] == "unknown"
+
+
+def test_a_place_where_no_file_can_be_made_is_found_though_root_may_write_there(cpugpu: CommandLine) -> None:
+    found = {each["check"]: each for each in cpugpu.here(*SIMULATED, "--json", "--db", "/proc/x.db").objects}
+    assert (found["history.file"]["verdict"], found["history.file"]["found"]) == (
+        "fail", "/proc/x.db cannot be made.",
+    )  # fmt: skip
+    assert found["history.space"]["verdict"] == "unknown", "it has no size, which is not 0.0 MB free"
+
+
+def test_looking_at_the_history_leaves_its_folder_as_it_is(cpugpu: CommandLine, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    cpugpu.here(*SIMULATED, "--db", tmp_path / "x.db")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_crash_of_the_collector_of_one_section_is_one_line(
+    cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash() -> None:
+        raise RuntimeError("a pity")
+
+    monkeypatch.setattr(collect, "host_setup", crash)
+    done = cpugpu.here(*SIMULATED, "--json")
+    assert done.code == EXIT_CHECK_SAID_NO
+    assert [found["cause"] for found in done.objects if found["verdict"] == "fail"] == [
+        "Asking failed with RuntimeError: a pity"
+    ]

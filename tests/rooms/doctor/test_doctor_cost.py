@@ -1,0 +1,181 @@
+"""What our own telemetry costs: the statistics on planted series, the gate, the loop's process."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import PATIENCE_S
+
+from cpugpu_tui.analysis.telemetry_cost import CostRatio, cost_ratio
+from cpugpu_tui.doctor import telemetry_cost
+from cpugpu_tui.doctor.cost import cost_finding
+from cpugpu_tui.doctor.telemetry_cost import Gate, LoopProcess, MeasuredCost, loop_command, measure_cost
+from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.model import Simulation, TelemetryRead
+from cpugpu_tui.telemetry.sampler import Sampler
+
+
+def rounds(cost: float, noise: float, seed: int, drift: float = 0.0, count: int = 60) -> list[tuple[float, float]]:
+    """Blocks of a 25 µs loop in the order in which they are taken; its speed wanders from block to block."""
+    chance = random.Random(seed)
+    pairs, wander = [], 0.0
+    for index in range(count):
+        found = {}
+        for on in (index % 2 == 1, index % 2 == 0):
+            wander = 0.9 * wander + chance.gauss(0.0, drift)
+            found[on] = 25_000 * (1 + cost * on) * math.exp(wander + chance.gauss(0.0, noise))
+        pairs.append((found[False], found[True]))
+    return pairs
+
+
+def stopped(pairs: list[tuple[float, float]]) -> CostRatio:
+    """The ratio at the round where the measurement would stop."""
+    for count in range(5, len(pairs) + 1):
+        ratio = cost_ratio(pairs[:count])
+        if ratio is not None and ratio.is_settled:
+            break
+    assert ratio is not None
+    return ratio
+
+
+def test_a_planted_cost_of_three_percent_is_found() -> None:
+    found = [stopped(rounds(0.03, 0.01, seed)) for seed in range(200)]
+    assert all(ratio.is_settled and not ratio.is_allowed for ratio in found)
+    assert sum(ratio.is_cost for ratio in found) == 200
+    assert sum(ratio.low <= 1.03 <= ratio.high for ratio in found) >= 180
+    verdicts = {cost_finding(MeasuredCost("an H200", ratio.rounds, ratio), 60).verdict for ratio in found}
+    assert verdicts == {"warn"}
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.005, 0.02])
+def test_no_cost_is_not_called_one(drift: float) -> None:
+    found = [stopped(rounds(0.0, 0.01, seed, drift)) for seed in range(400)]
+    # 2.5 % on this side are 10; a speed that wanders by 5 % hits both halves alike and adds none.
+    assert sum(ratio.is_cost for ratio in found) <= 16
+    (text,) = {cost_finding(MeasuredCost("an H200", 8, CostRatio(1.0, 0.995, 1.005, 8)), 60).found}
+    assert "no cost can be told from none" in text
+
+
+def test_noise_that_hides_the_answer_is_said_with_how_to_get_it() -> None:
+    ratio = cost_ratio(rounds(0.0, 0.1, 1, count=20))
+    finding = cost_finding(MeasuredCost("an H200", 20, ratio), 60)
+    assert (finding.verdict, finding.check) == ("warn", "telemetry.cost")
+    assert "wider" in finding.cause
+    assert "--max-seconds 120" in finding.remedy
+    assert cost_finding(MeasuredCost("an H200", 3, None), 5).verdict == "warn"
+    assert cost_ratio(rounds(0.0, 0.1, 1, count=4)) is None
+
+
+# ------------------------------------------------------------------ the gate
+
+
+def test_a_held_sampler_does_not_sweep_and_a_sweep_under_way_is_waited_for() -> None:
+    gate = Gate()
+    swept, held = threading.Event(), threading.Event()
+
+    def sweep() -> None:
+        gate.before_sweep()
+        swept.set()
+
+    def hold() -> None:
+        gate.hold()
+        held.set()
+
+    threading.Thread(target=sweep, daemon=True).start()
+    assert not swept.wait(0.05)
+    gate.let_go()
+    assert swept.wait(PATIENCE_S)
+    threading.Thread(target=hold, daemon=True).start()
+    assert not held.wait(0.05)
+    gate.after_sweep(TelemetryRead(gpus=(), host={}))
+    assert held.wait(PATIENCE_S)
+
+
+def test_only_blocks_with_telemetry_see_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop counts the sweeps that fall into each of its blocks: none into those without telemetry."""
+    sweeps: list[None] = []
+    gates: list[Gate] = []
+    blocks: list[tuple[bool, int]] = []
+    samplers: list[Sampler] = []
+    quiet: list[bool] = []
+
+    class CountingGate(Gate):
+        def __init__(self) -> None:
+            super().__init__()
+            gates.append(self)
+
+        def after_sweep(self, event: TelemetryRead) -> None:
+            sweeps.append(None)
+            super().after_sweep(event)
+
+    class CountingLoop:
+        label = "a counter"
+
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def block(self) -> float:
+            before = len(sweeps)
+            if gates[0]._open:  # a block is longer than a sweep is away, however loaded the machine
+                with gates[0]._changed:
+                    gates[0]._changed.wait_for(lambda: len(sweeps) > before, 20.0)
+            else:
+                threading.Event().wait(0.1)  # time enough for a sweep that nobody held
+            blocks.append((gates[0]._open, len(sweeps) - before))
+            quiet.append(samplers[0].quiet)
+            return 25_000.0 + len(blocks) % 3
+
+        def close(self) -> None:
+            pass
+
+    class NotedSampler(Sampler):
+        def start(self) -> None:
+            samplers.append(self)
+            super().start()
+
+    monkeypatch.setattr(telemetry_cost, "Gate", CountingGate)
+    monkeypatch.setattr(telemetry_cost, "Sampler", NotedSampler)
+    monkeypatch.setattr(telemetry_cost, "LoopProcess", CountingLoop)
+    monkeypatch.setattr(telemetry_cost, "INTERVAL_S", 0.1)
+    measured = measure_cost(None, None, 60.0, lambda _: None)
+    assert measured.rounds == 8
+    assert [is_on for is_on, _ in blocks[1:5]] == [False, True, True, False]  # the order is flipped
+    assert {count for is_on, count in blocks if not is_on} == {0}
+    assert all(count for is_on, count in blocks if is_on)
+    assert quiet == [False] + [True] * 16, "what is measured is what a live run is told to bear"
+
+
+# ------------------------------------------------------------------ the loop's process
+
+
+def test_a_simulated_machine_is_measured_to_the_end() -> None:
+    measured = measure_cost(None, Simulation(noise=0.002), 20.0, lambda _: None)
+    assert measured.ratio is not None
+    assert measured.ratio.is_settled
+    assert measured.ratio.is_allowed
+    assert measured.label == "simulated GPU"
+
+
+def test_without_a_gpu_it_is_refused_with_a_sentence() -> None:
+    with pytest.raises(UnfitError, match=r"no GPU") as caught:
+        LoopProcess(None, Simulation(gpus=0))
+    assert caught.value.remedy
+
+
+def test_another_interpreter_runs_the_loop_from_the_zip(bare_python: Path) -> None:
+    loop = LoopProcess(str(bare_python), Simulation())
+    try:
+        assert loop.block() == pytest.approx(20_000, rel=0.1)
+    finally:
+        loop.close()
+    with pytest.raises(UnfitError, match="ModuleNotFoundError"):
+        LoopProcess(str(bare_python), None)
+
+
+def test_the_loop_is_found_beside_the_agent() -> None:
+    assert loop_command(["python", "-P", "-m", "cpugpu_tui.agent"])[-1] == "cpugpu_tui.agent.telemetry_cost"
+    assert "/proc/self/fd/9" in loop_command(["python", "/proc/self/fd/9"])[-1]

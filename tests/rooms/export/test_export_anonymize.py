@@ -1,0 +1,124 @@
+"""An anonymised export holds no name of a machine or a person, no path, no UUID; and still every number."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from tests.helpers.runs import export_runs
+
+from cpugpu_tui.export.anonymize import anonymized
+from cpugpu_tui.export.formats import rendered
+from cpugpu_tui.export.reading import read_runs
+from cpugpu_tui.export.stream import ExportedRun, exported
+from cpugpu_tui.model import CaseFailed, Ceilings, RunStarted, TelemetryRead
+
+SECRETS = (
+    "gpu17", "example.org", "zoe", "yuki", "secret-project", "train.py", "8f3a1c52", "3B:00", "boss", "node9", "/opt",
+    "hidden.db", "venv", "my-data", "own.py", "C:\\",
+)  # fmt: skip
+
+
+@pytest.fixture
+def spoken() -> ExportedRun:
+    """A run that says everything it should not."""
+    first, *rest = export_runs.stream()
+    assert isinstance(first, RunStarted)
+    environment = {
+        **first.environment,
+        "argv": ["run", "matmul", "--db", "my-data/hidden.db"],
+        "cuda_visible_devices": "GPU-8f3a1c52",
+        "inherited": {"OMP_NUM_THREADS": "1", "KMP_AFFINITY": "verbose,file=/opt/x"},
+        "torch_error": "OSError: /opt/torch/lib.so on gpu17 (C:\\Users\\boss\\x): see ~/venv or ../own.py",
+        "serial": "1322621032333",
+        "nested": [{"user": "boss", "hostname": "node9"}],
+        "limits": [7.65, None],
+    }
+    ceilings = Ceilings("cuda:0", "H200", export_runs.UUID, "gpu17.example.org", "2.13.0", 5, 1, {}, {}, 1e12, 1, 5e3)
+    plan = replace(first.plan, mnist="my-data", ceilings=(ceilings,))
+    failure = CaseFailed(
+        case=plan.cases[0].key,
+        kind="crashed",
+        message=f"boss@node9 asked zoe: {export_runs.UUID} at 00000000:3B:00.0 fell off.",
+    )
+    return exported(
+        [replace(first, environment=environment, plan=plan), *rest[:-1], replace(failure, seq=999), rest[-1]]
+    )
+
+
+@pytest.mark.parametrize("name", ["json", "ndjson", "csv", "markdown", "html"])
+def test_no_secret_is_in_any_format(spoken: ExportedRun, name: str) -> None:
+    if name == "html":
+        pytest.importorskip("matplotlib")
+    (covered,) = anonymized([spoken])
+    text = b"".join(rendered(name, [covered])).decode()
+    found = [secret for secret in SECRETS if secret.lower() in text.lower()]
+    assert not found
+    assert "1322621032333" not in text
+    open_text = b"".join(rendered("json", [spoken])).decode()
+    assert all(secret.lower() in open_text.lower() for secret in ("gpu17", "zoe", "yuki", "8f3a1c52", "hidden.db"))
+
+
+def test_the_numbers_stay(spoken: ExportedRun) -> None:
+    (covered,) = anonymized([spoken])
+    assert export_runs.half_rounds(covered) == export_runs.half_rounds(spoken)
+    assert covered.started.environment["torch"] == "2.13.0"
+    assert covered.started.environment["limits"] == [7.65, None]
+    assert covered.started.environment["inherited"]["OMP_NUM_THREADS"] == "1"
+    assert list(covered.state.rows) == list(spoken.state.rows)
+    assert [device.label for device in covered.state.devices] == ["EPYC", "H200"]
+
+
+def test_a_gpu_is_still_the_same_one_in_every_place(spoken: ExportedRun) -> None:
+    (covered,) = anonymized([spoken])
+    reading = next(event for event in covered.events if isinstance(event, TelemetryRead))
+    gpu = covered.state.gpu
+    assert gpu is not None
+    assert re.fullmatch(r"GPU-anonymous-\d+", gpu.uuid or "")
+    assert reading.gpus[0].uuid == gpu.uuid == covered.started.plan.ceilings[0].uuid
+
+
+def test_names_that_only_this_machine_knows_go_too() -> None:
+    stream = [
+        replace(event, message="asked by mallory on castle") if isinstance(event, CaseFailed) else event
+        for event in export_runs.stream()
+    ]
+    (covered,) = anonymized([exported(stream)], hosts=["castle"], people=["mallory"], messages=True)
+    assert covered.state.rows["matmul/default/1024/float32/tall"].failure.message == "asked by person on host"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("told", "left"),
+    [
+        ("File '/home/zoe/my secret/own.py', line 3", "File '<path>', line 3"),
+        ('File "/srv/it\'s secret/own.py", line 3', 'File "<path>", line 3'),
+        ("cannot open /mnt/my\\ secret/x.csv: gone", "cannot open <path>: gone"),
+        ("no such file: 'data/secret.csv'", "no such file: '<path>'"),
+        ("see data/secret.csv, line 3", "see <path>, line 3"),
+        ("see ~zoe/secret", "see <path>"),
+        ("file:///srv/secret/x", "file:<path>"),
+        ("FOO=/srv/a:/srv/secret", "FOO=<path>:<path>"),
+        # These are no paths.
+        ("3.2 GB/s and/or 1/2, matmul/default/16/float32/tall", "3.2 GB/s and/or 1/2, matmul/default/16/float32/tall"),
+        ("it's 4 'times' as long", "it's 4 'times' as long"),
+    ],
+)
+def test_a_path_goes_however_it_is_written(told: str, left: str) -> None:
+    stream = [
+        replace(event, message=told) if isinstance(event, CaseFailed) else event for event in export_runs.stream()
+    ]
+    (covered,) = anonymized([exported(stream)], messages=True)
+    assert covered.state.rows["matmul/default/1024/float32/tall"].failure.message == left  # type: ignore[union-attr]
+
+
+def test_a_machine_called_like_a_workload_renames_no_case() -> None:
+    (covered,) = anonymized([export_runs.run()], hosts=["matmul", "cpu", "float32"])
+    assert list(covered.state.rows) == list(export_runs.run().state.rows)
+    assert covered.state.rows["matmul/default/64/float32/tall"].status == "ok"
+
+
+def test_it_can_be_imported_and_covered_again(spoken: ExportedRun) -> None:
+    (covered,) = anonymized([spoken])
+    assert read_runs(b"".join(rendered("json", [covered])), "x") == [covered]
+    assert anonymized([covered]) == [covered]

@@ -1,0 +1,241 @@
+"""`export`, `import`, `run --export` and `run --tensorboard` as a person uses them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.runs.export_runs import stream
+
+from cpugpu_tui.cli import import_
+from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.export.stream import kept
+
+RUN = ("run", "--simulate", FAST, "matmul", "--size", "16,64,256")
+
+
+@pytest.fixture
+def saved(cpugpu: CommandLine) -> CommandLine:
+    """A history with two runs."""
+    with cpugpu.store() as store:
+        for run_id in ("20260101-aaaa", "20260102-bbbb"):
+            store.import_run(kept(stream(run_id=run_id)))
+    return cpugpu
+
+
+def run_ids(path: Path) -> list[str]:
+    return [run["run_id"] for run in json.loads(path.read_text())["runs"]]
+
+
+# ------------------------------------------------------------------ export
+
+
+def test_the_latest_run_goes_to_stdout_as_json(saved: CommandLine) -> None:
+    done = saved.here("export")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert [run["run_id"] for run in json.loads(done.out)["runs"]] == ["20260102-bbbb"]
+
+
+def test_the_name_of_the_file_says_the_format(saved: CommandLine, tmp_path: Path) -> None:
+    done = saved.here("export", "1", "2026010", "2", "-o", tmp_path / "x.csv")
+    assert done.code == EXIT_USAGE  # an ambiguous beginning
+    done = saved.here("export", "1", "2", "1", "-o", tmp_path / "x.md")
+    assert (done.code, done.out, done.err) == (EXIT_OK, "", f"Wrote {tmp_path}/x.md\n")
+    assert (tmp_path / "x.md").read_text().count("## matmul") == 2
+
+
+def test_a_folder_gets_a_file_for_each_run(saved: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    assert saved.here("export", "1", "2", "-f", "ndjson", "-o", folder).code == EXIT_OK
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "matmul-20260101-aaaa.ndjson", "matmul-20260102-bbbb.ndjson",
+    ]  # fmt: skip
+
+
+def test_an_anonymised_export_has_no_host(saved: CommandLine) -> None:
+    assert "gpu17" in saved.here("export").out
+    assert "gpu17" not in saved.here("export", "--anonymize").out
+
+
+def test_the_schema_is_printed_without_any_run(cpugpu: CommandLine) -> None:
+    assert json.loads(cpugpu.here("export", "--schema").out)["title"] == "An export of cpugpu-tui"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["99"], EXIT_USAGE, "There is no run '99'."),
+        (["2026"], EXIT_USAGE, "'2026' is the beginning of several runs"),
+        (["-f", "xlsx"], EXIT_USAGE, "There is no format 'xlsx'."),
+        (["-f", "tensorboard"], EXIT_USAGE, "TensorBoard files need a folder."),
+        (["--samples"], EXIT_USAGE, "--samples is for csv alone."),
+        (["-o", "/missing/x.json"], EXIT_USAGE, "There is no folder /missing."),
+        (["-o", "x" * 300 + ".json"], EXIT_USAGE, "x"),
+        (["-f", "html", "-o", "x" * 300], EXIT_USAGE, "x"),
+        (["-o", "x.cvs"], EXIT_USAGE, "The name x.cvs does not say which format it is."),
+        (["-o", "/proc/x.json"], EXIT_USAGE, "/proc/x.json cannot be written"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(
+    saved: CommandLine, arguments: list[str], code: int, sentence: str
+) -> None:
+    done = saved.here("export", *arguments)
+    assert (done.code, done.out) == (code, "")
+    assert done.err.startswith(f"cpugpu-tui: {sentence}")
+    assert done.err.count("\n") == 1
+
+
+def test_a_history_that_is_not_there_is_not_made_by_looking(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("export")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert done.err.startswith("cpugpu-tui: There are no saved runs yet")
+    assert not cpugpu.database.exists()
+
+
+def test_messages_are_kept_in_an_anonymous_export_alone(saved: CommandLine) -> None:
+    done = saved.here("export", "--with-messages")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert saved.here("export", "--anonymize", "--with-messages").code == 0
+
+
+# ------------------------------------------------------------------ import
+
+
+def test_an_export_comes_back_in_another_history(saved: CommandLine, tmp_path: Path) -> None:
+    saved.here("export", "1", "2", "-o", tmp_path / "x.json")
+    other = CommandLine(tmp_path / "other.db")
+    done = other.here("import", tmp_path / "x.json")
+    assert done.out == "Imported as run 1: cpugpu-tui show 1\nImported as run 2: cpugpu-tui show 2\n"
+    assert other.here("show", "1").out == saved.here("show", "1").out
+    again = other.here("import", tmp_path / "x.json", "--json")
+    assert [item["new"] for item in again.objects] == [False, False]
+    assert other.here("export", "1", "2").out == (tmp_path / "x.json").read_text()
+
+
+def test_nothing_is_saved_when_one_file_is_none_of_ours(saved: CommandLine, tmp_path: Path) -> None:
+    saved.here("export", "-o", tmp_path / "x.json")
+    (tmp_path / "y.json").write_text('{"benchmarks": []}')
+    other = CommandLine(tmp_path / "other.db")
+    done = other.here("import", tmp_path / "x.json", tmp_path / "y.json")
+    assert done.code == EXIT_USAGE
+    assert done.err.startswith(f"cpugpu-tui: {tmp_path}/y.json is not an export of cpugpu-tui.")
+    assert not other.database.exists()
+
+
+def test_a_file_that_cannot_be_read_is_one_sentence(cpugpu: CommandLine, tmp_path: Path) -> None:
+    for path, why in (
+        (tmp_path / "missing.json", "No such file"),
+        (tmp_path, "Is a directory"),
+        (tmp_path / ("x" * 300), "File name too long"),
+    ):
+        done = cpugpu.here("import", path)
+        assert (done.code, done.err.count("\n")) == (EXIT_USAGE, 1)
+        assert f"{path} cannot be read: {why}" in done.err
+
+
+def test_a_file_that_is_too_large_is_given_up(
+    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_, "MOST_BYTES", 1_000_000)
+    (tmp_path / "large").write_bytes(b"x" * 1_000_001)
+    done = cpugpu.here("import", tmp_path / "large")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert done.err == f"cpugpu-tui: {tmp_path}/large is larger than 0.001 GB. Export fewer runs into one file.\n"
+
+
+def test_what_run_prints_can_be_imported(cpugpu: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "x.ndjson").write_text(cpugpu(*RUN, "--json", "--no-save").out, encoding="utf-8")
+    done = cpugpu.here("import", tmp_path / "x.ndjson")
+    assert done.out == "Imported as run 1: cpugpu-tui show 1\n"
+    assert "3 ok" in cpugpu.here("history").out
+
+
+# ------------------------------------------------------------------ run
+
+
+def test_a_run_writes_what_export_would(cpugpu: CommandLine, tmp_path: Path) -> None:
+    files = [tmp_path / f"x{end}" for end in (".json", ".csv", ".md", ".ndjson")]
+    wanted = [word for path in files for word in ("--export", path)]
+    done = cpugpu(*RUN, *wanted, "--tensorboard", tmp_path / "tb")
+    assert done.code == EXIT_OK
+    assert done.err == f"Open it: tensorboard --logdir {tmp_path}/tb\n"
+    for path in files:
+        assert cpugpu.here("export", "-o", tmp_path / f"again{path.suffix}").code == EXIT_OK
+        assert (tmp_path / f"again{path.suffix}").read_bytes() == path.read_bytes()
+    cpugpu.here("export", "-f", "tensorboard", "-o", tmp_path / "tb2")
+    live, later = ({p.name: p.read_bytes() for p in (tmp_path / name).rglob("*tfe*")} for name in ("tb", "tb2"))
+    assert live == later != {}
+
+
+def test_all_runs_of_a_series_are_in_the_file_without_a_history_too(cpugpu: CommandLine, tmp_path: Path) -> None:
+    done = cpugpu(*RUN, "--repeat", "2", "--no-save", "--export", tmp_path / "x.json")
+    assert done.code == EXIT_OK
+    runs = json.loads((tmp_path / "x.json").read_text())["runs"]
+    assert len({run["run_id"] for run in runs}) == 2
+    assert len({run["series_id"] for run in runs}) == 1
+    assert not cpugpu.database.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "place", "code"),
+    [
+        ("--export", "x.txt", EXIT_USAGE),
+        ("--export", "", EXIT_USAGE),
+        ("--export", "missing/x.json", EXIT_USAGE),
+        ("--tensorboard", "history.db", EXIT_USAGE),
+    ],
+)
+def test_a_bad_place_ends_the_command_before_anything_is_timed(
+    saved: CommandLine, tmp_path: Path, option: str, place: str, code: int
+) -> None:
+    done = saved.here(*RUN, option, tmp_path / place)
+    assert (done.code, done.out, done.err.count("\n")) == (code, "", 1)
+    with saved.store() as store:
+        assert len(store.runs()) == 2
+
+
+def test_the_events_say_so_too(cpugpu: CommandLine, tmp_path: Path) -> None:
+    done = cpugpu.here(*RUN, "--json", "--export", tmp_path)
+    (finished,) = done.objects
+    assert (finished["event"], finished["status"], finished["exit_code"]) == ("RunFinished", "failed", EXIT_USAGE)
+
+
+def test_a_file_that_became_unwritable_meanwhile_costs_the_file_alone(cpugpu: CommandLine, tmp_path: Path) -> None:
+    from cpugpu_tui.cli.export import Outputs
+    from cpugpu_tui.state.state import RunState
+
+    (tmp_path / "out").mkdir()
+    outputs = Outputs([tmp_path / "out" / "x.json", tmp_path / "y.json"])
+    outputs.check()
+    (tmp_path / "out").rmdir()
+    state = RunState()
+    for event in stream():
+        state = state.apply(event)
+        outputs.see(state, event)
+    (sentence,) = outputs.write()
+    assert sentence.startswith(f"Not exported: {tmp_path}/out/x.json cannot be written: No such file")
+    assert outputs.exit_code == EXIT_USAGE
+    assert run_ids(tmp_path / "y.json") == ["20260101-aaaa"]
+
+
+def test_a_file_that_cannot_be_written_does_not_end_the_series(cpugpu: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "full.csv").symlink_to("/dev/full")
+    done = cpugpu.here("run", "matmul", "--size", "64", "--rounds", 1, "--simulate", FAST, "--repeat", 3,
+                       "--export", tmp_path / "full.csv")  # fmt: skip
+    assert done.code == EXIT_UNFIT
+    assert done.err.count("Not exported: ") == 3
+    assert len(cpugpu.here("history", "--json").objects) == 3
+
+
+def test_a_folder_for_tensorboard_is_made_with_those_above_it(saved: CommandLine, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    assert saved.here("export", "--format", "tensorboard", "--out", tmp_path / "runs" / "x").code == EXIT_OK
+    assert list((tmp_path / "runs" / "x").iterdir())
+
+
+@pytest.mark.parametrize("name", ["md", "MD", "Markdown"])
+def test_a_format_may_be_named_as_files_end(saved: CommandLine, name: str) -> None:
+    assert saved.here("export", "--format", name).out == saved.here("export", "--format", "markdown").out

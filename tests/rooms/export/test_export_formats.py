@@ -1,0 +1,141 @@
+"""CSV and Markdown say what was measured, in full, and nothing that a stranger wrote becomes a formula or markup."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.helpers.runs import export_runs
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.export.formats import FORMATS, checked, format_of, rendered, required_format_of
+from cpugpu_tui.export.stream import exported
+from cpugpu_tui.model import Calibrated, RunStarted
+
+
+def table(*runs: export_runs.ExportedRun, samples: bool = False) -> list[dict[str, str]]:
+    text = b"".join(rendered("csv", runs, samples=samples)).decode()
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_csv_has_a_row_for_each_case_device_and_metric() -> None:
+    rows = table(export_runs.run())
+    keys = [(row["size"], row["device"], row["metric"]) for row in rows]
+    assert keys[:4] == [
+        ("16", "cpu", "latency"),
+        ("16", "cuda:0", "latency"),
+        ("16", "cuda:0", "end_to_end_pageable"),
+        ("16", "cuda:0", "device"),
+    ]
+    assert len(rows) == 3 * 4 + 1
+    gpu = rows[9]
+    assert (gpu["size"], gpu["device_label"], gpu["metric"], gpu["verdict"]) == ("256", "H200", "latency", "GPU")
+    assert float(gpu["speedup_low"]) < float(gpu["speedup"]) < float(gpu["speedup_high"])
+    assert gpu["median_ns"] == repr(12_000 + 0.0008 * 256**3)
+
+
+def test_a_failed_case_has_its_reason_and_no_number() -> None:
+    row = table(export_runs.run())[-1]
+    assert (row["size"], row["status"]) == ("1024", "oom")
+    assert row["message"] == "Too big | for /home/zoe/x."
+    assert (row["median_ns"], row["speedup"], row["flops"], row["device"]) == ("", "", "", "")
+
+
+def test_csv_has_every_sample_when_asked() -> None:
+    run = export_runs.run()
+    rows = table(run, samples=True)
+    said = [(row["device"], row["metric"], row["round_index"], float(row["elapsed_ns"])) for row in rows]
+    assert said == [
+        (half.device, metric, str(half.round_index), value)
+        for half in export_runs.half_rounds(run)
+        for metric, values in half.samples.items()
+        for value in values
+    ]
+    assert len(said) == 3 * 8 * 4
+
+
+def test_no_cell_is_a_formula() -> None:
+    (row, *_) = table(export_runs.run(name='=HYPERLINK("http://evil")', workload="@sum"))
+    assert row["name"] == '\'=HYPERLINK("http://evil")'
+    assert row["workload"] == "'@sum"
+
+
+def test_several_runs_are_one_table() -> None:
+    rows = table(export_runs.run(), export_runs.run(run_id="20260102-bbbb"))
+    assert {row["run_id"] for row in rows} == {"20260101-aaaa", "20260102-bbbb"}
+
+
+def test_markdown_is_a_table_with_the_answer() -> None:
+    text = b"".join(rendered("markdown", [export_runs.run()])).decode()
+    lines = text.splitlines()
+    assert lines[0] == "## matmul"
+    assert "EPYC · H200 · 16 CPU threads · torch 2.13.0" in lines
+    assert "2026-01-01 00:00:00 UTC, done, run `20260101-aaaa`" in lines
+    head = next(index for index, line in enumerate(lines) if line.startswith("| size"))
+    assert lines[head + 1].startswith("| ---: | ---: |")
+    assert lines[head + 2].startswith("| 16 | 1.16 µs | 12.0 µs |")
+    assert "Too big \\| for /home/zoe/x." in lines[head + 5]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines[head : head + 6]} == {12}
+    assert any(line.startswith("- The GPU wins from n ≈ ") for line in lines)
+
+
+@pytest.mark.parametrize("name", ["markdown", pytest.param("html", marks=pytest.mark.slow)])
+def test_what_is_unusual_of_a_run_stands_above_its_table_and_in_its_rows(name: str) -> None:
+    events = export_runs.stream()
+    started = events[0]
+    assert isinstance(started, RunStarted)
+    environment = {**started.environment, "worker": "thread", "tf32_matmul": True, "affinity_cores": 1}
+    events[0] = replace(started, environment=environment, plan=replace(started.plan, cache="warm", scale="small"))
+    unsettled = [replace(event, stable=False) if isinstance(event, Calibrated) else event for event in events]
+    page = b"".join(rendered(name, [exported(unsettled)])).decode()
+    for words in ("worker: thread", "TF32 on", "caches warm", "Small scale", "unsettled start"):
+        assert words in page
+    assert page.count("unsettled start") == 3 + 1, "in the rows with times, and once in words"
+
+
+def test_markdown_shows_a_hostile_name_as_text() -> None:
+    text = b"".join(rendered("markdown", [export_runs.run(name="<img src=x>[a](b)\n# x", workload="*a*|b")])).decode()
+    assert text.splitlines()[0] == "## &lt;img src=x&gt;\\[a\\](b) \\# x"
+    assert "<img" not in text
+
+
+def test_made_up_numbers_are_said_to_be(simulated: export_runs.ExportedRun) -> None:
+    assert "SIMULATED: no number here was measured." in b"".join(rendered("markdown", [simulated])).decode()
+    assert table(simulated)[0]["simulated"] == "yes"
+    assert json.loads(b"".join(rendered("json", [simulated])))["runs"][0]["simulated"] is True
+
+
+@pytest.fixture
+def simulated() -> export_runs.ExportedRun:
+    from dataclasses import replace
+
+    from cpugpu_tui.model import RunStarted, Simulation
+
+    first, *rest = export_runs.stream()
+    assert isinstance(first, RunStarted)
+    return export_runs.exported([replace(first, plan=replace(first.plan, simulation=Simulation())), *rest])
+
+
+@pytest.mark.parametrize("name", ["json", "ndjson", "csv", "markdown"])
+def test_the_same_run_gives_the_same_bytes(name: str) -> None:
+    once, again = (b"".join(rendered(name, [export_runs.run()])) for _ in range(2))
+    assert once == again
+
+
+def test_a_name_says_its_format() -> None:
+    assert [format_of(Path(f"x{end}")) for end in (".json", ".NDJSON", ".jsonl", ".csv", ".md", ".html", ".txt")] == [
+        "json", "ndjson", "ndjson", "csv", "markdown", "html", None,
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match=r"^The name x\.txt does not say which format it is\."):
+        required_format_of(Path("x.txt"))
+
+
+def test_an_unknown_format_names_the_known_ones() -> None:
+    with pytest.raises(UsageError) as caught:
+        checked("xlsx")
+    assert all(name in caught.value.remedy for name in FORMATS)

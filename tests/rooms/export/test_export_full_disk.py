@@ -1,0 +1,58 @@
+"""A disk that fills up while an export is written: one sentence, and what was there before is still there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import FAST, CommandLine
+from tests.rooms.store.test_store_full_disk import small_disk, write_for_ever
+
+from cpugpu_tui.errors import EXIT_UNFIT
+
+__all__ = ["small_disk"]
+
+RUN = ("run", "--simulate", FAST, "matmul", "--size", "16,64,256")
+
+
+@pytest.fixture
+def full_disk(small_disk: Path) -> Path:
+    """A disk with an old export and no room left."""
+    (small_disk / "x.json").write_text("old")
+    with pytest.raises(OSError, match="No space"):
+        write_for_ever(small_disk / "ballast")
+    return small_disk
+
+
+def test_an_export_that_does_not_fit_leaves_the_old_file(cpugpu: CommandLine, full_disk: Path) -> None:
+    cpugpu(*RUN)
+    done = cpugpu.here("export", "-o", full_disk / "x.json")
+    assert done.code == EXIT_UNFIT
+    assert done.err == (
+        f"cpugpu-tui: The disk that holds {full_disk}/x.json is full. "
+        "Free some space, or name a place on another disk.\n"
+    )
+    assert (full_disk / "x.json").read_text() == "old"
+    assert sorted(path.name for path in full_disk.iterdir()) == ["ballast", "x.json"]
+
+
+def test_a_run_whose_files_do_not_fit_is_kept_and_shown(cpugpu: CommandLine, full_disk: Path) -> None:
+    # A process of its own: what a failed write leaves open would keep the disk from being unmounted.
+    done = cpugpu(*RUN, "--export", full_disk / "x.json", "--tensorboard", full_disk, PYTHONUNBUFFERED="1")
+    assert done.code == EXIT_UNFIT
+    assert done.err.count("is full") == 2
+    assert "Traceback" not in done.err
+    assert "Saved as run 1" in done.out
+    assert (full_disk / "x.json").read_text() == "old"
+    assert cpugpu.here("show", "1").code == 0
+
+
+def test_a_stream_to_a_full_device_is_said(cpugpu: CommandLine) -> None:
+    cpugpu(*RUN)
+    command = [sys.executable, "-m", "cpugpu_tui", "export"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=cpugpu.environment(), timeout=120)
+    assert done.returncode == EXIT_UNFIT
+    assert done.stderr.decode().count("\n") == 1

@@ -1,0 +1,177 @@
+"""The HTML report is one file: charts inside, nothing asked of the network, hostile words are words."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from tests.helpers.runs import export_runs
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.export import report as report_module
+from cpugpu_tui.export.formats import rendered
+
+LOADS = {"src", "href", "xlink:href", "data", "action", "poster", "srcset", "background"}
+
+
+class Page(HTMLParser):
+    """What is in a page: tags, what it would load, its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.loads: list[str] = []
+        self.handlers: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.loads += [value or "" for name, value in attrs if name in LOADS]
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def html(*runs: export_runs.ExportedRun) -> str:
+    return b"".join(rendered("html", runs)).decode()
+
+
+@pytest.fixture(scope="module")
+def hostile() -> str:
+    name = f"{export_runs.HOSTILE}<img src=http://127.0.0.1:PORT/x onerror=alert(1)>"
+    return html(export_runs.run(name=name, workload='"><svg onload=alert(1)>$x^2$'))
+
+
+def test_a_hostile_name_stays_text(hostile: str) -> None:
+    page = Page(hostile)
+    assert export_runs.HOSTILE in page.text
+    assert "$x^2$" in page.text
+    assert not {"script", "img", "iframe", "object", "link", "base"} & set(page.tags)
+    assert page.handlers == []
+
+
+def test_nothing_is_loaded(hostile: str) -> None:
+    assert all(target.startswith("#") for target in Page(hostile).loads)
+    assert not re.findall(r"url\((?!#)", hostile)
+    assert "@import" not in hostile
+    assert "default-src 'none'" in hostile
+
+
+def test_there_is_a_chart_for_each_sweep_and_a_table_with_every_case() -> None:
+    page = Page(html(export_runs.run(), export_runs.run(run_id="20260102-bbbb")))
+    assert page.tags.count("svg") == 2
+    for text in ("EPYC · H200", "oom: Too big | for /home/zoe/x.", "20260102-bbbb", "The GPU wins from n ≈ "):
+        assert text in page.text
+
+
+def test_the_same_run_gives_the_same_bytes() -> None:
+    assert html(export_runs.run()) == html(export_runs.run())
+
+
+def test_a_run_without_results_is_a_page_too() -> None:
+    page = Page(html(export_runs.exported(export_runs.stream()[:2])))
+    assert "unfinished" in page.text
+    assert "svg" not in page.tags
+
+
+def test_missing_packages_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(UnfitError) as caught:
+        report_module.need()
+    assert "matplotlib" in caught.value.message
+    assert "pip install 'cpugpu-tui[report]'" in caught.value.remedy
+
+
+def test_a_persons_own_style_and_backend_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process of its own: matplotlib reads both while it is imported."""
+    style = tmp_path / "matplotlibrc"
+    style.write_text("text.usetex: True\nlines.linewidth: 9\naxes.facecolor: red\n")
+    write = "import sys, export_runs; from cpugpu_tui.export.formats import need, rendered; need('html'); "
+    write += "sys.stdout.buffer.write(b''.join(rendered('html', [export_runs.run()])))"
+    monkeypatch.setenv("MATPLOTLIBRC", str(style))
+    monkeypatch.setenv("MPLBACKEND", "nonsense")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    done = subprocess.run([sys.executable, "-c", write], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == (html(export_runs.run()), "")
+
+
+# ------------------------------------------------------------------ in a browser
+
+
+@pytest.fixture
+def listener() -> Iterator[tuple[int, list[str]]]:
+    """A proxy that notes what it is asked for, and gives nothing."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        do_CONNECT = do_GET
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1], asked
+        server.shutdown()
+
+
+def browse(page: Path, port: int, picture: Path) -> str:
+    """Open a page in headless Chromium, all its requests through the proxy; return its DOM."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("there is no Chromium here")
+    common = [
+        chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+        "--disable-component-update", "--disable-sync", "--disable-default-apps", "--window-size=1000,1400",
+        f"--proxy-server=127.0.0.1:{port}", "--proxy-bypass-list=<-loopback>", f"--user-data-dir={picture.parent}/me",
+    ]  # fmt: skip
+    done = subprocess.run([*common, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=120)
+    if done.returncode != 0 or "<body" not in done.stdout:
+        pytest.skip(f"Chromium does not start here: {done.stderr.strip()[-200:]}")
+    subprocess.run([*common, f"--screenshot={picture}", page.as_uri()], capture_output=True, timeout=120, check=True)
+    return done.stdout
+
+
+def test_a_browser_shows_the_charts_and_asks_nobody(
+    hostile: str, tmp_path: Path, listener: tuple[int, list[str]]
+) -> None:
+    port, asked = listener
+    page, picture = tmp_path / "report.html", tmp_path / "page.png"
+    page.write_text(hostile.replace("PORT", str(port)), encoding="utf-8")
+    dom = browse(page, port, picture)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in dom
+    assert not [target for target in asked if "127.0.0.1" in target]
+    from PIL import Image
+
+    with Image.open(picture) as image:
+        colours = image.convert("RGB").getcolors(1 << 24) or []
+    drawn = {colour: count for count, colour in colours}
+    assert drawn.get((0x1F, 0x5F, 0xA8), 0) > 50, "the CPU's line is not to be seen"
+    assert drawn.get((0xC0, 0x53, 0x0A), 0) > 50, "the GPU's line is not to be seen"
+
+
+def test_the_listener_would_have_heard_a_request(tmp_path: Path, listener: tuple[int, list[str]]) -> None:
+    """The test above is only worth something if this one passes."""
+    port, asked = listener
+    page = tmp_path / "loud.html"
+    page.write_text(f'<body><img src="http://127.0.0.1:{port}/x.png">', encoding="utf-8")
+    browse(page, port, tmp_path / "page.png")
+    assert [target for target in asked if "x.png" in target]

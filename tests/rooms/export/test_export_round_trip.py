@@ -1,0 +1,210 @@
+"""A run exported as JSON and imported elsewhere is the same run: `show` says the same, another export is the same."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import Phase, given, settings
+from tests.helpers.runs import export_runs
+from tests.rooms.store.test_store import save, streams
+
+from cpugpu_tui.agent import environment
+from cpugpu_tui.cli.history import print_run
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.export.formats import rendered
+from cpugpu_tui.export.json_document import json_document
+from cpugpu_tui.export.reading import read_runs
+from cpugpu_tui.export.schema import made_schema, schema_text
+from cpugpu_tui.export.stream import exported, kept
+from cpugpu_tui.model import CaseStarted, Event, HalfRoundTimed, RunFinished, RunStarted
+from cpugpu_tui.store import Store
+from cpugpu_tui.transport.facts import FACTS, wrong_fact
+from cpugpu_tui.transport.wire import decode, encode
+
+
+def as_told(stream: Sequence[Event]) -> list[Event]:
+    """What a session makes of a stream: texts printable."""
+    return [event for line in map(encode, stream) if (event := decode(line)) is not None]
+
+
+def shown(database: Path, *, as_json: bool = False) -> str:
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with redirect_stdout(out):
+        print_run("latest", database, as_json=as_json)
+    out.seek(0)
+    return out.read()
+
+
+def document_of(store: Store, name: str = "json") -> bytes:
+    return b"".join(rendered(name, [exported(store.load(store.find("latest")))]))
+
+
+@settings(max_examples=40, phases=[Phase.generate])
+@given(stream=streams())
+def test_an_import_shows_what_the_original_shows(stream: list[Event]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        here, there = Path(folder) / "here.db", Path(folder) / "there.db"
+        with closing(Store.open(here)) as store:
+            save(store, as_told(stream))
+            document, lines = document_of(store), document_of(store, "ndjson")
+        with closing(Store.open(there)) as store:
+            for run in read_runs(document, "x.json"):
+                assert [store.import_run(run.events), store.import_run(run.events)] == [1, 1]
+            assert document_of(store) == document
+            assert document_of(store, "ndjson") == lines
+        assert shown(there) == shown(here)
+        assert shown(there, as_json=True) == shown(here, as_json=True)
+
+
+def test_lines_of_events_are_read_like_the_document() -> None:
+    run = export_runs.run()
+    lines = b"".join(rendered("ndjson", [run]))
+    assert read_runs(lines, "x.ndjson") == read_runs(b"".join(json_document([run])), "x.json") == [run]
+
+
+def test_every_number_is_kept_to_the_last_bit() -> None:
+    third = 1e6 / 3
+    stream = [
+        replace(event, samples={"latency": (third, 0.1 + 0.2)}) if isinstance(event, HalfRoundTimed) else event
+        for event in export_runs.stream()
+    ]
+    (back,) = read_runs(b"".join(json_document([exported(stream)])), "x")
+    assert {half.samples["latency"] for half in export_runs.half_rounds(back)} == {(third, 0.1 + 0.2)}
+
+
+def test_a_live_stream_gives_the_bytes_that_its_saved_run_gives(tmp_path: Path) -> None:
+    stream = as_told(export_runs.stream())
+    lost = [replace(event, seq=0) for event in stream if isinstance(event, (CaseStarted, HalfRoundTimed))][:3]
+    with closing(Store.open(tmp_path / "x.db")) as store:
+        save(store, stream)
+        assert document_of(store) == b"".join(json_document([exported([*stream[:3], *lost, *stream[3:]])]))
+
+
+def test_a_case_that_was_not_over_is_no_part_of_a_broken_off_run() -> None:
+    stream = export_runs.stream()
+    broken = [*stream[:8], replace(stream[8], seq=9)]
+    assert not any(isinstance(event, (CaseStarted, RunFinished)) for event in kept(broken))
+    document = json.loads(b"".join(json_document([exported(broken)])))
+    assert document["runs"][0]["status"] == "unfinished"
+
+
+# ------------------------------------------------------------------ the schema
+
+
+def test_the_shipped_schema_is_that_of_this_version() -> None:
+    """Made anew by `python -c 'from cpugpu_tui.export.schema import *; print(made_schema(), end="")'`."""
+    assert schema_text() == made_schema()
+
+
+@settings(max_examples=10, phases=[Phase.generate])
+@given(stream=streams())
+def test_documents_keep_the_schema(stream: list[Event]) -> None:
+    schema = json.loads(schema_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(json.loads(b"".join(json_document([exported(as_told(stream))]))), schema)
+
+
+def test_the_schema_tells_a_broken_document() -> None:
+    document = json.loads(b"".join(json_document([export_runs.run()])))
+    del document["runs"][0]["events"][5]["case"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, json.loads(schema_text()))
+
+
+# ------------------------------------------------------------------ what is no export
+
+
+def changed(**fields: object) -> bytes:
+    return json.dumps({**json.loads(b"".join(json_document([export_runs.run()]))), **fields}).encode()
+
+
+def with_start(**fields: object) -> bytes:
+    first = export_runs.stream()[0]
+    assert isinstance(first, RunStarted)
+    return encode(replace(first, **fields))  # type: ignore[arg-type]
+
+
+def with_half_round(times_ns: tuple[float, ...]) -> bytes:
+    events = [
+        replace(event, samples={"latency": times_ns}) if isinstance(event, HalfRoundTimed) else event
+        for event in export_runs.stream()
+    ]
+    return b"".join(map(encode, events))
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "There is no run in x."),
+        (b"hello", "x is not an export of cpugpu-tui."),
+        (b"\x89PNG\r\n\x1a\n\xff\xfe", "x is not an export of cpugpu-tui."),
+        (b"[" * 100_000, "x is not an export of cpugpu-tui."),
+        (b'{"benchmarks": [], "machine_info": {}}', "x is not an export of cpugpu-tui."),
+        (b"[1, 2]", "x is not an export of cpugpu-tui."),
+        (changed(schema_version=2), "x was written by a newer cpugpu-tui (its schema is 2, known is 1)."),
+        (changed(schema_version="1"), "x is damaged: '1' is no version of its schema."),
+        (changed(schema_version=0), "x is damaged: 0 is no version of its schema."),
+        (changed()[:2_000], "x is damaged: it breaks off, or is no JSON."),
+        (
+            with_start(environment={"inherited": 7}),
+            "x is damaged: 'inherited' in its environment is of the wrong type.",
+        ),
+        (with_start(environment={"threads": [1]}), "x is damaged: 'threads' in its environment is of the wrong type."),
+        (
+            with_start(environment={"case_timeout_s": "x"}),
+            "x is damaged: 'case_timeout_s' in its environment is of the wrong type.",
+        ),
+        (with_half_round((5.0, -1.0)), "x is damaged: a time in it is negative."),
+        (changed(runs=None), "x is damaged: it has no list of runs."),
+        (changed(runs=[{"events": []}]), "x is damaged: a run in it has no events."),
+        (encode(export_runs.stream()[1]), "x is damaged: it does not begin with the start of a run."),
+        (with_start(run_id="latest;\x1b[31m"), "x is damaged: the id of a run is none of ours."),
+        (with_start(run_id="1"), "x is damaged: the id of a run is none of ours."),
+        (with_start(wall_ns=2**70), "x is damaged: a clock in it is out of range."),
+        (with_start() + with_start(), "x is damaged: it holds a run twice."),
+        (with_start() + b'{"event":"CaseFinished","case":"a/b"}', "x is damaged: there is no case 'a/b' in its plan."),
+    ],
+)
+def test_what_is_no_export_is_a_sentence(data: bytes, sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_runs(data, "x")
+    assert caught.value.message == sentence
+    assert caught.value.remedy
+
+
+def test_every_fact_that_a_run_has_is_of_its_type() -> None:
+    """What we write ourselves must never be refused: a real agent's facts, and those that a controller adds."""
+    found = {**environment.facts(simulated=False), "worker": "process", "python_option": None, "case_timeout_s": 5.0}
+    assert wrong_fact({**found, "argv": ["run"], "face": "app"}) is None
+    assert set(found) - set(FACTS) == set()
+
+
+def test_a_mark_of_byte_order_is_no_damage() -> None:
+    assert read_runs(b"\xef\xbb\xbf" + changed(), "x") == [export_runs.run()]
+
+
+def test_a_damaged_event_is_named_by_its_place() -> None:
+    lines = b"".join(rendered("ndjson", [export_runs.run()])).splitlines()
+    lines[4] = lines[4].replace(b'"seq"', b'"sec"').replace(b'"case":"', b'"case":["')
+    with pytest.raises(UsageError, match=r"^x is damaged: event 5 is "):
+        read_runs(b"\n".join(lines), "x")
+
+
+def test_events_of_a_newer_version_are_passed_over() -> None:
+    run = export_runs.run()
+    lines = b"".join(rendered("ndjson", [run])) + b'{"event":"MoonRose","seq":9}\n'
+    assert read_runs(lines, "x") == [run]
+
+
+def test_texts_that_a_terminal_would_obey_do_not_come_in() -> None:
+    stream = export_runs.stream(name="a\x1b]0;owned\x07b")
+    (run,) = read_runs(b"".join(json_document([exported(stream)])), "x")
+    assert run.name == "ab"

@@ -1,0 +1,165 @@
+"""A secret planted in any text of any event is in no anonymous export, whatever its format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.runs import export_runs
+
+from cpugpu_tui.config.converting import convert
+from cpugpu_tui.export.anonymize import anonymized
+from cpugpu_tui.export.formats import rendered
+from cpugpu_tui.export.stream import KEPT, ExportedRun, exported
+from cpugpu_tui.export.tensorboard import write_tensorboard
+from cpugpu_tui.model import (
+    CaseFailed,
+    CaseFinished,
+    CasesChosen,
+    Ceilings,
+    CeilingsMeasured,
+    Check,
+    Device,
+    EnergyMeasured,
+    EpochFinished,
+    Event,
+    GpuProcess,
+    GpuTelemetry,
+    KernelsProfiled,
+    MachineRead,
+    MigInstance,
+    OwnFile,
+    PeerMeasured,
+    Reading,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+    TensorsPlaced,
+)
+from cpugpu_tui.plain import to_plain
+
+SECRETS = {
+    "a path with blanks": "cannot open /srv/aurora/my thesis/plan b.csv for you",
+    "an e-mail": "ask zoe@castle-lab.example please",
+    "another host": "db7.castle-lab.example",
+    "an IPv4 address": "10.211.55.17",
+    "an IPv6 address": "fe80::5054:ff:fe12:3456",
+    "a MAC address": "52:54:00:12:34:56",
+    "a token": "ghp_a1B2c3D4e5F6g7H8i9J0",
+    "a password": "password=correct-horse",
+    "a command line": "mysql --password correct-horse --host 10.211.55.17 < /srv/aurora/x.sql",
+    "an escape": "\x1b]0;/srv/aurora\x07 zoe@castle-lab.example",
+}
+PIECES = ("aurora", "thesis", "plan b", "zoe", "castle-lab", "10.211.55.17", "fe80", "52:54:00", "ghp_a1B2", "horse")
+
+NAMES = ("case", "workload", "variant", "dtype", "name", "device", "devices", "metrics", "run_id", "kind", "status",
+         "edge", "scope")  # fmt: skip
+"""Texts that a report is arranged by: with all of them the same there would be nothing to render."""
+
+
+def full_stream() -> list[Event]:
+    """A run with an event of every kind that is kept, and a text in every field that takes one."""
+    started, found, *_rest, last_case, finished = export_runs.stream()
+    assert isinstance(started, RunStarted)
+    assert isinstance(found, object)
+    assert isinstance(last_case, CaseFailed)
+    assert isinstance(finished, RunFinished)
+    key = started.plan.cases[0].key
+    process = GpuProcess(7, 1, "who", "what", own=False)
+    readings = {"power_mw": Reading(None, "text")}
+    slices = (MigInstance(0, "MIG-text", "text", readings, (process,)),)
+    gpu = GpuTelemetry(0, export_runs.UUID, "text", "text", readings, ("text",), (process,), "text", slices)
+    ceilings = Ceilings("cuda:0", "text", export_runs.UUID, "text", "text", 5, 1, {}, {}, 1e12, 1, 5e3)
+    plan = replace(started.plan, mnist="text", ceilings=(ceilings,), own_files=(OwnFile("text", "text"),))
+    facts = ("cpu", "kernel", "python", "version", "worker", "face", "driver", "torch", "torch_error", "torch_git",
+             "torch_cuda", "matmul_precision", "python_option", "cuda_visible_devices", "fleet", "fleet_host",
+             "launcher", "interpreter", "hostname", "unheard_of")  # fmt: skip
+    environment = {**dict.fromkeys(facts, "text"), "argv": ["text"], "inherited": {"KMP_AFFINITY": "text"},
+                   "new": [{"deep": "text"}]}  # fmt: skip
+    timed = [event for event in _rest if getattr(event, "case", "") == key]
+    inside: list[Event] = [
+        *timed[:-1],
+        TensorsPlaced(case=key, device="cpu", inputs=("text",), results=("text",)),
+        EpochFinished(case=key, device="cpu", epoch=1, epochs=1, loss=1.0, accuracy=None, elapsed_ns=1.0, steps=1),
+        MachineRead(case=key, device="cuda:0", edge="begin", readings=readings, processes=(process,)),
+        EnergyMeasured(case=key, device="cpu", reason="text"),
+        CaseFinished(case=key, check=Check("text", 0.0, 1.0)),
+        KernelsProfiled(case=key, device="cuda:0", count=1, elapsed_ns=1.0),
+        CeilingsMeasured(ceilings=ceilings),
+        CasesChosen(cases=(replace(started.plan.cases[0], size=17),)),
+        PeerMeasured(source=Device("cuda:0", "text", "text"), target=Device("cuda:1", "text", "text"),
+                     has_access=None, problem="text"),
+        TelemetryRead(gpus=(gpu,), host={"cpu_pct": Reading(None, "text")}, problem="text"),
+    ]  # fmt: skip
+    stream: list[Event] = [
+        replace(started, plan=plan, environment=environment), replace(found, no_gpu="text"), *inside,  # type: ignore[call-arg]
+        replace(last_case, message="text", remedy="text"), replace(finished, message="text", remedy="text"),
+    ]  # fmt: skip
+    return [replace(event, seq=seq, wall_ns=10**18 + seq, mono_ns=seq) for seq, event in enumerate(stream, 1)]
+
+
+def planted(value: Any, secret: str, is_wanted: Callable[[str], bool], key: str = "") -> Any:
+    """Return plain data with the secret in place of each text of a wanted field."""
+    if isinstance(value, dict):
+        return {name: planted(item, secret, is_wanted, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [planted(item, secret, is_wanted, key) for item in value]
+    return secret if isinstance(value, str) and is_wanted(key) else value
+
+
+def run_with(secret: str, is_wanted: Callable[[str], bool]) -> ExportedRun:
+    events = [convert(planted(to_plain(event), secret, is_wanted), type(event)) for event in full_stream()]
+    return exported(events)
+
+
+def leaks(text: str) -> list[str]:
+    return [piece for piece in PIECES if piece.lower() in text.lower()]
+
+
+def files_of(run: ExportedRun, folder: Path) -> Iterator[str]:
+    """Yield the run in every format, names of files included."""
+    pytest.importorskip("matplotlib")
+    for name in ("json", "ndjson", "csv", "markdown", "html"):
+        yield b"".join(rendered(name, [run])).decode()
+    write_tensorboard([run], folder)
+    for path in folder.rglob("*"):
+        yield str(path.relative_to(folder))
+        if path.is_file():
+            yield path.read_bytes().decode("latin-1")
+
+
+def test_every_kept_event_is_planted() -> None:
+    assert {type(event) for event in full_stream()} == set(KEPT)
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=list(SECRETS))
+def test_a_secret_in_every_text_is_in_no_format(tmp_path: Path, secret: str) -> None:
+    open_run = run_with(secret, lambda key: key not in NAMES)
+    assert leaks(b"".join(rendered("json", [open_run])).decode())
+    (covered,) = anonymized([open_run])
+    found = [leaks(text) for text in files_of(covered, tmp_path)]
+    assert not any(found)
+    assert export_runs.half_rounds(covered) == export_runs.half_rounds(open_run), "the numbers stay"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("secret", [text for kind, text in SECRETS.items() if kind != "another host"])
+def test_a_secret_in_the_place_of_a_name_is_left_out(secret: str, name: str) -> None:
+    (covered,) = anonymized([run_with(secret, lambda key: key == name)])
+    assert not leaks(json.dumps([to_plain(event) for event in covered.events]))
+
+
+def test_messages_give_way_to_the_kind_of_failure_unless_they_are_asked_for() -> None:
+    told = "TypeError: no place in /srv/aurora on 10.211.55.17"
+    run = run_with(told, lambda key: key in ("message", "remedy", "problem", "no_gpu", "torch_error"))
+    (covered,) = anonymized([run])
+    (failed,) = (event for event in covered.events if isinstance(event, CaseFailed))
+    assert (failed.message, failed.remedy) == (failed.kind, "")
+    assert covered.started.environment["torch_error"] == "TypeError"
+    (kept,) = anonymized([run], messages=True)
+    (failed,) = (event for event in kept.events if isinstance(event, CaseFailed))
+    assert failed.message == "TypeError: no place in <path> on <left out>"

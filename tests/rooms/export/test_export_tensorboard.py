@@ -1,0 +1,146 @@
+"""TensorBoard reads what we write exactly as it reads what the publication's way of writing gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.helpers.runs import export_runs
+
+pytest.importorskip("tensorboard")
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.export import tensorboard
+from cpugpu_tui.export.stream import exported
+from cpugpu_tui.export.tensorboard import LiveTensorboard, write_tensorboard
+from cpugpu_tui.model import CaseFailed, CaseFinished, Event, RunStarted
+from cpugpu_tui.state.state import RunState
+
+Scalars = dict[str, dict[str, list[tuple[int, float]]]]
+
+
+def read(folder: Path) -> Scalars:
+    """Folder of a series → tag → (step, value), as TensorBoard has them."""
+    found: Scalars = {}
+    for file in sorted(folder.rglob("*tfevents*")):
+        reader = EventAccumulator(str(file.parent))
+        reader.Reload()
+        name = str(file.parent.relative_to(folder))
+        found[name] = {tag: [(s.step, s.value) for s in reader.Scalars(tag)] for tag in reader.Tags()["scalars"]}
+    return found
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def live(folder: Path, events: Sequence[Event]) -> LiveTensorboard:
+    board, state = LiveTensorboard(folder), RunState()
+    for event in events:
+        state = state.apply(event)
+        board.see(state, event)
+    return board
+
+
+def test_it_is_what_torch_writes(tmp_path: Path) -> None:
+    """The publication: `writer.add_scalars('GPU vs CPU', {'GPU': …, 'CPU': …}, n)`, in seconds."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    run = export_runs.run()
+    (ours,) = write_tensorboard([run], tmp_path / "ours")
+    writer = SummaryWriter(str(tmp_path / "torch"))
+    for row in run.state.rows.values():
+        if row.cpu is not None and row.gpu is not None:
+            seconds = {"GPU": (row.gpu.latency_ns or 0) / 1e9, "CPU": (row.cpu.latency_ns or 0) / 1e9}
+            writer.add_scalars("GPU vs CPU", seconds, row.case.size)
+    writer.close()
+    theirs = {name: tags for name, tags in read(tmp_path / "torch").items() if name != "."}
+    assert read(ours) == theirs
+    assert [step for step, _ in theirs["GPU vs CPU_GPU"]["GPU vs CPU"]] == [16, 64, 256]
+
+
+def test_each_run_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    runs = [export_runs.run(), export_runs.run(run_id="20260102-bbbb", name="../../a b")]
+    folders = write_tensorboard(runs, tmp_path / "tb")
+    assert [folder.name for folder in folders] == ["matmul-20260101-aaaa", "______a_b-20260102-bbbb"]
+    assert {folder.parent for folder in folders} == {tmp_path / "tb"}
+
+
+def test_what_is_written_live_is_what_an_export_writes(tmp_path: Path) -> None:
+    live(tmp_path / "live", export_runs.stream()).close()
+    write_tensorboard([export_runs.run()], tmp_path / "export")
+    assert bytes_of(tmp_path / "live") == bytes_of(tmp_path / "export")
+
+
+def test_the_next_run_of_a_series_gets_its_own_folder(tmp_path: Path) -> None:
+    ids = ("20260101-aaaa", "20260102-bbbb")
+    live(tmp_path / "live", [event for run_id in ids for event in export_runs.stream(run_id=run_id)]).close()
+    write_tensorboard([export_runs.run(run_id=run_id) for run_id in ids], tmp_path / "export")
+    assert bytes_of(tmp_path / "live") == bytes_of(tmp_path / "export")
+
+
+def test_it_can_be_read_while_the_run_goes_on(tmp_path: Path) -> None:
+    stream = export_runs.stream()
+    second = [index for index, event in enumerate(stream) if isinstance(event, CaseFinished)][1]
+    board = live(tmp_path / "tb", stream[: second + 1])
+    points = read(tmp_path / "tb" / "matmul-20260101-aaaa")["GPU vs CPU_CPU"]["GPU vs CPU"]
+    assert [step for step, _ in points] == [16, 64]
+    board.close()
+
+
+def test_sizes_rise_in_whatever_order_cases_end(tmp_path: Path) -> None:
+    """A search goes back and forth; viewers drop or zigzag what does not rise."""
+    run = export_runs.stream(sizes=(1024, 16, 512, 64, 9))
+    live(tmp_path / "live", run).close()
+    write_tensorboard([exported(run)], tmp_path / "export")
+    points = read(tmp_path / "live")
+    assert points == read(tmp_path / "export")
+    for name in ("GPU vs CPU_CPU", "GPU vs CPU_GPU"):
+        assert [step for step, _ in points[f"matmul-20260101-aaaa/{name}"]["GPU vs CPU"]] == [16, 64, 512, 1024]
+
+
+def test_a_failed_case_and_a_mismatch_are_no_points(tmp_path: Path) -> None:
+    stream = [
+        replace(CaseFailed(case=event.case, kind="mismatch", message=""), seq=event.seq)
+        if isinstance(event, CaseFinished) and "/64/" in event.case
+        else event
+        for event in export_runs.stream()
+    ]
+    live(tmp_path / "tb", stream).close()
+    points = read(tmp_path / "tb" / "matmul-20260101-aaaa")["GPU vs CPU_GPU"]["GPU vs CPU"]
+    assert [step for step, _ in points] == [16, 256]
+
+
+def test_each_sweep_of_a_run_has_its_own_chart(tmp_path: Path) -> None:
+    first, *rest = export_runs.stream()
+    assert isinstance(first, RunStarted)
+    other = tuple(replace(case, dtype="float16") for case in first.plan.cases)
+    ended = [
+        replace(event, case=event.case.replace("float32", "float16"))
+        for event in rest
+        if getattr(event, "case", "").startswith("matmul")
+    ]
+    both = replace(first, plan=replace(first.plan, cases=(*first.plan.cases, *other)))
+    (folder,) = write_tensorboard([exported([both, *rest[:-1], *ended, rest[-1]])], tmp_path / "tb")
+    assert sorted(read(folder)) == [
+        f"GPU vs CPU (matmul {dtype})_{series}" for dtype in ("float16", "float32") for series in ("CPU", "GPU")
+    ]
+
+
+def test_nothing_says_which_machine_wrote_it(tmp_path: Path) -> None:
+    write_tensorboard([export_runs.run()], tmp_path / "tb")
+    names = list(bytes_of(tmp_path / "tb"))
+    assert names
+    assert not [name for name in names if os.uname().nodename in name]
+
+
+def test_a_missing_package_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "tensorboard.compat.proto.event_pb2", None)
+    with pytest.raises(UnfitError) as caught:
+        tensorboard.need()
+    assert "pip install 'cpugpu-tui[tensorboard]'" in caught.value.remedy

@@ -1,0 +1,152 @@
+"""The benchmark's own view of one GPU, through the real nvidia-ml-py and a driver that is made up."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.helpers.machine.nvml_library import (
+    NOT_SUPPORTED,
+    FakeNvml,
+    fake_nvml,
+    nvml_library,
+    old_fake_nvml,
+    old_nvml_library,
+)
+
+from cpugpu_tui.machine.edges import EDGE_KEYS, Edge
+from cpugpu_tui.machine.machine_state import company, process_text
+from cpugpu_tui.machine.nvml import GpuProbe
+from cpugpu_tui.model import Reading
+from cpugpu_tui.timing.edges import GpuWatcher, passage
+
+__all__ = ["fake_nvml", "nvml_library", "old_fake_nvml", "old_nvml_library"]
+
+UUID = "GPU-{:08x}-0000-4000-8000-000000000000"
+GIB = 1 << 30
+COSTLY = {"field:83", "field:270", "field:271"}
+
+
+def probe(number: int = 0, root: str = "/") -> GpuProbe:
+    return GpuProbe(UUID.format(number), root)
+
+
+def test_a_half_round_costs_one_batch_and_nothing_that_is_slow(fake_nvml: FakeNvml) -> None:
+    fake_nvml.use()
+    gpu = probe()
+    fake_nvml.forget_calls()
+    gpu.edge()
+    calls = fake_nvml.calls()
+    assert calls.count("nvmlDeviceGetFieldValues") == 1
+    assert not COSTLY & set(calls)
+    assert "nvmlDeviceGetPcieThroughput" not in calls
+    assert len([call for call in calls if call.startswith("nvml")]) == 3  # clock, mask, fields
+
+
+def test_throttled_time_is_counted_from_the_edge_on(fake_nvml: FakeNvml) -> None:
+    # Its counter of the power cap stands at 15 814 s from the start, as a card in the field had it.
+    fake_nvml.use()
+    gpu = probe()
+    before = gpu.edge()
+    assert passage(before, gpu.edge()).throttled_ns == {"power-capped": 0.0, "sync-boost": 0.0, "thermal": 0.0}
+    fake_nvml.set("field:74", 15_814_000_000_000 + 40_000_000)
+    seen = passage(before, Edge(before.at_ns + 100e6, throttled_ns=gpu.edge().throttled_ns))
+    assert seen.throttled_ns is not None
+    assert seen.throttled_ns["power-capped"] == 40e6
+    assert seen.marks == ("power-capped",)
+
+
+def test_each_value_of_a_case_has_a_number_or_its_own_reason(fake_nvml: FakeNvml) -> None:
+    fake_nvml.use()
+    fake_nvml.fail("field:83", NOT_SUPPORTED)
+    fake_nvml.fail("field:270", 4)
+    readings = probe().state().readings
+    assert tuple(readings) == EDGE_KEYS
+    assert readings["energy_mj"] == Reading(None, "not-supported")
+    assert readings["throttled_hw_thermal_ns"] == Reading(None, "no-permission")
+    assert readings["throttled_power_cap_ns"].value == 15_814e9
+    assert readings["throttled_power_cap_ns"].is_stamped
+    assert readings["temperature_c"].value == 32
+
+
+def test_energy_and_power_carry_the_drivers_own_time(fake_nvml: FakeNvml) -> None:
+    fake_nvml.use()
+    gpu = probe()
+    assert gpu.energy_mj().value == 3_102_992
+    assert gpu.energy_mj().is_stamped
+    fake_nvml.set("unstamped", 1)
+    assert not gpu.power_mw().is_stamped
+
+
+def test_only_an_average_of_the_power_is_known_as_one(fake_nvml: FakeNvml) -> None:
+    fake_nvml.use()
+    fake_nvml.fail("field:186", NOT_SUPPORTED)
+    edge = probe().edge()
+    assert edge.power_mw.value == 83_920
+    assert edge.is_average_power
+
+
+def test_a_pid_that_nobody_here_knows_is_shown_and_flagged(fake_nvml: FakeNvml) -> None:
+    fake_nvml.use()
+    fake_nvml.set("process:99999", GIB, gpu=0)
+    gpu = probe()
+    fake_nvml.set(f"process:{os.getpid()}", GIB, gpu=0)
+    state = gpu.state()
+    found = company([(state.processes, state.readings["memory_used_bytes"])])
+    assert found is not None
+    assert found.is_shared
+    assert [process_text(process) for process in found.others] == ["pid 99999 (outside namespace)"]
+
+
+def test_in_a_container_our_own_process_is_the_one_that_came_with_us(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    fake_nvml.use()
+    fake_nvml.set("process:99999", GIB, gpu=0)
+    gpu = probe(root=str(tmp_path))
+    fake_nvml.set("process:88888", GIB, gpu=0)
+    assert [(process.pid, process.own) for process in gpu.state().processes or ()] == [(88888, True), (99999, False)]
+
+
+def test_two_that_came_with_us_are_not_both_ours(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    fake_nvml.use()
+    gpu = probe(root=str(tmp_path))
+    fake_nvml.set("process:99999", GIB, gpu=0)
+    fake_nvml.set("process:88888", GIB, gpu=0)
+    assert not any(process.own for process in gpu.state().processes or ())
+
+
+def test_a_slice_knows_its_board_and_its_own_memory(fake_nvml: FakeNvml) -> None:
+    fake_nvml.use()
+    fake_nvml.set("mig", 2, gpu=0)
+    gpu = GpuProbe("MIG-00000000-0001-4000-8000-000000000000")
+    assert gpu.is_mig()
+    assert GpuWatcher(gpu, "NVIDIA H200").scope == "board"
+    assert gpu.state().readings["memory_used_bytes"].value is not None
+
+
+@pytest.mark.parametrize("code", [15, 999])
+def test_a_gpu_that_is_lost_says_so_in_every_value(fake_nvml: FakeNvml, code: int) -> None:
+    fake_nvml.use()
+    gpu = probe()
+    fake_nvml.fail("*", code, gpu=0)
+    assert gpu.edge().throttled_ns == {}
+    assert gpu.edge().sm_clock_mhz is None
+    assert {r.reason for r in gpu.state().readings.values()} == {"gpu-lost" if code == 15 else "unknown"}
+    assert gpu.state().processes is None
+
+
+def test_a_gpu_that_is_not_there_says_so_too(fake_nvml: FakeNvml) -> None:
+    fake_nvml.use()
+    assert GpuProbe("").edge().sm_clock_mhz is None
+    fake_nvml.set("init", 9)
+    assert GpuProbe(UUID.format(0)).energy_mj() == Reading(None, "no-driver")
+
+
+def test_an_old_driver_gives_what_it_has(old_fake_nvml: FakeNvml) -> None:
+    old_fake_nvml.use()
+    state, edge = probe().state(), probe().edge()
+    assert state.readings["temperature_c"].value == 32
+    used = state.readings["memory_used_bytes"]
+    assert used == Reading(None, "function-missing"), "with the driver's reserve it would look like a neighbour's"
+    assert state.processes is not None
+    assert edge.throttle == ("idle",)

@@ -1,0 +1,196 @@
+"""GPUs and drivers that are lost, forbidden, missing or broken: designed states, each with a cause and a remedy."""
+
+from __future__ import annotations
+
+import sys
+
+import pynvml
+import pytest
+from tests.helpers.machine.fake_nvml_library import (
+    HEALTHY,
+    LOST,
+    NO_PERMISSION,
+    RESET_REQUIRED,
+    UNKNOWN,
+    Clock,
+    FakeLibrary,
+    clock,
+    library,
+    nvml,
+    reasons,
+    rows_of,
+    values,
+)
+
+from cpugpu_tui.machine.nvml import KEYS, SLOW_S, Nvml
+
+__all__ = ["Clock", "clock", "library", "nvml"]
+
+
+# ------------------------------------------------------------------ whole GPUs
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "words"),
+    [
+        (NO_PERMISSION, "no-permission", "one of /dev/nvidia*"),
+        (LOST, "gpu-lost", "is lost"),
+        (RESET_REQUIRED, "gpu-lost", "nvidia-smi -r -i 1"),
+        (UNKNOWN, "unknown", "Unknown Error"),
+    ],
+)
+def test_a_gpu_that_cannot_be_opened_keeps_its_row(
+    library: FakeLibrary, nvml: Nvml, code: int, reason: str, words: str
+) -> None:
+    library.gpus[1].dead = code
+    healthy, broken = rows_of(nvml)
+    assert values(healthy) == HEALTHY
+    assert (broken.index, broken.name, broken.uuid) == (1, "GPU 1", None)
+    assert broken.problem is not None
+    assert words in broken.problem
+    assert reasons(broken, KEYS) == dict.fromkeys(KEYS, reason)
+
+
+def test_a_gpu_lost_in_mid_run_keeps_its_name_and_comes_back(library: FakeLibrary, nvml: Nvml, clock: Clock) -> None:
+    before = rows_of(nvml)[1]
+    library.gpus[1].dead = LOST
+    clock.now_s += 1
+    healthy, lost = rows_of(nvml)
+    assert values(healthy) == HEALTHY
+    assert (lost.name, lost.uuid, lost.pci_bus_id) == (before.name, before.uuid, before.pci_bus_id)
+    assert lost.problem is not None
+    assert lost.processes is None
+    assert reasons(lost, KEYS) == dict.fromkeys(KEYS, "gpu-lost")
+
+    library.gpus[1].dead = 0
+    clock.now_s += SLOW_S
+    assert rows_of(nvml)[1] == before
+    assert library.names().count("nvmlShutdown") == 0, "the healthy GPU's session was not touched"
+
+
+def test_the_only_gpu_lost_comes_back_in_a_new_session(library: FakeLibrary, nvml: Nvml, clock: Clock) -> None:
+    del library.gpus[1]
+    (before,) = rows_of(nvml)
+    library.gpus[0].dead = LOST
+    clock.now_s += 1
+    (lost,) = rows_of(nvml)
+    assert lost.name == before.name
+    library.gpus[0].dead = 0
+    clock.now_s += SLOW_S
+    (back,) = rows_of(nvml)
+    assert back == before
+    assert library.names().count("nvmlInitWithFlags") == 2
+    assert library.open_sessions == 1
+
+
+def test_a_gpu_that_the_driver_drops_keeps_its_row(library: FakeLibrary, nvml: Nvml, clock: Clock) -> None:
+    rows_of(nvml)
+    library.driver_gone = True
+    clock.now_s += 1
+    nvml.read()
+    clock.now_s += SLOW_S
+    dropped = library.gpus.pop()
+    healthy, row = rows_of(nvml)
+    assert values(healthy) == HEALTHY
+    assert row.uuid == dropped.uuid.decode()
+    assert row.problem is not None
+    assert "no longer lists" in row.problem
+
+
+def test_a_gpu_that_denies_every_value_has_a_problem(library: FakeLibrary, nvml: Nvml) -> None:
+    rows_of(nvml)
+    fast = "UtilizationRates MemoryInfo MemoryInfo_v2 ClockInfo FieldValues PowerUsage Temperature TemperatureV"
+    fast += " CurrentClocksEventReasons"
+    library.gpus[0].faults = {f"nvmlDeviceGet{name}": NO_PERMISSION for name in fast.split()}
+    denied, healthy = rows_of(nvml)
+    assert denied.problem is not None
+    assert "No permission" in denied.problem
+    assert healthy.problem is None
+
+
+# ------------------------------------------------------------------ the driver
+
+
+@pytest.mark.parametrize(
+    ("code", "cause", "remedy"),
+    [
+        (9, "not loaded", "modprobe nvidia"),
+        (18, "updated", "Reboot"),
+        (NO_PERMISSION, "No permission", "/dev/nvidiactl"),
+        (UNKNOWN, "Unknown Error", "nvidia-smi"),
+    ],
+)
+def test_a_driver_that_does_not_start_has_a_cause_and_a_remedy_and_is_tried_again(
+    library: FakeLibrary, nvml: Nvml, clock: Clock, code: int, cause: str, remedy: str
+) -> None:
+    library.init_code = code
+    rows, problem = nvml.read()
+    assert rows == ()
+    assert problem is not None
+    assert cause in problem
+    assert remedy in problem
+    assert problem.count(". ") == 1, "one sentence of cause, one of remedy"
+
+    library.init_code = 0
+    clock.now_s += SLOW_S / 2
+    assert nvml.read() == ((), problem), "not tried at every sweep"
+    clock.now_s += SLOW_S
+    assert values(rows_of(nvml)[0]) == HEALTHY
+
+
+def test_no_driver_at_all(monkeypatch: pytest.MonkeyPatch, library: FakeLibrary, nvml: Nvml) -> None:
+    def no_library(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr(pynvml, "nvmlLib", None)
+    monkeypatch.setattr(pynvml, "CDLL", no_library)
+    rows, problem = nvml.read()
+    assert rows == ()
+    assert problem is not None
+    assert problem.startswith("No NVIDIA driver found (libnvidia-ml.so.1 is missing).")
+
+
+def test_no_pynvml(monkeypatch: pytest.MonkeyPatch, nvml: Nvml) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    rows, problem = nvml.read()
+    assert rows == ()
+    assert problem is not None
+    assert "pip install nvidia-ml-py" in problem
+
+
+def test_a_driver_without_gpus(library: FakeLibrary, nvml: Nvml, clock: Clock) -> None:
+    library.count = 0
+    rows, problem = nvml.read()
+    assert rows == ()
+    assert problem is not None
+    assert "sees no GPU" in problem
+    library.count = None
+    clock.now_s += SLOW_S
+    assert len(rows_of(nvml)) == 2
+
+
+def test_a_driver_unloaded_in_mid_run_is_found_again(library: FakeLibrary, nvml: Nvml, clock: Clock) -> None:
+    before = rows_of(nvml)
+    library.driver_gone = True
+    clock.now_s += 1
+    rows, _ = nvml.read()
+    assert {reason for row in rows for reason in reasons(row).values()} == {"no-driver"}
+    assert all(reading.value is None or reading.age_s > 0 for row in rows for reading in row.readings.values())
+    library.init_code = 9
+    clock.now_s += SLOW_S
+    rows, problem = nvml.read()
+    assert rows == ()
+    assert problem is not None
+    assert "not loaded" in problem
+    library.init_code = 0
+    clock.now_s += SLOW_S
+    assert rows_of(nvml) == before
+
+
+def test_close_ends_the_session_once(library: FakeLibrary, nvml: Nvml) -> None:
+    nvml.close()
+    rows_of(nvml)
+    nvml.close()
+    nvml.close()
+    assert library.names().count("nvmlShutdown") == 1
+    assert library.open_sessions == 0

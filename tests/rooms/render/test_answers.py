@@ -1,0 +1,256 @@
+"""The answers of a run: which rows they are made of, whatever way the run came, and how little they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
+
+from cpugpu_tui.analysis.costs import LAUNCH
+from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT
+from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    DEVICE,
+    DEVICE_WARM,
+    ENQUEUE,
+    LATENCY,
+    PAGEABLE,
+    SYNCED,
+    SYNCHRONISE,
+    Calibrated,
+    Case,
+    CaseFailed,
+    CaseFinished,
+    CaseStarted,
+    Device,
+    DevicesFound,
+    Event,
+    HalfRoundTimed,
+    Plan,
+    RunFinished,
+    RunStarted,
+)
+from cpugpu_tui.model import PINNED as PINNED_NS
+from cpugpu_tui.render.answers import answer_lines, answers, as_data, beside
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.thread_columns import is_column
+
+CPU, GPU = Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1")
+
+
+def run_of(cases: tuple[Case, ...], *events: Event, devices: tuple[Device, ...] = (CPU, GPU)) -> RunState:
+    """A run of these cases to which this happened."""
+    run = RunState().apply(RunStarted(run_id="r", series_id="s", plan=Plan("test", cases), environment={}))
+    for event in (DevicesFound(devices=devices), *events):
+        run = run.apply(event)
+    return run
+
+
+def timed(
+    case: Case, cpu_ns: float | None, gpu_ns: float | None, threads: int = 4, end: Event | None = None,
+    cpu: Mapping[str, float] | None = None, gpu: Mapping[str, float] | None = None,
+) -> list[Event]:  # fmt: skip
+    """What happens to a case that takes so long on each device; `cpu` and `gpu` are what else a round has."""
+    key, events = case.key, list[Event]()
+    events.append(CaseStarted(case=key))
+    for place, ns in (("cpu", cpu_ns), ("cuda:0", gpu_ns)):
+        if ns is None:
+            continue
+        events.append(
+            Calibrated(
+                case=key, device=place, estimate_ns=ns, calls_per_block=1, blocks=1, rounds=8, threads=threads,
+                stable=True,
+            )
+        )  # fmt: skip
+        for index in range(1, 9):
+            wobble = 1 + (index - 4.5) / 100_000 * (1 if place == "cpu" else -1)
+            found = {LATENCY: ns, **((cpu if place == "cpu" else gpu) or {})}
+            samples: dict[str, tuple[float, ...]] = {name: (wobble * value,) for name, value in found.items()}
+            events.append(HalfRoundTimed(case=key, device=place, round_index=index, calls_per_block=1, samples=samples))
+    return [*events, end or CaseFinished(case=key)]
+
+
+def sizes_of(run: RunState) -> list[int]:
+    """The sizes that the only answer of a run is made of."""
+    (answer,) = answers(run)
+    return [point.size for point in answer.evidence.measured.points]
+
+
+SMALL, MIDDLE, LARGE = (Case("matmul", size) for size in (16, 64, 256))
+CASES = (SMALL, MIDDLE, LARGE)
+ALL_WELL = [*timed(SMALL, 1e3, 2e4), *timed(MIDDLE, 1e4, 2.1e4), *timed(LARGE, 1e6, 3e4)]
+
+
+# ------------------------------------------------------------------ which rows
+
+
+def test_a_run_answers_from_all_its_sizes() -> None:
+    (answer,) = answers(run_of(CASES, *ALL_WELL))
+    found = answer.evidence.measured
+    assert (answer.name, answer.evidence.threads) == ("matmul", 4)
+    assert (found.kind, found.low, found.high) == (RISES, 64, 256)
+    said = "he GPU wins from n ≈ 82 (64–256). At 256 it is 33.3× faster (± <0.1 %) than 4 CPU threads."
+    assert answer.sentences[0] == f"T{said}"
+    assert answer_lines(run_of(CASES, *ALL_WELL, RunFinished(status="done"))) == answer.sentences
+    assert answer_lines(run_of(CASES, *ALL_WELL))[0] == f"So far, t{said}"
+
+
+def test_the_order_in_which_cases_ran_does_not_matter() -> None:
+    backwards = [*timed(LARGE, 1e6, 3e4), *timed(MIDDLE, 1e4, 2.1e4), *timed(SMALL, 1e3, 2e4)]
+    assert answers(run_of(CASES[::-1], *backwards)) == answers(run_of(CASES, *ALL_WELL))
+
+
+@pytest.mark.parametrize("kind", ["oom", "error", "timeout", "crashed", "mismatch", "skipped", "unsupported"])
+def test_a_row_that_failed_is_no_part_of_the_answer_although_it_has_times(kind: str) -> None:
+    failed = CaseFailed(case=LARGE.key, kind=kind, message="No.")
+    run = run_of(CASES, *timed(SMALL, 1e3, 2e4), *timed(MIDDLE, 1e4, 2.1e4), *timed(LARGE, 1e6, 3e4, end=failed))
+    assert sizes_of(run) == [16, 64]
+    assert answer_lines(run)[0].startswith("So far, the CPU wins up to n = 64. ")
+
+
+@pytest.mark.parametrize(("cpu_ns", "gpu_ns"), [(None, 3e4), (1e6, None)])
+def test_a_row_of_one_device_is_no_part_of_the_answer(cpu_ns: float | None, gpu_ns: float | None) -> None:
+    run = run_of(CASES, *timed(SMALL, 1e3, 2e4), *timed(MIDDLE, 1e4, 2.1e4), *timed(LARGE, cpu_ns, gpu_ns))
+    assert sizes_of(run) == [16, 64]
+
+
+def test_a_case_that_is_being_timed_counts_with_the_rounds_it_has() -> None:
+    begun = timed(MIDDLE, 1e4, 2.1e4)[:-1]
+    assert sizes_of(run_of(CASES, *timed(SMALL, 1e3, 2e4), *begun)) == [16, 64]
+
+
+@pytest.mark.parametrize("failing", ["cpu", "cuda:0"])
+def test_where_one_device_failed_in_all_cases_there_is_no_answer(failing: str) -> None:
+    events: list[Event] = []
+    for case in CASES:
+        failed = CaseFailed(case=case.key, kind="oom", message="Full.", device=failing)
+        events += timed(case, None if failing == "cpu" else 1e3, None if failing != "cpu" else 2e4, end=failed)
+    run = run_of(CASES, *events, RunFinished(status="done"))
+    assert answers(run) == ()
+    assert as_data(run) == []
+    (said,) = answer_lines(run)
+    assert said == f"No answer: no size was timed on both devices, 3 of 3 failed on {failing}. The remarks say why."
+
+
+def test_before_anything_is_timed_there_is_no_answer() -> None:
+    assert answers(RunState()) == answers(run_of(CASES)) == ()
+    assert answer_lines(RunState()) == answer_lines(run_of(CASES)) == ()
+
+
+@pytest.mark.parametrize("reason", [None, "No driver. Install one."])
+def test_a_run_without_a_gpu_says_why(reason: str | None) -> None:
+    run = run_of(CASES, *timed(SMALL, 1e3, None), devices=(CPU,))
+    run = run.apply(DevicesFound(devices=(CPU,), no_gpu=reason))
+    assert answers(run) == ()
+    assert answer_lines(run) == (reason or "CPU only: no GPU was asked for.",)
+
+
+def test_sweeps_of_other_workloads_variants_and_dtypes_answer_for_themselves() -> None:
+    cases = (SMALL, Case("matmul", 16, dtype="float16"), Case("vector-dot", 16, variant="dot"))
+    events = [event for case, cpu_ns in zip(cases, (1e3, 1e6, 1e6), strict=True) for event in timed(case, cpu_ns, 2e4)]
+    run = run_of(cases, *events)
+    assert [answer.name for answer in answers(run)] == ["matmul float32", "matmul float16", "vector-dot dot float32"]
+    assert [line.split(" So far, at 16 the GPU is ")[0] for line in answer_lines(run)] == [
+        "matmul float32:", "matmul float16:", "vector-dot dot float32:",
+    ]  # fmt: skip
+    assert [answer.evidence.measured.kind for answer in answers(run)] == [NEVER, ALWAYS, ALWAYS]
+
+
+# ------------------------------------------------------------------ threads
+
+
+def threaded(*counts: int, in_force: Mapping[int, int] | None = None) -> RunState:
+    """The same three sizes once for each thread count; one thread takes four times as long."""
+    cases = tuple(replace(case, threads=count) for count in counts for case in CASES)
+    events: list[Event] = []
+    for case in cases:
+        threads = (in_force or {}).get(case.threads, case.threads)
+        cpu_ns = {16: 1e3, 64: 1e4, 256: 1e6}[case.size] * (4 if threads == 1 else 1)
+        events += timed(case, cpu_ns, {16: 2e4, 64: 2.1e4, 256: 3e4}[case.size], threads)
+    return run_of(cases, *events)
+
+
+@pytest.mark.parametrize("counts", [(1, 4), (4, 1), (1, 2, 4)])
+def test_fewer_threads_are_a_column_of_the_sweep_with_most(counts: tuple[int, ...]) -> None:
+    run = threaded(*counts)
+    (answer,) = answers(run)
+    assert answer.evidence.threads == 4
+    assert [sweep[-1] for sweep in run.sweeps if not is_column(run, sweep)] == [4]
+    assert (answer.evidence.measured.low, answer.evidence.measured.high) == (64, 256)
+    single = answer.evidence.worlds[ONE_THREAD]
+    assert (single.low, single.high) == (16, 64)
+    assert any("Against one CPU thread the GPU would win from n ≈ " in line for line in answer.sentences)
+
+
+def test_all_threads_stand_above_any_number() -> None:
+    run = threaded(1, 0, in_force={0: 4})
+    (answer,) = answers(run)
+    assert answer.evidence.threads == 4
+    assert answer.evidence.worlds[ONE_THREAD].high == 64
+
+
+@pytest.mark.parametrize("counts", [(4,), (1,), (2, 4)])
+def test_without_a_column_of_one_thread_nothing_is_said_of_it(counts: tuple[int, ...]) -> None:
+    (answer,) = answers(threaded(*counts))
+    assert ONE_THREAD not in answer.evidence.worlds
+    assert not any("one CPU thread" in line for line in answer.sentences)
+
+
+def test_the_row_beside_is_that_of_the_same_size_that_went_well() -> None:
+    run = threaded(1, 4)
+    row, other = (run.rows[replace(MIDDLE, threads=count).key] for count in (4, 1))
+    assert beside(run, row, 1) is other
+    assert beside(run, other, 4) is row
+    assert beside(run, row, 4) is None
+    assert beside(run, row, 2) is None
+    failed = run.apply(CaseFailed(case=other.case.key, kind="oom", message=""))
+    assert beside(failed, row, 1) is None
+
+
+# ------------------------------------------------------------------ worlds, causes, clock
+
+
+def test_worlds_come_from_their_own_rounds_and_those_without_are_absent() -> None:
+    moved = {PAGEABLE: 5e6, PINNED_NS: 2e4, DEVICE: 2e2}
+    run = run_of(CASES, *timed(SMALL, 1e3, 2e4, gpu=moved), *timed(MIDDLE, 1e4, 2.1e4, gpu=moved),
+                 *timed(LARGE, 1e6, 3e4, gpu=moved))  # fmt: skip
+    (answer,) = answers(run)
+    kinds = {key: found.kind for key, found in answer.evidence.worlds.items()}
+    assert (kinds[RESIDENT], kinds[END_TO_END], kinds[PINNED], kinds[NO_LAUNCH]) == (RISES, NEVER, RISES, ALWAYS)
+    assert answer.sentences[0].endswith(
+        " Including copies, the CPU wins up to n = 256; at 256 the GPU is 5.00× slower."
+    )
+    (plain,) = answers(run_of(CASES, *ALL_WELL))
+    assert set(plain.evidence.worlds) == {RESIDENT}
+
+
+def test_the_publications_clock_is_told_from_what_it_printed() -> None:
+    printed = {AS_WRITTEN: 1e3, SYNCED: 2e4}
+    (answer,) = answers(run_of((SMALL,), *timed(SMALL, 1e3, 2e4, cpu={AS_WRITTEN: 1e6}, gpu=printed)))
+    assert answer.sentences[-1] == (
+        "Timed the paper's way, the GPU seems 1,000× faster at 16; the paper's error is up to 20.0× (at 16)."
+    )
+
+
+def test_smallest_and_largest_are_those_of_the_sizes_not_of_the_order_or_the_names() -> None:
+    cases = tuple(Case("matmul", size) for size in (1024, 256, 64))
+    events: list[Event] = []
+    for case in cases:
+        once = {ENQUEUE: 1e4, SYNCHRONISE: 5e3, DEVICE_WARM: 5e3, AS_WRITTEN: 1e3, SYNCED: 2e4}
+        events += timed(case, case.size * 1e2, 2e4, cpu={AS_WRITTEN: case.size * 1e2}, gpu=once)
+    (answer,) = answers(run_of(cases, *events))
+    assert answer.sentences[1] == "At 64 the GPU is 3.12× slower: launching takes 50 % of 20.0 us."
+    assert answer.sentences[-1].startswith("Timed the paper's way, the GPU seems to win from 64, 102× faster at 1,024;")
+
+
+def test_the_simulated_machine_spends_its_planted_launch() -> None:
+    plan = plan_of(16, 64, simulation=replace(QUICK, noise=0.0, cpu_overhead_ns=20_000.0))
+    (answer,) = answers(state_of(plan, swept(plan)[1]))
+    resident = answer.evidence.resident
+    assert resident is not None
+    assert resident.is_explained
+    assert resident.largest[0] == LAUNCH
+    assert any(line.startswith("At 16 the GPU is ") and "slower: launching takes " in line for line in answer.sentences)

@@ -1,0 +1,216 @@
+"""The answers of runs that go on, are replayed or saved, or have several sweeps, and what asking for them costs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.helpers.bench.large_run import fresh, large_run, samples_of, with_a_round_more
+from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
+from tests.rooms.render.test_answers import ALL_WELL, CASES, run_of, timed
+
+from cpugpu_tui.analysis.what_if import WHAT_IFS
+from cpugpu_tui.decide.crossover import RISES
+from cpugpu_tui.decide.verdict import compare
+from cpugpu_tui.export.results import case_results
+from cpugpu_tui.model import (
+    METRICS,
+    PAGEABLE,
+    Case,
+    CaseFailed,
+    DevicesFound,
+    Event,
+    HalfRoundTimed,
+    RunFinished,
+    RunStarted,
+)
+from cpugpu_tui.render.answer_table import table_lines
+from cpugpu_tui.render.answers import answers, as_data, beside, crossover_data
+from cpugpu_tui.render.insight import end_to_end
+from cpugpu_tui.render.signs import with_micro
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.transport.wire import decode, encode
+
+# ------------------------------------------------------------------ live, replayed, stored
+
+
+def test_the_same_events_give_the_same_answers_however_they_came(cpugpu: CommandLine) -> None:
+    """Live, as lines that were read again, and out of the history."""
+    plan = plan_of(16, 256, 2048, simulation=replace(QUICK, cpu_overhead_ns=50_000.0))
+    recorder = swept(plan)[1]
+    live = state_of(plan, recorder)
+    replayed = RunState()
+    for event in (RunStarted(run_id="r", series_id="s", plan=plan, environment={}), DevicesFound(devices=live.devices),
+                  *recorder.events, RunFinished(status="done")):  # fmt: skip
+        again = decode(encode(event))
+        assert again is not None
+        replayed = replayed.apply(again)
+    assert answers(replayed) == answers(live)
+    assert as_data(replayed) == as_data(live)
+
+    done = cpugpu("run", "matmul", "--simulate", FAST, "--size", "16,64,256", "--threads", "1,2", "--json")
+    stored = cpugpu.here("show", "latest", "--json")
+    told = [next(found for found in outcome.objects if found["event"] == "Answer") for outcome in (done, stored)]
+    assert told[0] == told[1]
+    assert len(told[0]["sweeps"]) == 1
+    assert told[0]["sweeps"][0]["sentences"]
+    of_events = [fold(outcome.events) for outcome in (done, stored)]
+    assert answers(of_events[0]) == answers(of_events[1])
+    assert json.loads(json.dumps(with_micro(as_data(of_events[0])))) == told[0]["sweeps"]
+
+
+def fold(events: list[Event]) -> RunState:
+    run = RunState()
+    for event in events:
+        run = run.apply(event)
+    return run
+
+
+def test_as_data_every_number_of_a_crossover_is_there_but_not_its_points() -> None:
+    (data,) = as_data(run_of(CASES, *ALL_WELL))
+    assert set(data) == {"sweep", "gpu", "threads", "not_compared", "sentences", "crossover", "what_if"}
+    assert data["not_compared"] == []
+    found = data["crossover"]
+    assert (found["kind"], found["low"], found["high"], found["changes"]) == ("crossover", 64, 256, 1)
+    assert 64 < found["point"] < 256
+    assert "points" not in found
+    (answer,) = answers(run_of(CASES, *ALL_WELL))
+    assert data["what_if"] == {key: crossover_data(world) for key, world in answer.evidence.worlds.items()}
+
+
+def rounds_of(case: Case, cpu_ns: float, gpu_ns: float, rounds: int) -> list[Event]:
+    """What happens to a case whose call is so long that it has few rounds."""
+    events = timed(case, cpu_ns, gpu_ns)
+    return [event for event in events if not isinstance(event, HalfRoundTimed) or event.round_index <= rounds]
+
+
+def test_as_data_the_span_that_was_judged_is_there_and_why_the_rest_was_not() -> None:
+    huge, failing = Case("matmul", 1024), Case("matmul", 4096)
+    oom = CaseFailed(case=failing.key, kind="oom", message="Full.", device="cuda:0")
+    events = [*ALL_WELL, *rounds_of(huge, 3e9, 1e8, 2), *timed(failing, 1e10, None, end=oom)]
+    run = run_of((*CASES, huge, failing), *events)
+    (data,) = as_data(run)
+    assert data["crossover"]["judged"] == {
+        "smallest": 16, "largest": 256, "not_judged": [{"size": 1024, "reason": "2 rounds"}],
+    }  # fmt: skip
+    assert data["not_compared"] == [{"size": 4096, "reason": "oom"}]
+    assert (data["crossover"]["low"], data["crossover"]["high"]) == (64, 256)
+    assert data["sentences"][0].endswith("; at 1,024 it was 30.0× faster (2 rounds, no interval).")
+
+
+def test_the_quotient_of_the_times_that_are_shown_is_the_speedup_that_is_shown() -> None:
+    """On the screen and in exports, with the data on the device and including copies, also with much noise."""
+    plan = plan_of(16, 64, 256, simulation=replace(QUICK, noise=0.2, cpu_drift=0.1), metrics=METRICS)
+    run = state_of(plan, swept(plan)[1])
+    for row, result in zip(run.rows.values(), case_results(run), strict=True):
+        assert row.cpu is not None
+        assert row.gpu is not None
+        cpu, gpu = row.cpu.latency_ns, row.gpu.latency_ns
+        moved, moved_ns = end_to_end(row, PAGEABLE), row.gpu.median_ns(PAGEABLE)
+        assert cpu
+        assert gpu
+        assert moved_ns
+        assert row.comparison is not None
+        assert moved is not None
+        assert row.comparison.speedup == pytest.approx(cpu / gpu)
+        assert moved.speedup == pytest.approx(cpu / moved_ns)
+        exported = [result.devices[name].metrics["latency"].median_ns for name in ("cpu", "cuda:0")]
+        assert result.lead is not None
+        assert result.lead.speedup == pytest.approx(exported[0] / exported[1])
+
+
+# ------------------------------------------------------------------ several sweeps
+
+
+def two_sweeps(*, moved: bool = True) -> RunState:
+    """A product of matrices that the GPU wins from about 82, and one in half precision that it never wins."""
+    half = tuple(replace(case, dtype="float16") for case in CASES)
+    other: dict[str, float] = {PAGEABLE: 5e4} if moved else {}
+    events = [
+        event
+        for cases, cpu in ((CASES, (1e3, 1e4, 1e6)), (half, (1e3, 1e3, 1e3)))
+        for case, cpu_ns in zip(cases, cpu, strict=True)
+        for event in timed(case, cpu_ns, 2e4, gpu=other)
+    ]
+    return run_of((*CASES, *half), *events, RunFinished(status="done"))
+
+
+def test_several_sweeps_are_a_table() -> None:
+    assert table_lines(two_sweeps(), 120) == (
+        "workload        GPU wins from  bracket  speedup at the largest   including copies",
+        "matmul float32  ≈ 79           64–256   50.0× ± <0.1 % at 256    ≈ 104, 20.0×",
+        "matmul float16  no size        –        0.0500× ± <0.1 % at 256  no size, 0.0200×",
+    )
+
+
+@pytest.mark.parametrize("width", [40, 60, 78, 100])
+def test_a_table_of_answers_fits_the_terminal_and_keeps_the_answer(width: int) -> None:
+    head, *rows = table_lines(two_sweeps(), width)
+    assert all(len(line) <= width for line in (head, *rows))
+    assert "GPU wins from" in head
+    assert ("≈ 79" in rows[0], "no size" in rows[1]) == (True, True)
+    assert ("speedup" in head, "% at 256" in rows[0]) in {(True, True), (False, False)}, "nothing is cut"
+
+
+def test_a_run_with_one_answer_has_sentences_and_no_table() -> None:
+    assert table_lines(run_of(CASES, *ALL_WELL), 120) == ()
+    assert table_lines(RunState(), 120) == ()
+
+
+def test_a_table_of_a_run_that_goes_on_says_so() -> None:
+    going_on = replace(two_sweeps(), finished=None)
+    assert table_lines(going_on, 120)[0].startswith("workload, so far  GPU wins from")
+
+
+# ------------------------------------------------------------------ cost
+
+
+MOST_COMPARISONS = len(WHAT_IFS) - 1
+"""Of a row: as measured, and in every world."""
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often two devices were compared."""
+    calls: Counter[str] = Counter()
+
+    def counted(*rounds: Any) -> Any:
+        calls["compare"] += 1
+        return compare(*rounds)
+
+    monkeypatch.setattr("cpugpu_tui.state.state.compare", counted)
+    return calls
+
+
+def test_20_000_samples_are_compared_a_few_times_a_row_and_a_second_look_costs_none(compared: Counter[str]) -> None:
+    run = fresh(large_run())
+    assert samples_of(run) >= 20_000
+    first = answers(run)
+    assert first[0].evidence.measured.kind == RISES
+    assert compared["compare"] <= MOST_COMPARISONS * len(run.rows)
+    compared.clear()
+    assert answers(run) == first
+    assert not compared
+
+
+def test_one_more_round_compares_one_row_again(compared: Counter[str]) -> None:
+    run = fresh(large_run())
+    answers(run)
+    compared.clear()
+    answers(with_a_round_more(run))
+    assert 0 < compared["compare"] <= MOST_COMPARISONS
+
+
+def test_a_sweep_beside_another_costs_no_look_at_all_rows_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 sizes on one and on all threads: looked for among all rows, each would cost 2,000."""
+    cases = tuple(Case("matmul", size, threads=count) for count in (1, 4) for size in range(1, 1001))
+    run = run_of(cases)
+    looks: Counter[str] = Counter()
+    monkeypatch.setattr("cpugpu_tui.render.answers.usable", lambda rows: looks.update(rows=len(rows)) or rows)
+    for row in run.rows.values():
+        beside(run, row, 1)
+    assert looks["rows"] <= len(run.rows)

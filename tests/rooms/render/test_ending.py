@@ -1,0 +1,62 @@
+"""A search that --max-seconds ended says so beside its answer; one that came to its own end does not."""
+
+from __future__ import annotations
+
+from tests.helpers.app.chart_runs import timed
+
+from cpugpu_tui.cli.tables import summary
+from cpugpu_tui.model import (
+    Case,
+    CaseFailed,
+    CaseFinished,
+    CasesChosen,
+    Device,
+    DevicesFound,
+    RunFinished,
+    RunStarted,
+)
+from cpugpu_tui.render.ending import cut_short
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.state.state import RunState
+
+DEVICES = (Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1"))
+LIMITED = PlanRequest(("matmul",), find_crossover=True, max_seconds=5.0)
+
+
+def ended(request: PlanRequest, *, skipped: int = 0, chosen: tuple[int, ...] = (), status: str = "done") -> RunState:
+    """A search over its coarse grid and these sizes, whose last `skipped` cases were not reached."""
+    plan = build_plan(request)
+    state = RunState().apply(RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
+    further = tuple(Case("matmul", size, variant=plan.cases[0].variant) for size in chosen)
+    events = [DevicesFound(devices=DEVICES), CasesChosen(cases=further)]
+    cases = [*plan.cases, *further]
+    for case in cases[: len(cases) - skipped]:
+        events += [*timed(case), CaseFinished(case=case.key)]
+    for case in cases[len(cases) - skipped :]:
+        events.append(CaseFailed(case=case.key, kind="skipped", message="Not reached within the time."))
+    for event in (*events, RunFinished(status=status)):
+        state = state.apply(event)
+    return state
+
+
+def test_a_bracket_that_time_left_wide_is_said_after_the_answer() -> None:
+    state = ended(LIMITED)
+    said = "--max-seconds ended the search early: brackets still wide: 50–100, including copies 200–500."
+    assert cut_short(state) == said
+    lines = summary(state, None)
+    assert lines[0].startswith("The GPU wins from n ≈ ")
+    assert said in lines
+
+
+def test_sizes_that_were_not_reached_are_counted() -> None:
+    cases = len(build_plan(LIMITED).cases)
+    assert f"early: {cases} of {cases} sizes were not reached." in cut_short(ended(LIMITED, skipped=cases))
+    assert f"2 of {cases} sizes were not reached; brackets still wide: 50–100" in cut_short(ended(LIMITED, skipped=2))
+
+
+def test_what_came_to_its_own_end_says_nothing() -> None:
+    narrow = ended(LIMITED, chosen=(63, 66, 68, 209, 227))
+    assert cut_short(narrow) == ""
+    assert cut_short(ended(PlanRequest(("matmul",), find_crossover=True))) == ""
+    assert cut_short(ended(PlanRequest(("matmul",), sizes="50,100", max_seconds=5.0))) == ""
+    assert cut_short(ended(LIMITED, status="stopped")) == ""

@@ -1,0 +1,170 @@
+"""What a row says beside its times: limit, clock, end to end, training; from hand-made events, as a person reads it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tests.rooms.analysis.test_roofline import CPU, GPU
+
+from cpugpu_tui.cli.tables import run_table, summary
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    DEVICE,
+    LATENCY,
+    PAGEABLE,
+    SYNCED,
+    Case,
+    CaseFinished,
+    CaseStarted,
+    Device,
+    DevicesFound,
+    EpochFinished,
+    Event,
+    HalfRoundTimed,
+    KernelsProfiled,
+    Plan,
+    RunStarted,
+)
+from cpugpu_tui.render.insight import end_to_end, row_limit, written
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.ui.glyphs import UNICODE
+from cpugpu_tui.ui.screens.detail import detail_lines
+
+LARGE = Case("matmul", 9951)
+DEVICES = DevicesFound(devices=(Device("cpu", "Xeon"), Device("cuda:0", "NVIDIA H200", "GPU-1")))
+
+
+def run_of(case: Case, *events: Event, ceilings: tuple[Any, ...] = (CPU, GPU)) -> RunState:
+    plan = Plan("matmul", (case,), ceilings=ceilings)
+    state = RunState().apply(RunStarted(run_id="r", series_id="s", plan=plan, environment={})).apply(DEVICES)
+    for event in events:
+        state = state.apply(event)
+    return state
+
+
+def half(place: str, index: int, samples: dict[str, float], marks: tuple[str, ...] = ()) -> HalfRoundTimed:
+    taken = {name: (ns, ns) for name, ns in samples.items()}
+    return HalfRoundTimed(
+        case=LARGE.key, device=place, round_index=index, calls_per_block=1, samples=taken, marks=marks,
+        sm_clock_mhz=1980.0 if place != "cpu" else None,
+    )  # fmt: skip
+
+
+def h200(**more: Any) -> RunState:
+    """method.md's row: 38.8 ms on the GPU, 1193 on the CPU, 487 end to end, 0.73 by the publication's clock."""
+    events: list[Event] = [
+        CaseStarted(case=LARGE.key, flops=2.0 * 9951**3, bytes_moved=12.0 * 9951**2, operations=1),
+        half("cuda:0", 0, {AS_WRITTEN: 0.73e6, SYNCED: 38.8e6}),
+    ]
+    for index in range(1, 9):
+        wobble = 1 + index / 1000
+        events.append(half("cpu", index, {LATENCY: 1193e6 * wobble, DEVICE: 1193e6}))
+        events.append(half("cuda:0", index, {LATENCY: 38.8e6 * wobble, DEVICE: 38.7e6, PAGEABLE: 487e6 * wobble}))
+    finished = [
+        CaseFinished(case=LARGE.key),
+        KernelsProfiled(case=LARGE.key, device="cuda:0", count=2, elapsed_ns=38.6e6),
+    ]
+    return run_of(LARGE, *events, *finished, **more)
+
+
+def text(run: RunState) -> str:
+    lines = detail_lines(run.rows[LARGE.key], run, 150, UNICODE)
+    return "\n".join("".join(part for part, _ in line) for line in lines)
+
+
+def table(run: RunState) -> dict[str, str]:
+    columns = run_table(run).columns
+    return {str(column.header): str(next(iter(column.cells))) for column in columns}
+
+
+def test_the_detail_says_first_why_a_row_is_less_certain() -> None:
+    assert "less certain" not in text(h200())
+    marked = [half("cpu", index, {LATENCY: 1193e6}, ("page-faults",)) for index in range(9, 11)]
+    run = h200()
+    for event in marked:
+        run = run.apply(event)
+    lines = text(run).splitlines()
+    assert next(line for line in lines[:4] if "less certain" in line).strip() == "~ less certain: cpu page-faults"
+
+
+def test_the_row_of_a_large_product_says_everything_by_itself() -> None:
+    run = h200()
+    row = run.rows[LARGE.key]
+    limit = row_limit(run, row)
+    assert limit is not None
+    assert limit.kind == "compute"
+    assert limit.share is not None
+    assert 0.95 < limit.share < 1.05
+    moved = end_to_end(row, PAGEABLE)
+    assert moved is not None
+    assert round(moved.speedup, 2) == 2.45
+    assert row.gpu is not None
+    judged = written(run, row, row.gpu)
+    assert judged is not None
+    assert round(judged.clock_factor) == 53
+    cells = table(run)
+    assert cells["speedup"] == "30.7×"
+    assert cells["with copies"] == "2.45×"
+    assert cells["limited by"].startswith("compute 9") or cells["limited by"] == "compute 100 %"
+    assert cells["paper's error"] == "impossible 53.2×"
+
+
+def test_the_detail_says_it_in_words() -> None:
+    said = text(h200())
+    assert "with copies 2.45×" in said
+    assert "limited by compute:" in said
+    assert "one call runs 2 kernels, 38.6 ms, busy for 99" in said
+    assert "SM clock 1,980 MHz" in said
+    assert "it does not wait for the device; with a wait for the device it is 53.2× as long" in said
+    assert "✗ impossible: that would be 2,700 TFLOP/s, 52.9× what this device can do" in said
+
+
+def test_without_a_card_nothing_is_guessed_and_the_way_to_one_is_said() -> None:
+    run = h200(ceilings=())
+    assert row_limit(run, run.rows[LARGE.key]) is None
+    assert "limited by" not in table(run), "a column of dashes says nothing"
+    assert table(run)["paper's error"] == "53.2×"
+    said = text(run)
+    assert "limited by: unknown, the peak throughput of this device was not measured yet (press m)" in said
+    assert "impossible" not in said
+
+
+def test_another_gpus_card_is_not_this_ones() -> None:
+    run = h200(ceilings=(CPU, replace(GPU, uuid="GPU-2")))
+    assert row_limit(run, run.rows[LARGE.key]) is None
+
+
+def test_marked_half_rounds_count_and_what_they_changed_is_said() -> None:
+    run = h200()
+    for index in range(9, 29):
+        run = run.apply(half("cuda:0", index, {LATENCY: 50e6}, ("throttled",)))
+    row = run.rows[LARGE.key]
+    assert row.gpu is not None
+    assert row.gpu.latency_ns == 50e6, "marks never delete"
+    assert "without the marked half-rounds the latency is 39.0 ms" in text(run)
+    assert "throttled: the GPU lowered its clocks while timing" in text(run)
+
+
+def test_a_training_shows_its_epochs_and_small_scale_says_so() -> None:
+    run = h200()
+    for epoch in (1, 2):
+        run = run.apply(
+            EpochFinished(
+                case=LARGE.key,
+                device="cuda:0",
+                epoch=epoch,
+                epochs=2,
+                loss=0.5 / epoch,
+                accuracy=0.984 if epoch == 2 else None,
+                elapsed_ns=1.8e9,
+                steps=1875,
+            )
+        )
+    said = text(run)
+    assert "training: 960 " in said
+    assert "s an epoch" in said
+    assert "loss 0.500, 0.250; accuracy on the test images 98.4%" in said
+    plan = Plan("matmul-sweep", (LARGE,), scale="small")
+    small = RunState().apply(RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
+    assert "Small scale: n = 1, 101 … 501 instead of 1, 51 … 9951." in summary(small, None)

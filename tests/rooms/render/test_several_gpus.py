@@ -1,0 +1,339 @@
+"""Several GPUs in one run: timed in turn by one agent, and every table, answer and export says which GPU it means."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.runs.recorder import QUICK, Call, plan_of, state_of, swept
+
+from cpugpu_tui.decide.verdict import GPU_WINS
+from cpugpu_tui.model import (
+    DEVICE,
+    Calibrated,
+    Case,
+    Found,
+    HalfRoundTimed,
+    PeerMeasured,
+    Plan,
+    RunStarted,
+    Search,
+    Simulation,
+)
+from cpugpu_tui.render.answers import answer_lines, answers, as_data
+from cpugpu_tui.render.gpus import gpu_sentences, listed, run_standings, told_rows
+from cpugpu_tui.render.peers import bytes_per_s, latency_ns, matrices, peer_sentences, peers_data
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.remaining import Remaining
+from cpugpu_tui.state.state import RunState
+
+FOUR = replace(QUICK, gpus=4, slow_gpu=2, slow_factor=1.3)
+ALL = ("cpu", "cuda")
+RUN = ("run", "matmul", "--size", "256,2048", "--simulate", f"{FAST},gpus=4,slow_gpu=2,slow_factor=1.3", "--no-save")
+
+
+def run_of(*sizes: int, simulation: Simulation = FOUR, devices: tuple[str, ...] = ALL, **more: Any) -> RunState:
+    plan = plan_of(*sizes, simulation=simulation, devices=devices, **more)
+    return state_of(plan, swept(plan)[1])
+
+
+# ------------------------------------------------------------------ in turn
+
+
+def test_every_round_has_each_device_once_in_an_order_that_turns_round() -> None:
+    _, recorder = swept(plan_of(256, simulation=replace(QUICK, gpus=3), devices=ALL))
+    orders: dict[int, list[str]] = {}
+    for half in recorder.rounds:
+        orders.setdefault(half.round_index, []).append(half.device)
+    there = ["cpu", "cuda:0", "cuda:1", "cuda:2"]
+    assert len(orders) >= 8
+    assert all(order == (there if index % 2 else there[::-1]) for index, order in orders.items())
+
+
+def test_a_half_round_asks_one_device_alone() -> None:
+    _, recorder = swept(plan_of(256, simulation=replace(QUICK, gpus=3), devices=ALL))
+    asked: set[str] = set()
+    for entry in recorder.log:
+        if isinstance(entry, Call):
+            asked.add(entry.device)
+        elif isinstance(entry, (HalfRoundTimed, Calibrated)):  # before it: first calls, and each one's warm-up
+            if isinstance(entry, HalfRoundTimed) and entry.round_index:
+                assert asked == {entry.device}
+            asked = set()
+
+
+def test_a_search_narrows_the_crossover_of_every_model() -> None:
+    """The other model's crossover lies elsewhere: sizes that narrow the first one's would leave it wide."""
+    laws = Simulation(gpus=2, other_gpus=1, other_factor=10.0, noise=0.005)
+    cases = tuple(Case("matmul", size) for size in (16, 64, 256, 1024, 4096))
+    plan = Plan("test", cases, devices=ALL, search=Search(most_cases=20), rounds=5, max_rounds=24, blocks=3, window=20,
+                budget_s=1.5, simulation=laws)  # fmt: skip
+    found = {
+        answer.gpu.name: answer.evidence.measured for answer in answers(state_of(plan, swept(plan)[1])) if answer.gpu
+    }
+    assert found["cuda:1"].point is not None
+    assert found["cuda:0"].point is not None
+    assert found["cuda:1"].point > 1.3 * found["cuda:0"].point
+    for crossover in found.values():
+        assert crossover.low is not None
+        assert crossover.high is not None
+        assert crossover.high / crossover.low <= 1.25
+
+
+def test_a_search_without_a_cpu_times_its_first_sizes_and_compares_no_gpu_with_another() -> None:
+    cases = tuple(Case("matmul", size) for size in (16, 256, 2048))
+    plan = Plan("test", cases, devices=("cuda",), search=Search(), rounds=5, max_rounds=24, blocks=3, window=20,
+                budget_s=1.5, simulation=replace(QUICK, gpus=2))  # fmt: skip
+    state = state_of(plan, swept(plan)[1])
+    assert [row.case.size for row in state.rows.values()] == [16, 256, 2048]
+    assert all(row.comparison is None for row in state.rows.values())
+
+
+def test_what_a_search_has_found_out_is_told_the_next_agent_for_each_gpu() -> None:
+    plan = plan_of(256, simulation=replace(QUICK, gpus=2), devices=ALL, search=Search())
+    state, left = state_of(plan, swept(plan)[1]), Remaining(plan)
+    left.note(RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
+    for event in swept(plan)[1].events:
+        left.note(event)
+    search = left.plan(None).search
+    assert search is not None
+    assert [found.device for found in search.found] == ["cuda:0", "cuda:1"]
+    assert all(isinstance(found, Found) and found.speedup for found in search.found)
+    assert set(state.rows) == {Case("matmul", 256).key}
+
+
+# ------------------------------------------------------------------ rows and who is slow
+
+
+def test_each_gpu_has_its_own_comparison_with_the_cpu() -> None:
+    (row,) = run_of(2048).rows.values()
+    assert list(row.comparisons) == ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
+    assert row.comparison == row.comparisons["cuda:0"]
+    assert row.comparisons["cuda:0"].speedup / row.comparisons["cuda:2"].speedup == pytest.approx(1.25, abs=0.06)
+
+
+def test_the_first_gpu_is_torchs_first_whatever_came_first() -> None:
+    (row,) = run_of(256).rows.values()
+    turned = replace(row, times=dict(reversed(row.times.items())))
+    assert turned.gpu is not None
+    assert turned.gpu.device == "cuda:0"
+
+
+def test_the_planted_slow_gpu_is_marked_in_its_rows_and_said_with_numbers() -> None:
+    state = run_of(256, 1024, 2048)
+    assert [name for name, each in run_standings(state).items() if each.is_slow] == ["cuda:2"]
+    marks = {told.gpu: told.slow for told in told_rows(state, state.rows.values())}
+    assert marks["cuda:0"] == marks["cuda:1"] == marks["cuda:3"] == ""
+    assert re.fullmatch(r"slow: kernels \+(29|30|31)%", marks["cuda:2"])
+    (said,) = (sentence for sentence in gpu_sentences(state) if "slow" in sentence)
+    assert re.match(r"cuda:2 is slow: (29|30|31)% over the median of the 4 simulated GPU \(an outlier, robust z ", said)
+    assert said.endswith("marked in 3 of 3 rows).")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_equal_gpus_with_noise_are_alike(seed: int) -> None:
+    laws = replace(QUICK, gpus=4, noise=0.03, gpu_drift=0.01, drift_rho=0.5, seed=seed)
+    state = run_of(64, 512, 2048, simulation=laws)
+    assert not any(told.slow for told in told_rows(state, state.rows.values()))
+    (said,) = gpu_sentences(state)
+    assert re.match(r"The 4 simulated GPU are alike: within \d", said)
+
+
+def test_of_two_gpus_it_is_said_that_statistics_cannot_tell() -> None:
+    said = gpu_sentences(run_of(2048, simulation=replace(QUICK, gpus=2, slow_gpu=1, slow_factor=1.3)))
+    assert "behind cuda:0, the other simulated GPU" in said[0]
+    assert "with two of a kind the 5 % rule alone decides" in said[0]
+
+
+def test_different_models_are_judged_among_themselves() -> None:
+    state = run_of(2048, simulation=replace(QUICK, gpus=3, other_gpus=1))
+    said = gpu_sentences(state)
+    assert said[0].startswith("The 2 simulated GPU are alike")
+    assert said[1] == "cuda:2 is the only other simulated GPU: there is none to judge it by."
+
+
+def _without_own_time(times: DeviceTimes) -> DeviceTimes:
+    samples = {metric: values for metric, values in times.samples.items() if metric != DEVICE}
+    return replace(times, samples=samples, other_round_ns={})
+
+
+def test_a_busy_host_makes_no_gpu_slow() -> None:
+    """What a caller waits holds the host's launch; the GPUs' own times decide where all of them have one."""
+    state = run_of(256, simulation=replace(QUICK, gpus=4))
+    (row,) = state.rows.values()
+    times = row.times["cuda:1"]
+    late = replace(times, round_ns={index: 2 * ns for index, ns in times.round_ns.items()})
+    state = replace(state, rows={row.case.key: replace(row, times={**row.times, "cuda:1": late})})
+    assert not any(each.is_slow for each in run_standings(state).values())
+    without = {name: _without_own_time(each) for name, each in row.times.items()} | {"cuda:1": _without_own_time(late)}
+    state = replace(state, rows={row.case.key: replace(row, times=without)})
+    assert [n for n, each in run_standings(state).items() if each.is_slow] == ["cuda:1"]
+
+
+# ------------------------------------------------------------------ answers
+
+
+def test_the_answer_names_the_gpu_it_speaks_of_and_tells_how_the_others_differ() -> None:
+    lines = answer_lines(run_of(64, 256, 2048, simulation=Simulation(gpus=4, slow_gpu=2, slow_factor=1.3)))
+    assert lines[0].startswith("cuda:0 (simulated GPU): The GPU wins from ")
+    assert lines[1].startswith("cuda:2 is slow: ")
+    assert re.match(
+        r"The GPU wins on cuda:1 to cuda:3 from ≈ \d+ to ≈ \d+; speedup \d.*× to \d.*× at 2,048\.", lines[2]
+    )
+    assert all(line.startswith(("cuda:0: ", "cuda:0 (")) for line in (lines[0], *lines[3:]))
+
+
+def test_each_model_has_an_answer_of_its_own() -> None:
+    lines = answer_lines(run_of(256, 2048, simulation=replace(QUICK, gpus=2, other_gpus=1, other_factor=1.5)))
+    assert [line.partition(":  ")[0].split(": The")[0] for line in lines if "): The" in line] == [
+        "cuda:0 (simulated GPU)", "cuda:1 (other simulated GPU)",
+    ]  # fmt: skip
+
+
+def test_with_one_gpu_no_sentence_is_other_than_it_was() -> None:
+    lines = answer_lines(run_of(256, 2048, simulation=QUICK))
+    assert lines[0].startswith("The GPU wins ")
+    assert not any("cuda:" in line for line in lines)
+
+
+def test_gpus_without_a_cpu_say_so_after_who_is_slow() -> None:
+    lines = answer_lines(run_of(256, 2048, devices=("cuda",)))
+    assert lines[0].startswith("cuda:2 is slow: ")
+    assert lines[1] == "GPU only: no CPU was asked for."
+
+
+def test_data_has_the_answer_for_every_gpu() -> None:
+    told = as_data(run_of(256, 2048))
+    assert [each["gpu"] for each in told] == ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
+    assert all(each["sentences"] for each in told)
+    assert as_data(run_of(2048, simulation=QUICK))[0]["gpu"] == "cuda:0"
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["cuda:1"], "cuda:1"),
+        (["cuda:1", "cuda:2"], "cuda:1 and cuda:2"),
+        (["cuda:1", "cuda:2", "cuda:3"], "cuda:1 to cuda:3"),
+        (["cuda:0", "cuda:2", "cuda:3", "cuda:4", "cuda:9"], "cuda:0, cuda:2 to cuda:4 and cuda:9"),
+    ],
+)
+def test_names_in_a_row_are_said_by_the_first_and_the_last(names: list[str], text: str) -> None:
+    assert listed(names) == text
+
+
+# ------------------------------------------------------------------ copies between GPUs
+
+TRANSFER = Case("transfer", 4096, variant="d2d")
+
+
+def copied(simulation: Simulation, *devices: str, cases: tuple[Case, ...] = (TRANSFER,)) -> RunState:
+    plan = replace(plan_of(simulation=simulation), cases=cases, devices=devices or ("auto",))
+    return state_of(plan, swept(plan)[1])
+
+
+def test_the_experiment_about_copies_times_every_way_between_all_visible_gpus() -> None:
+    laws = replace(QUICK, gpus=3, noise=0.01)
+    state = copied(laws)
+    assert [gpu.name for gpu in state.gpus] == ["cuda:0"], "the cases stay on the first GPU"
+    assert set(state.peers) == {(f"cuda:{a}", f"cuda:{b}") for a in range(3) for b in range(3) if a != b}
+    for found in state.peers.values():
+        assert bytes_per_s(found) == pytest.approx(laws.peer_bytes_per_ns * 1e9, rel=0.02)
+        assert latency_ns(found) == pytest.approx(laws.peer_alpha_ns, rel=0.02)
+        assert found.has_access
+
+
+@pytest.mark.parametrize(
+    ("devices", "pairs"), [(("cuda:0", "cuda:2"), 2), (("cuda:1",), 0), (("cpu",), 0), (("cpu", "cuda"), 6)]
+)
+def test_gpus_that_are_named_leave_the_others_alone(devices: tuple[str, ...], pairs: int) -> None:
+    assert len(copied(replace(QUICK, gpus=3), *devices).peers) == pairs
+
+
+def test_no_other_experiment_copies_between_gpus() -> None:
+    assert copied(replace(QUICK, gpus=3), cases=(Case("matmul", 64),)).peers == {}
+
+
+def test_matrices_have_a_row_for_each_source_and_a_column_for_each_target() -> None:
+    rates, waits = matrices(copied(replace(QUICK, gpus=3, noise=0.0)))
+    assert rates.heads == waits.heads == ("from", "cuda:0", "cuda:1", "cuda:2")
+    assert rates.rows[1] == ("cuda:1", "300", "–", "300")
+    assert waits.rows[1] == ("cuda:1", "12.0", "–", "12.0")
+
+
+def test_without_peer_access_everywhere_a_third_matrix_says_where() -> None:
+    state = copied(replace(QUICK, gpus=4, peer_group=2, noise=0.0))
+    rates, _, access = matrices(state)
+    assert access.rows[0] == ("cuda:0", "–", "yes", "no", "no")
+    assert rates.rows[0] == ("cuda:0", "–", "300", "25.0", "25.0")
+    assert "8 of 12 ways have no peer access and go by way of the host" in peer_sentences(state)[0]
+
+
+def test_a_way_that_failed_says_why_and_costs_the_others_nothing() -> None:
+    state = copied(replace(QUICK, gpus=2))
+    broken = state.peers["cuda:1", "cuda:0"]
+    failed = PeerMeasured(source=broken.source, target=broken.target, has_access=True, problem="Out of memory.")
+    state = state.apply(failed)
+    assert matrices(state)[0].rows[1] == ("cuda:1", "failed", "–")
+    assert peer_sentences(state)[1] == "No copy from cuda:1 to cuda:0: Out of memory."
+    assert [each["problem"] for each in peers_data(state)] == ["", "Out of memory."]
+
+
+# ------------------------------------------------------------------ as a person calls it
+
+
+def test_the_table_has_a_line_for_each_gpu_of_a_row(cpugpu: CommandLine) -> None:
+    done = cpugpu(*RUN, "--device", "cpu", "--device", "cuda", COLUMNS="160")
+    assert (done.code, done.err) == (0, "")
+    lines = [line.split() for line in done.out.splitlines()]
+    at = next(index for index, words in enumerate(lines) if words[:2] == ["256", "cuda:0"])
+    assert [words[0] for words in lines[at + 1 : at + 4]] == ["cuda:1", "cuda:2", "cuda:3"]
+    assert "slow:" in lines[at + 2]
+    assert GPU_WINS in lines[at + 7]
+    assert "4 × simulated GPU" in done.out
+    assert "cpugpu-tui run matmul --size 256,2048 --device cpu --device cuda" in done.out
+
+
+def test_without_a_cpu_the_table_leaves_out_what_compares_with_it(cpugpu: CommandLine) -> None:
+    done = cpugpu(*RUN, "--device", "cuda")
+    head = next(line for line in done.out.splitlines() if line.split()[:2] == ["size", "on"])
+    assert re.split(r"\s{2,}", head.strip()) == ["size", "on", "GPU", "cold kernels", "±", "paper's error", "remarks"]
+
+
+def test_exports_tell_each_gpu_and_the_copies_between_them(cpugpu: CommandLine, tmp_path: Path) -> None:
+    laws = f"{FAST},gpus=2,slow_gpu=1,slow_factor=1.3"
+    files = [tmp_path / name for name in ("x.json", "x.csv", "x.md", "x.html")]
+    words = [word for file in files for word in ("--export", str(file))]
+    done = cpugpu("run", "transfer", "--size", "1048576", "--variant", "h2d-pinned", "--simulate", laws, *words,
+                  "--device", "cpu", "--device", "cuda")  # fmt: skip
+    assert done.code == 0
+    (run,) = json.loads(files[0].read_text())["runs"]
+    assert [(pair["source"], pair["target"], pair["peer_access"]) for pair in run["peers"]] == [
+        ("cuda:0", "cuda:1", True), ("cuda:1", "cuda:0", True),
+    ]  # fmt: skip
+    assert [(gpu["device"], gpu["slow"]) for gpu in run["gpus"]] == [("cuda:0", False), ("cuda:1", True)]
+    first = run["results"][0]["devices"]
+    assert first["cuda:0"]["lead"]["speedup"] > first["cuda:1"]["lead"]["speedup"]
+    assert first["cuda:1"]["is_slow"]
+    rows = list(csv.DictReader(io.StringIO(files[1].read_text())))
+    latency = {row["device"]: row for row in rows if row["metric"] == "latency" and row["workload"] == "transfer"}
+    assert [latency[name]["slow"] for name in ("cpu", "cuda:0", "cuda:1")] == ["", "no", "yes"]
+    assert float(latency["cuda:0"]["speedup"]) > float(latency["cuda:1"]["speedup"])
+    peers = [(row["device"], row["metric"], row["peer_access"]) for row in rows if row["variant"] == "peer"]
+    assert peers[:2] == [("cuda:0>cuda:1", "peer_latency", "yes"), ("cuda:0>cuda:1", "peer_copy", "yes")]
+    for file in files[2:]:
+        text = file.read_text()
+        assert "Copies between GPUs in GB/s" in text
+        assert "slow: kernels +13%" in text
+    shown = cpugpu("show", "latest")
+    assert "Copies between GPUs in GB/s" in shown.out, "the history keeps them"
+    copy = CommandLine(tmp_path / "other.db")
+    assert copy("import", files[0]).code == 0
+    assert "Copies between GPUs in GB/s" in copy("show", "latest").out

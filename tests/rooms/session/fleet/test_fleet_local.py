@@ -1,0 +1,319 @@
+"""A fleet of hosts that are this machine: every way to fail, beside hosts that do not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import FAST, CommandLine, Outcome
+from tests.helpers.fleet.fleet_command import QUICK, ends, fleet, inventory, objects, states
+
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def buffered(cpugpu: CommandLine) -> Callable[..., Outcome]:
+    """The command with its stdout as in a person's pipe."""
+    return lambda *arguments: cpugpu(*arguments, PYTHONUNBUFFERED="")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> str:
+    """The beginning of an inventory whose hosts are this machine."""
+    return f'[defaults]\npython = "{sys.executable}"\n'
+
+
+# ------------------------------------------------------------------ what works
+
+
+def test_every_gpu_of_every_host_is_a_line(cpugpu: CommandLine, bare_python: Path) -> None:
+    """With an interpreter that has neither us nor anything else."""
+    outcome = cpugpu(
+        "fleet", "run", "-w", "n[1-2]", "--launcher", "local", "--python", bare_python, "matmul", "--size", "64,2048",
+        "--simulate", f"{FAST},gpus=2",
+    )  # fmt: skip
+    assert outcome.code == EXIT_OK
+    assert "SIMULATED" in outcome.out
+    rows = [line.split()[:3] for line in outcome.out.splitlines() if line.strip().startswith(("64", "2,048"))]
+    assert rows == [[size, host, gpu] for size in ("64", "2,048") for host in ("n1", "n2") for gpu in "01"]
+    assert "2 hosts: 2 done." in outcome.out
+
+
+def test_a_slow_gpu_is_found_among_those_of_all_hosts(cpugpu: CommandLine) -> None:
+    slow = f"{FAST},gpus=4,slow_gpu=2,slow_factor=1.2"
+    outcome = cpugpu(
+        "fleet", "run", "-w", "n[1-2]", "--launcher", "local", "matmul", "--size", "2048", "--simulate", slow
+    )
+    assert outcome.code == EXIT_OK
+    lines = [line.split() for line in outcome.out.splitlines() if line.strip().startswith("2,048")]
+    assert [line[1:3] for line in lines if "slow:" in line] == [["n1", "2"], ["n2", "2"]]
+    for host in ("n1", "n2"):
+        assert f"{host} cuda:2 is slow: 20% over the median of the 8 " in outcome.out
+    assert "marked in 1 of 1 rows" in outcome.out
+
+
+def test_what_each_host_copies_between_its_gpus_is_said(cpugpu: CommandLine) -> None:
+    two = f"{FAST},gpus=2"
+    outcome = cpugpu("fleet", "run", "-w", "n1,n2", "--launcher", "local", "transfer", "--size", "4", "--simulate", two)
+    said = [line for line in outcome.out.splitlines() if "Between the 2 GPUs: " in line]
+    assert [line.partition(":")[0] for line in said] == ["n1", "n2"]
+
+
+LEAVING = """
+import subprocess, sys, time
+left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+with open(sys.argv[1], "w") as file:
+    file.write(str(left.pid))
+{end}
+"""
+
+
+@pytest.mark.parametrize("end", ["time.sleep(600)", "sys.exit(7)"], ids=["it never starts an agent", "it fails"])
+def test_a_launcher_whose_child_holds_its_output_holds_up_nobody(
+    cpugpu: CommandLine, tmp_path: Path, here: str, end: str
+) -> None:
+    """A child that called `setsid` cannot be reached; it was waited for, past --start-timeout."""
+    (tmp_path / "leaves.py").write_text(LEAVING.format(end=end))
+    hosts = inventory(tmp_path, f"""{here}[launchers]
+leaves = "{sys.executable} {tmp_path}/leaves.py {tmp_path}/pid {{host}}"
+[[hosts]]
+host = "left"
+launcher = "leaves"
+[[hosts]]
+host = "fine"
+launcher = "local"
+""")  # fmt: skip
+    outcome = fleet(cpugpu, "-H", hosts, *QUICK, "--start-timeout", "5")
+    assert outcome.code == EXIT_CASES_FAILED
+    assert states(outcome) == {"fine": "done", "left": "timeout" if "sleep" in end else "unreachable"}
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)  # it is still there: nobody waited for it
+
+
+def test_a_host_says_how_many_cases_it_skipped(cpugpu: CommandLine) -> None:
+    """They do not count among those that it has done."""
+    outcome = cpugpu(
+        "fleet", "run", "-w", "n1", "--launcher", "local", "matmul", "--size", "64,128", "--device", "cuda:7",
+        "--simulate", FAST,
+    )  # fmt: skip
+    assert outcome.code == EXIT_CASES_FAILED
+    assert "0 of 2, 2 skipped" in outcome.out
+
+
+def test_each_host_is_a_run_of_the_history_under_its_name(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
+    hosts = inventory(tmp_path, f'{here}launcher = "local"\ntags = ["rack1"]\n[[hosts]]\nhost = "n[1-2]"\n')
+    assert fleet(cpugpu, "-H", hosts, *QUICK).code == EXIT_OK
+    runs = {run["fleet_host"]: run for run in cpugpu.here("history", "--json").objects}
+    assert set(runs) == {"n1", "n2"}
+    assert {run["status"] for run in runs.values()} == {"done"}
+    assert all(run["tags"] == ["rack1"] for run in runs.values())
+    found = cpugpu.here("history", "--filter", "n2", "--json").objects
+    assert [run["run_id"] for run in found] == [runs["n2"]["run_id"]]
+    shown = cpugpu.here("show", runs["n2"]["number"]).out
+    assert "on n2" in shown
+    assert "cpugpu-tui fleet run -w n2 --launcher local" in shown
+
+
+@pytest.mark.slow
+def test_two_hosts_are_not_copies_of_each_other(cpugpu: CommandLine) -> None:
+    """Made-up ones differ in their noise, as real ones do."""
+    outcome = fleet(cpugpu, "-w", "n1,n2", "--launcher", "local", *QUICK)
+    samples = {
+        (told["host"], told["device"]): told["samples"]
+        for told in objects(outcome.out)
+        if told["event"] == "HalfRoundTimed" and told["round_index"] == 1
+    }
+    assert samples["n1", "cpu"] != samples["n2", "cpu"]
+
+
+def test_the_stream_is_that_of_a_run_with_the_host_before_it(buffered: Callable[..., Outcome]) -> None:
+    outcome = buffered("fleet", "run", "-w", "n1,n2", "--launcher", "local", *QUICK, "--json")
+    for host in ("n1", "n2"):
+        told = [each["event"] for each in objects(outcome.out) if each.get("host") == host]
+        assert [name for name in told if name != "HalfRoundTimed"][:4] == [
+            "HostChanged", "HostChanged", "RunStarted", "DevicesFound",
+        ]  # fmt: skip
+        assert told[-3:] == ["Answer", "RunFinished", "HostChanged"]
+        numbers = [each["seq"] for each in objects(outcome.out) if each.get("host") == host and "seq" in each]
+        assert numbers == sorted(numbers)
+
+
+def test_the_runs_are_exported_as_everywhere(cpugpu: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "fleet.json"
+    assert fleet(cpugpu, "-w", "n[1-3]", "--launcher", "local", *QUICK, "--export", path).code == EXIT_OK
+    other = CommandLine(tmp_path / "other.db")
+    other.here("import", path)
+    assert {run["fleet_host"] for run in other.here("history", "--json").objects} == {"n1", "n2", "n3"}
+    veiled = cpugpu.here("export", "1", "--anonymize").out
+    assert '"fleet_host": "host"' in veiled.replace('":"', '": "')
+
+
+def test_nothing_is_left_on_the_host(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
+    """Neither in its temporary folder nor at home, also when the agent is killed."""
+    places = [tmp_path / "tmp", tmp_path / "home"]
+    for place in places:
+        place.mkdir()
+    env = f'env = {{ TMPDIR = "{places[0]}", HOME = "{places[1]}" }}\n'
+    hosts = inventory(tmp_path, f'{here}launcher = "local"\n{env}[[hosts]]\nhost = "n1"\n')
+    outcome = fleet(cpugpu, "-H", hosts, "matmul", "--size", "64,128", "--simulate", f"{FAST},crash_size=128")
+    assert outcome.code == EXIT_CASES_FAILED
+    assert [list(place.iterdir()) for place in places] == [[], []]
+
+
+# ------------------------------------------------------------------ what does not
+
+
+def test_every_failure_has_its_word_and_the_others_are_saved(
+    cpugpu: CommandLine, tmp_path: Path, here: str, bare_python: Path
+) -> None:
+    old = script(
+        tmp_path / "old",
+        f"""shift; exec {sys.executable} -c 'import sys; sys.version_info = (3, 8)
+exec(sys.argv.pop(1))' "$@" """,
+    )
+    dies = script(tmp_path / "dies", "echo 'Illegal instruction' >&2; kill -ILL $$")
+    sleeps = script(tmp_path / "sleeps", "exec sleep 60")
+    hosts = inventory(tmp_path, f"""{here}launcher = "local"
+[launchers]
+nowhere = "no-such-launcher {{host}}"
+refuses = "sh -c 'echo no such container: $0 >&2; exit 125' {{host}}"
+[[hosts]]
+host = "fine"
+[[hosts]]
+host = "nopython"
+python = "no-such-python"
+[[hosts]]
+host = "folder"
+python = "{tmp_path}"
+[[hosts]]
+host = "old"
+python = "{old}"
+[[hosts]]
+host = "dies"
+python = "{dies}"
+[[hosts]]
+host = "sleeps"
+python = "{sleeps}"
+[[hosts]]
+host = "pre"
+pre = "echo no module cuda >&2; false"
+[[hosts]]
+host = "nowhere"
+launcher = "nowhere"
+[[hosts]]
+host = "refused"
+launcher = "refuses"
+""")  # fmt: skip
+    outcome = fleet(cpugpu, "-H", hosts, *QUICK, "--start-timeout", "5")
+    assert outcome.code == EXIT_CASES_FAILED
+    assert states(outcome) == {
+        "fine": "done", "nopython": "no python", "folder": "no python", "old": "version", "dies": "crashed",
+        "sleeps": "timeout", "pre": "crashed", "nowhere": "unreachable", "refused": "unreachable",
+    }  # fmt: skip
+    for name, host in ends(outcome).items():
+        if name != "fine":
+            assert host["message"].endswith(".")
+            assert host["remedy"].endswith(".")
+    said = {name: host["message"] for name, host in ends(outcome).items() if host["message"]}
+    assert "There is no no-such-python" in said["nopython"]
+    assert "cannot be executed" in said["folder"]
+    assert "Python 3.8" in said["old"]
+    assert "SIGILL" in said["dies"]
+    assert "no module cuda" in said["pre"]
+    assert "no such container: refused" in said["refused"]
+    assert [run["fleet_host"] for run in cpugpu.here("history", "--json").objects] == ["fine"]
+
+
+def test_a_host_without_torch_says_so(cpugpu: CommandLine, bare_python: Path) -> None:
+    outcome = fleet(cpugpu, "-w", "bare", "--launcher", "local", "--python", bare_python, "matmul", "--size", "64")
+    assert outcome.code == EXIT_CASES_FAILED
+    assert ends(outcome)["bare"]["state"] == "no torch"
+    assert "hosts file" in ends(outcome)["bare"]["remedy"]
+
+
+def test_a_host_in_trouble_stands_under_the_table_with_its_reason(cpugpu: CommandLine) -> None:
+    outcome = cpugpu("fleet", "run", "-w", "n1", "--launcher", "local", "--python", "no-such-python", *QUICK)
+    assert outcome.code == EXIT_CASES_FAILED
+    assert "n1: no python: There is no no-such-python on n1." in outcome.out
+    assert "1 host: 1 no python." in outcome.out
+
+
+@pytest.mark.slow
+def test_a_case_that_kills_its_agent_costs_that_case(cpugpu: CommandLine) -> None:
+    outcome = fleet(
+        cpugpu, "-w", "n1", "--launcher", "local", "matmul", "--size", "64,128,256", "--simulate",
+        f"{FAST},crash_size=128",
+    )  # fmt: skip
+    assert outcome.code == EXIT_CASES_FAILED
+    host = ends(outcome)["n1"]
+    assert (host["state"], host["settled"], host["failed"]) == ("done", 3, 1)
+    (failure,) = [told for told in objects(outcome.out) if told["event"] == "CaseFailed"]
+    assert "SIGABRT" in failure["message"]
+
+
+NOISE = """
+printf 'Welcome to gpu1\\n\\033]0;owned\\007\\033[2J\\033[31mred\\n{"event": "CaseFinished"}\\n'
+head -c 3000000 /dev/zero | tr '\\0' x; echo
+head -c 200000 /dev/urandom; echo
+printf '{"event":"RunFinished","status":7}\\n[[[[[[\\n'
+head -c 1200000 /dev/urandom >&2; printf '\\n\\033[2J last words\\n' >&2
+"""
+
+
+def test_what_a_host_prints_is_data(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
+    """Banners, garbage, megabytes in a line, what a terminal would obey: before the agent, and around it."""
+    python = script(tmp_path / "python", f'{NOISE}\n{sys.executable} "$@"\ncode=$?\n{NOISE}\nexit $code')
+    broken = script(tmp_path / "broken", f"{NOISE}\nexit 9")
+    hosts = inventory(
+        tmp_path,
+        f'{here}launcher = "local"\n[[hosts]]\nhost="noisy"\npython="{python}"\n'
+        f'[[hosts]]\nhost="broken"\npython="{broken}"\n',
+    )
+    outcome = fleet(cpugpu, "-H", hosts, *QUICK)
+    assert states(outcome) == {"noisy": "done", "broken": "crashed"}
+    assert ends(outcome)["noisy"]["settled"] == 1
+    message = ends(outcome)["broken"]["message"]
+    assert "last words" in message
+    assert "\x1b" not in outcome.out + outcome.err
+    assert len(message) < 1000
+
+
+def test_what_comes_before_the_host_is_reached_is_no_event(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
+    """A jump host's banner may be anything, an event of ours among it."""
+    noise = """echo '{"event":"Hello","protocol":99}'; printf 'a line without an end: '"""
+    banner = script(tmp_path / "banner", f"""{noise}; shift; exec "$@" """)
+    launcher = f"""launcher = "jump"\n[launchers]\njump = "{banner} {{host}}"\n"""
+    hosts = inventory(tmp_path, f"""{here}pre = "printf loading..."\n{launcher}[[hosts]]\nhost = "n1"\n""")
+    assert states(fleet(cpugpu, "-H", hosts, *QUICK, "--start-timeout", "20")) == {"n1": "done"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "No host is named"),
+        (("-w", ""), "No host is named"),
+        (("-w", " , "), "No host is named"),
+        (("-w", "n[2-1]"), "no range"),
+        (("--host=-oProxyCommand=x",), "option"),
+        (("-w", "n1,n1"), "named twice"),
+        (("-w", "n1", "--launcher", "telnet"), "no launcher"),
+        (("-w", "n1", "no-such-preset"), "no preset"),
+        (("-w", "n1", "--export", "x.pdf"), "x.pdf"),
+    ],
+)
+def test_what_cannot_be_meant_is_said_before_anything_starts(
+    cpugpu: CommandLine, arguments: tuple[str, ...], said: str
+) -> None:
+    outcome = cpugpu.here("fleet", "run", *arguments)
+    assert outcome.code == EXIT_USAGE
+    assert said in outcome.err
+    assert not cpugpu.database.exists()

@@ -1,0 +1,89 @@
+"""Two virtual nodes with two GPUs each under a real Slurm, started here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import psutil
+import pytest
+from tests.helpers.command_line import FAST, CommandLine, Witness
+from tests.helpers.fleet import slurm_cluster
+from tests.helpers.fleet.fleet_command import LONG, QUICK, all_timing, ends, fleet, inventory, objects, states
+from tests.helpers.fleet.slurm_cluster import GPUS_EACH, NODES, cluster
+
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
+
+pytestmark = [
+    pytest.mark.slow, pytest.mark.skipif(bool(slurm_cluster.why_not()), reason=slurm_cluster.why_not()),
+]  # fmt: skip
+
+BOTH = ("-w", "cpugpu-n[1-2]", "--launcher", "srun", "--python", sys.executable)
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with cluster(tmp_path_factory.mktemp("slurm")) as variables, mock.patch.dict(os.environ, variables):
+        yield variables
+
+
+def agents_of_slurm() -> list[int]:
+    """Return the agents of virtual nodes: children of Slurm's step daemons, not of us."""
+    found = []
+    for each in psutil.process_iter(["pid", "cmdline", "name"]):
+        command = each.info["cmdline"] or []
+        if "--alive" in command and (each.info["name"] or "").startswith("python"):
+            parents = {parent.name() for parent in each.parents()}
+            found += [each.info["pid"]] if any(name.startswith("slurmstepd") for name in parents) else []
+    return found
+
+
+def test_every_gpu_of_every_node_exactly_once(cpugpu: CommandLine, slurm: dict[str, str]) -> None:
+    outcome = fleet(cpugpu, *BOTH, "matmul", "--size", "64", "--simulate", f"{FAST},gpus={GPUS_EACH}")
+    assert outcome.code == EXIT_OK
+    started = {each["host"]: each for each in objects(outcome.out) if each["event"] == "RunStarted"}
+    assert set(started) == set(NODES)
+    visible = {host: each["environment"]["cuda_visible_devices"] for host, each in started.items()}
+    assert visible == dict.fromkeys(NODES, "0,1")  # what Slurm gave: all of the node's, and no more
+    table = cpugpu("fleet", "run", *BOTH, "matmul", "--size", "64", "--simulate", f"{FAST},gpus={GPUS_EACH}").out
+    rows = [tuple(line.split()[1:3]) for line in table.splitlines() if line.split()[:1] == ["64"]]
+    assert rows == [(node, gpu) for node in NODES for gpu in "01"]
+
+
+def test_a_node_gives_all_its_cpus(cpugpu: CommandLine, slurm: dict[str, str]) -> None:
+    """One CPU a task is Slurm's default, and would make every GPU look fast."""
+    told = cpugpu("fleet", "hosts", *BOTH, "--json").objects
+    for host in told:
+        assert host["argv"][host["argv"].index("-c") + 1] == "2"
+        assert f"--gres=gpu:{GPUS_EACH}" in host["argv"]
+
+
+def test_a_node_that_is_none_is_told_apart(cpugpu: CommandLine, slurm: dict[str, str], tmp_path: Path) -> None:
+    hosts = inventory(
+        tmp_path,
+        f'[defaults]\nlauncher = "srun"\npython = "{sys.executable}"\n[[hosts]]\nhost = "{NODES[0]}"\n'
+        '[[hosts]]\nhost = "nobody"\n',
+    )
+    outcome = fleet(cpugpu, "-H", hosts, *QUICK)
+    assert outcome.code == EXIT_CASES_FAILED
+    assert states(outcome) == {NODES[0]: "done", "nobody": "unreachable"}
+    assert "Slurm" in ends(outcome)["nobody"]["message"]
+
+
+@pytest.mark.parametrize("whom", ["controller", "srun"])
+def test_no_agent_outlives_its_controller(cpugpu: CommandLine, slurm: dict[str, str], whom: str) -> None:
+    with cpugpu.start("fleet", "run", *BOTH, *LONG, "--json") as process:
+        all_timing(process, NODES)
+        agents = [Witness(pid) for pid in agents_of_slurm()]
+        assert len(agents) == len(NODES)
+        if whom == "controller":
+            process.kill()
+        else:
+            for each in psutil.Process(process.pid).children():
+                os.kill(each.pid, signal.SIGKILL)
+        assert all(agent.sees_the_end() for agent in agents)
+        process.kill()

@@ -1,0 +1,160 @@
+"""What a calibration reached is kept, and handed to later runs on that machine and torch build; stored runs replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.runs.recorder import plan_of
+from tests.helpers.runs.scripted import HELLO, ListStore, ScriptedAgent, session_of, three_cases, well
+
+from cpugpu_tui.model import (
+    Calibrated,
+    CaseFinished,
+    CaseStarted,
+    Ceilings,
+    CeilingsMeasured,
+    DevicesFound,
+    EpochFinished,
+    Event,
+    HalfRoundTimed,
+    KernelsProfiled,
+    Plan,
+    Progressed,
+    RunFinished,
+    RunStarted,
+    Simulation,
+)
+from cpugpu_tui.store import Store
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+from cpugpu_tui.transport.launch import Message
+
+CEILINGS = Ceilings(
+    "cpu", "simulated CPU", None, "node1", "2.11", 7, 2, {"float32": 5e11}, {"float32": 2048}, 2e10, 1 << 30, 1e3,
+    simulated=True,
+)  # fmt: skip
+NODE1 = replace(HELLO, environment={**HELLO.environment, "hostname": "node1", "torch": "2.11"})
+CALIBRATION = Plan("machine", (), calibrate=True, simulation=Simulation())
+
+
+def on_node1(script: Any = well) -> ScriptedAgent:
+    return ScriptedAgent(script, greeting=(NODE1,))
+
+
+def calibrating(plan: Plan) -> list[Message]:
+    """What an agent says that measures one device."""
+    devices = SimulatedMachine(plan).devices
+    step = Progressed(case="", device="cpu", phase="calibration", note="float32 matmul 512")
+    return [DevicesFound(devices=devices), step, CeilingsMeasured(ceilings=CEILINGS), RunFinished(status="done")]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "results.db")) as store:
+        yield store
+
+
+def run(plan: Plan, agent: ScriptedAgent, store: Any = None) -> list[Event]:
+    session, _ = session_of(plan, agent, store=store)
+    delivered: list[Event] = []
+    session.run(delivered.append)
+    assert session.saver.unsaved is None or not session.saver.unsaved
+    return delivered
+
+
+# ------------------------------------------------------------------ kept
+
+
+def test_a_calibration_keeps_its_ceilings_and_does_not_appear_in_the_history(store: Store) -> None:
+    events = run(CALIBRATION, on_node1(calibrating), store)
+    assert [type(event).__name__ for event in events] == [
+        "RunStarted", "DevicesFound", "Progressed", "CeilingsMeasured", "RunFinished",
+    ]  # fmt: skip
+    assert store.ceilings("node1", "2.11") == (CEILINGS,)
+    assert store.runs() == []
+
+
+def test_ceilings_are_kept_before_they_are_shown() -> None:
+    log: list[Any] = []
+    session, _ = session_of(CALIBRATION, on_node1(calibrating), store=ListStore(log))
+    session.run(log.append)
+    shown = next(index for index, entry in enumerate(log) if isinstance(entry, CeilingsMeasured))
+    assert log[shown - 1] == ("saved", "ceilings", CEILINGS)
+
+
+def test_what_was_measured_before_an_agent_died_is_kept(store: Store) -> None:
+    session, _ = session_of(
+        CALIBRATION,
+        on_node1(lambda plan: [*calibrating(plan)[:-1], RunFinished(status="stopped", exit_code=130)]),
+        store=store,
+    )
+    assert session.run(lambda _: None).exit_code == 130
+    assert store.ceilings() == (CEILINGS,)
+
+
+# ------------------------------------------------------------------ handed over
+
+
+def test_a_run_is_told_what_this_machine_reached_and_so_is_its_agent(store: Store) -> None:
+    store.keep_ceilings(CEILINGS)
+    agent = on_node1()
+    events = run(three_cases(), agent, store)
+    assert isinstance(events[0], RunStarted)
+    assert events[0].plan.ceilings == (CEILINGS,)
+    assert agent.plan is not None
+    assert agent.plan.ceilings == (CEILINGS,)
+    assert store.load(store.find("latest"))[0] == events[0]
+
+
+@pytest.mark.parametrize(
+    "other", [{"hostname": "node2"}, {"torch": "2.13"}, {"simulated": False}], ids=lambda other: str(*other)
+)
+def test_what_another_machine_build_or_reality_reached_is_not(store: Store, other: dict[str, Any]) -> None:
+    store.keep_ceilings(replace(CEILINGS, **other))
+    events = run(three_cases(), on_node1(), store)
+    assert isinstance(events[0], RunStarted)
+    assert events[0].plan.ceilings == ()
+
+
+def test_without_a_store_there_are_none() -> None:
+    agent = on_node1()
+    run(three_cases(), agent)
+    assert agent.plan is not None
+    assert agent.plan.ceilings == ()
+
+
+# ------------------------------------------------------------------ a stored run replays
+
+
+def test_every_field_of_the_newer_events_comes_back(store: Store) -> None:
+    plan = plan_of(64)
+    (case,) = (case.key for case in plan.cases)
+    epoch = EpochFinished(
+        case=case, device="cpu", epoch=1, epochs=10, loss=0.4, accuracy=0.91, elapsed_ns=1.5e9, steps=1875
+    )
+
+    def script(_: Plan) -> list[Message]:
+        return [
+            DevicesFound(devices=SimulatedMachine(plan).devices),
+            CaseStarted(case=case, flops=2.0 * 64**3, bytes_moved=49152.0, operations=100),
+            epoch,
+            replace(epoch, epoch=2, accuracy=None),
+            Calibrated(
+                case=case, device="cpu", estimate_ns=1e3, calls_per_block=9, blocks=5, rounds=8, threads=2,
+                max_rounds=40,
+            ),
+            HalfRoundTimed(
+                case=case, device="cpu", round_index=1, calls_per_block=9, samples={"latency": (1e3,)},
+                sm_clock_mhz=1980.0,
+            ),
+            CaseFinished(case=case),
+            KernelsProfiled(case=case, device="cuda:0", count=3, elapsed_ns=4e4),
+            RunFinished(status="done"),
+        ]  # fmt: skip
+
+    delivered = run(plan, on_node1(script), store)
+    assert store.load(store.find("latest")) == delivered

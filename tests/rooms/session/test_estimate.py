@@ -1,0 +1,213 @@
+"""What is said of a plan before it starts, and where it is known from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.helpers.app.saved_runs import stream
+
+from cpugpu_tui.model import Case, Ceilings, Device, Plan, Simulation
+from cpugpu_tui.plain import to_plain
+from cpugpu_tui.session import estimate as estimate_module
+from cpugpu_tui.session.estimate import (
+    LEAST_CASE,
+    MOST_PLAN,
+    NOTHING_EARLIER,
+    devices_of,
+    earlier_of,
+    estimate,
+    likeness,
+)
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.store import Store
+from cpugpu_tui.store import run_durations as timed_module
+from cpugpu_tui.store.run_durations import TimedRun
+from cpugpu_tui.timing.warm_up import least_lane_ns
+from cpugpu_tui.ui import estimate_lines
+from cpugpu_tui.ui.estimate_lines import estimate_of
+from cpugpu_tui.ui.form_fields import request_from, texts_of
+from cpugpu_tui.ui.picture import Picture
+
+CPU = Device("cpu", "Xeon 8480", memory_bytes=256 << 30)
+GPU = Device("cuda:0", "NVIDIA H200", "GPU-1", 140 << 30)
+PLAN = build_plan(PlanRequest(("matmul",), sizes="64,256,1024"))
+
+
+def card(device: str, label: str, flops: float, **changes: object) -> Ceilings:
+    card = Ceilings(
+        device, label, None, "box", "2.11", 0, 16, {"float32": flops}, {"float32": 4096}, 200e9, 1 << 28, 2_000.0
+    )  # fmt: skip
+    return replace(card, **changes)  # type: ignore[arg-type]
+
+
+CARDS = (card("cpu", "Xeon 8480", 1e12), card("cuda:0", "NVIDIA H200", 50e12, launch_ns=5_000.0))
+
+
+def timed(number: int, plan: Plan = PLAN, seconds: float | None = 42.0, call_ns: float = 1e6) -> TimedRun:
+    calls = {(case.key, device.name): (device.label, call_ns) for case in plan.cases for device in (CPU, GPU)}
+    duration_ns = None if seconds is None else int(seconds * 1e9)
+    return TimedRun(number, 0, duration_ns, json.dumps(to_plain(plan)), calls)
+
+
+def test_an_earlier_run_of_the_same_plan_tells_the_time_as_it_was() -> None:
+    found = estimate(replace(PLAN, gaps=True), 1, (CPU, GPU), earlier_of([timed(12), timed(9, seconds=40)]), ())
+    assert found.seconds == 40, "a pause is part of the longer one"
+    assert not found.is_least
+    assert found.source == "as run 12 of the same plan took"
+
+
+def test_several_runs_take_several_times_as_long() -> None:
+    assert estimate(PLAN, 5, (CPU, GPU), earlier_of([timed(12)]), ()).seconds == 210
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"rounds": 30}, {"scale": "small"}, {"devices": ("cpu",)}, {"budget_s": 1.0}, {"simulation": Simulation()}],
+    ids=str,
+)
+def test_a_run_of_another_plan_is_not_taken_for_this_one(change: dict[str, object]) -> None:
+    other = replace(PLAN, **change)  # type: ignore[arg-type]
+    assert likeness(to_plain(other)) != likeness(to_plain(PLAN))
+    assert estimate(PLAN, 1, (CPU, GPU), earlier_of([timed(12, other)]), ()).source != "as run 12 of the same plan took"
+
+
+def test_calls_of_other_runs_tell_the_least_time() -> None:
+    """A run that was stopped tells of no whole plan, but of its calls."""
+    found = estimate(
+        PLAN, 1, (CPU, GPU), earlier_of([timed(12, seconds=None), timed(9, seconds=None, call_ns=9e9)]), ()
+    )
+    assert found.is_least
+    assert found.seconds == pytest.approx(6 * least_lane_ns(1e6, PLAN) / 1e9)
+    assert found.most_seconds == pytest.approx(6 * (0.001 + 3.0 + 5.0)), "call, longest warm-up, budget of 5 s"
+    assert found.source == "calls as run 12 timed them"
+
+
+def test_without_any_run_the_machine_card_tells_it_from_flops_and_bytes() -> None:
+    found = estimate(PLAN, 1, (CPU, GPU), NOTHING_EARLIER, CARDS)
+    assert found.is_least
+    assert found.source == "FLOPs and bytes at the machine card's rates"
+    large = estimate(build_plan(PlanRequest(("matmul",), sizes="30000")), 1, (CPU,), NOTHING_EARLIER, CARDS)
+    assert large.seconds is not None
+    assert large.seconds > 2 * 30_000**3 / 1e12, "54 TFLOP at 1 TFLOP/s"
+
+
+def test_what_is_known_from_both_says_both() -> None:
+    one = build_plan(PlanRequest(("matmul",), sizes="64"))
+    found = estimate(PLAN, 1, (CPU, GPU), earlier_of([timed(3, one)]), CARDS)
+    assert found.source == "calls as run 3 timed them and FLOPs and bytes at the machine card's rates"
+
+
+def test_what_is_not_known_is_said_with_what_would_tell() -> None:
+    nothing = estimate(PLAN, 1, (CPU, GPU), NOTHING_EARLIER, CARDS[:1])
+    assert nothing.seconds is None
+    assert nothing.source.startswith("no earlier run of matmul 64 on cuda:0")
+    assert "M measures" in nothing.source
+    unasked = estimate(PLAN, 1, (), NOTHING_EARLIER, CARDS)
+    assert unasked.seconds is None
+    assert "no agent has told" in unasked.source
+
+
+def test_a_search_has_no_most_for_nobody_knows_its_sizes() -> None:
+    plan = build_plan(PlanRequest(("quick",)))
+    found = estimate(plan, 1, (CPU, GPU), earlier_of([timed(12, plan, seconds=None)]), ())
+    assert found.seconds is not None
+    assert found.most_seconds is None
+    assert found.source.endswith("of the first sizes; more are chosen as it goes")
+
+
+def test_another_device_of_the_same_number_is_another_device() -> None:
+    other = Device("cuda:0", "NVIDIA A100", "GPU-2")
+    assert estimate(PLAN, 1, (CPU, other), earlier_of([timed(12, seconds=None)]), CARDS).seconds is None
+
+
+def test_made_up_times_are_not_estimated_from_what_they_pretend() -> None:
+    plan = replace(PLAN, simulation=Simulation())
+    assert estimate(plan, 1, (CPU, GPU), earlier_of([timed(12, seconds=None)]), CARDS).seconds is None
+
+
+def test_a_limit_that_was_asked_for_is_the_most() -> None:
+    plan = replace(PLAN, max_seconds=0.5)
+    assert estimate(plan, 1, (CPU, GPU), earlier_of([timed(12, seconds=None)]), ()).seconds == 0.5
+
+
+def test_threads_of_another_number_have_no_rate_on_the_card() -> None:
+    plan = build_plan(PlanRequest(("matmul",), sizes="64", threads="1"))
+    assert estimate(plan, 1, (CPU,), NOTHING_EARLIER, CARDS).seconds is None
+
+
+def test_the_memory_is_that_of_the_largest_case() -> None:
+    found = estimate(PLAN, 1, (), NOTHING_EARLIER, ())
+    assert found.memory_bytes == 3 * 1024**2 * 4
+    assert found.memory_case == Case("matmul", 1024)
+
+
+def test_of_a_workload_of_ones_own_only_the_agent_knows() -> None:
+    plan = Plan("gelu", (Case("gelu", 10),))
+    found = estimate(plan, 1, (CPU,), NOTHING_EARLIER, CARDS)
+    assert (found.memory_bytes, found.memory_case, found.seconds) == (None, None, None)
+    assert "only its agent knows" in found.source
+
+
+def test_auto_is_the_cpu_and_the_first_gpu_of_those_reported() -> None:
+    second = Device("cuda:1", "NVIDIA H200", "GPU-2")
+    assert devices_of(replace(PLAN, devices=("auto",)), (CPU, GPU, second)) == (CPU, GPU)
+    assert devices_of(replace(PLAN, devices=("auto",)), (CPU,)) == (CPU,)
+    assert devices_of(replace(PLAN, devices=("cuda:1",)), (CPU, GPU, second)) == (second,)
+    assert devices_of(replace(PLAN, devices=("cuda:7",)), (CPU, GPU)) is None
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    found = Store.open(tmp_path / "results.db")
+    yield found
+    found.close()
+
+
+def test_the_history_tells_it(store: Store) -> None:
+    store.import_run(stream("whole", PLAN))
+    (run,) = store.timed_runs("box", simulated=False, limit=10)
+    assert run.duration_ns == 42 * 10**9
+    assert run.call_ns[PLAN.cases[0].key, "cuda:0"] == ("NVIDIA H200", 20_026.2144)
+    assert estimate(PLAN, 1, (), earlier_of([run]), ()).seconds == 42
+    assert store.timed_runs("another", simulated=False, limit=10) == []
+    assert store.timed_runs("box", simulated=True, limit=10) == []
+
+
+def test_of_a_run_that_was_stopped_only_its_calls_count(store: Store) -> None:
+    store.import_run(stream("half", PLAN, status="stopped"))
+    store.import_run(stream("broken", PLAN, status="failed"))
+    (run,) = store.timed_runs("box", simulated=False, limit=10)
+    assert run.duration_ns is None
+    assert len(run.call_ns) == 6
+
+
+def test_a_history_of_large_sweeps_is_not_read_to_its_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed_module, "MOST_CALLS", 6)
+    for number in range(4):
+        store.import_run(stream(f"r{number}", PLAN))
+    assert [run.number for run in store.timed_runs("box", simulated=False, limit=10)] == [4, 3]
+
+
+def test_of_many_cases_a_key_plans_once_and_is_not_compared_with_what_is_never_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A key of the form took 141 ms at 9 000 cases."""
+    built, alike = [], []
+    monkeypatch.setattr(estimate_lines, "build_plan", lambda request: built.append(request) or build_plan(request))
+    monkeypatch.setattr(estimate_module, "_likeness_of", lambda plan: alike.append(plan) or "")
+    base = PlanRequest(("matmul",))
+    for sizes, compared in (("1:9000", 0), ("1:3000", 1)):
+        request = request_from({**texts_of(base), "sizes": sizes}, ("auto",), base)
+        estimate_of(Picture(request=base), request)
+        assert len(alike) == compared
+    assert [request.sizes for request in built] == ["1:9000", "1:3000"]
+
+
+def test_a_plan_that_is_not_compared_is_never_kept() -> None:
+    count = MOST_PLAN // LEAST_CASE + 1
+    plan = build_plan(PlanRequest(("matmul",), sizes=f"1:{count + 1}"))
+    assert not earlier_of([timed(12, plan)]).runs

@@ -1,0 +1,193 @@
+"""`run --resume`: what is missing is measured, in the same environment only; what is there is never measured again."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+from tests.helpers.command_line import FAST, CommandLine
+
+from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UsageError
+from cpugpu_tui.model import (
+    Case,
+    CaseFailed,
+    CaseFinished,
+    CaseStarted,
+    Device,
+    DevicesFound,
+    Event,
+    Plan,
+    RunFinished,
+    RunStarted,
+    Search,
+)
+from cpugpu_tui.session.resume import device_differences, differences, unfinished
+from cpugpu_tui.store import Store
+
+SIZES = (64, 96, 128)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """A run of three cases; only copied."""
+    made = CommandLine(tmp_path_factory.mktemp("whole") / "history.db")
+    assert made("run", "matmul", "--size", "64,96,128", "--rounds", "3", "--simulate", FAST).code == 0
+    return made
+
+
+@pytest.fixture
+def cut_short(cpugpu: CommandLine, whole: CommandLine) -> CommandLine:
+    """A run of three cases of which only the first is there, as kill -9 leaves it."""
+    cpugpu.take_over(whole)
+    with closing(sqlite3.connect(cpugpu.database)) as other, other:
+        other.execute("PRAGMA foreign_keys = ON")
+        other.execute("DELETE FROM case_result WHERE case_key NOT LIKE 'matmul/default/64/%'")
+        other.execute("UPDATE run SET status = 'interrupted', finished = NULL, finished_wall_ns = NULL")
+    return cpugpu
+
+
+def cases(events: list[Event], kind: type[CaseStarted] | type[CaseFinished]) -> list[str]:
+    return [event.case for event in events if isinstance(event, kind)]
+
+
+def test_what_is_missing_is_measured_and_the_rest_told_again(cut_short: CommandLine) -> None:
+    before = cut_short.here("show", "--json").events
+    done = cut_short("run", "--resume", "--json")
+    assert (done.code, done.err) == (0, "")
+    keys = [Case("matmul", size).key for size in SIZES]
+    assert cases(done.events, CaseStarted) == keys
+    assert done.events[: len(before)] == before
+    saved = cut_short.here("show", "--json").events
+    assert cases(saved, CaseFinished) == keys
+    assert isinstance(saved[-1], RunFinished)
+    (run,) = cut_short.here("history", "--json").objects
+    assert (run["number"], run["status"], run["cases_ok"]) == (1, "done", 3)
+
+
+def test_its_table_is_that_of_the_whole_run(cut_short: CommandLine) -> None:
+    done = cut_short("run", "--resume", "1")
+    assert done.code == 0
+    sizes = [
+        line.split()[0] for line in done.out.splitlines() if line.split() and line.split()[0] in ("64", "96", "128")
+    ]
+    assert sizes == ["64", "96", "128"]
+    assert "Saved as run 1" in done.out
+
+
+def test_a_whole_run_is_not_begun_again(cut_short: CommandLine) -> None:
+    assert cut_short("run", "--resume").code == 0
+    for words, said in (((), "No run was left unfinished."), (("1",), "Nothing is missing in run 1.")):
+        done = cut_short.here("run", "--resume", *words)
+        assert (done.code, done.out) == (EXIT_USAGE, "")
+        assert said in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("99",), "There is no run '99'"),
+        (("1", "2"), "goes on with one run"),
+        (("1", "--size", "64"), "--size cannot change a run that has begun"),
+        (("--repeat", "2"), "--repeat cannot change"),
+    ],
+)
+def test_what_cannot_be_resumed_is_said(cut_short: CommandLine, words: tuple[str, ...], said: str) -> None:
+    done = cut_short.here("run", "--resume", *words)
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_another_environment_is_refused_with_the_list_and_changes_nothing(cut_short: CommandLine) -> None:
+    with closing(sqlite3.connect(cut_short.database)) as other, other:
+        other.execute("UPDATE environment SET facts = json_set(facts, '$.threads', 99, '$.kernel', '2.4')")
+    done = cut_short("run", "--resume")
+    assert (done.code, done.out) == (EXIT_UNFIT, "")
+    assert "Run 1 was measured in another environment: kernel 2.4, now " in done.err
+    assert "threads 99, now " in done.err
+    (run,) = cut_short.here("history", "--json").objects
+    assert (run["status"], run["cases_ok"]) == ("interrupted", 1)
+
+
+def test_another_gpu_is_refused_and_changes_nothing(cut_short: CommandLine) -> None:
+    with closing(sqlite3.connect(cut_short.database)) as other, other:
+        other.execute("UPDATE run SET devices_found = replace(devices_found, 'GPU-SIM0', 'GPU-OTHER')")
+    done = cut_short("run", "--resume")
+    assert done.code == EXIT_UNFIT
+    assert "GPU-OTHER" in done.out + done.err
+    (run,) = cut_short.here("history", "--json").objects
+    assert (run["status"], run["cases_ok"], run["cases_skipped"]) == ("interrupted", 1, 0)
+
+
+def test_an_interpreter_that_nobody_named_is_not_started(cut_short: CommandLine) -> None:
+    """The run may come from a stranger's export."""
+    with closing(sqlite3.connect(cut_short.database)) as other, other:
+        other.execute("UPDATE run SET environment = json_set(environment, '$.python_option', '/tmp/evil')")
+    done = cut_short.here("run", "--resume")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert "was measured with --python /tmp/evil. Add that." in done.err
+
+
+def test_another_machines_run_is_not_chosen(cut_short: CommandLine) -> None:
+    with cut_short.store() as store:
+        begun(store, "r9", plan=PLAN)
+    assert cut_short.here("history", "--json").objects[0]["status"] == "interrupted"
+    assert "Saved as run 1" in cut_short("run", "--resume").out
+
+
+# ------------------------------------------------------------------ what counts as missing
+
+
+def begun(store: Store, run_id: str, *events: Event, plan: Plan) -> None:
+    started = RunStarted(run_id=run_id, series_id="s", plan=plan, environment={})
+    store.import_run([started, *events])
+
+
+PLAN = Plan("matmul", (Case("matmul", 64), Case("matmul", 128)))
+FIRST, SECOND = (case.key for case in PLAN.cases)
+
+
+@pytest.mark.parametrize(
+    ("events", "plan", "is_missing"),
+    [
+        ((), PLAN, True),
+        ((CaseFinished(case=FIRST),), PLAN, True),
+        ((CaseFinished(case=FIRST), CaseFailed(case=SECOND, kind="oom", message="")), PLAN, False),
+        ((CaseFinished(case=FIRST), CaseFailed(case=SECOND, kind="crashed", message="")), PLAN, False),
+        (
+            (CaseFinished(case=FIRST), CaseFailed(case=SECOND, kind="skipped", message=""), RunFinished(status="done")),
+            PLAN, True,
+        ),
+        ((CaseFinished(case=FIRST), CaseFinished(case=SECOND)), Plan("m", PLAN.cases, search=Search()), True),
+        (
+            (CaseFinished(case=FIRST), CaseFinished(case=SECOND), RunFinished(status="done")),
+            Plan("m", PLAN.cases, search=Search()), False,
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_missing(cpugpu: CommandLine, events: tuple[Event, ...], plan: Plan, is_missing: bool) -> None:
+    with cpugpu.store() as store:
+        begun(store, "r1", *events, plan=plan)
+        if is_missing:
+            assert not any(isinstance(event, RunFinished) for event in unfinished(store, "r1").events)
+        else:
+            with pytest.raises(UsageError, match="Nothing is missing"):
+                unfinished(store, "r1")
+
+
+def test_facts_of_the_moment_are_no_difference() -> None:
+    then = {"torch": "2.6", "threads": 8, "argv": ["run"], "torch_import_s": 1.0, "old fact": 1, "gone": None}
+    now = {"torch": "2.7", "threads": 8, "argv": ["x"], "torch_import_s": 2.0, "new fact": 2, "gone": "here"}
+    assert differences(then, now) == ["torch 2.6, now 2.7", "gone unknown, now here"]
+
+
+def test_devices_are_told_apart_by_uuid() -> None:
+    cpu, one, other = Device("cpu", "CPU"), Device("cuda:0", "H200", "GPU-1"), Device("cuda:0", "H200", "GPU-2")
+    assert device_differences(DevicesFound(devices=(cpu, one)), DevicesFound(devices=(cpu, one))) == []
+    assert device_differences(DevicesFound(devices=(cpu, one)), DevicesFound(devices=(cpu, other))) == [
+        "devices CPU and H200 (GPU-1), now CPU and H200 (GPU-2)"
+    ]
+    assert device_differences(DevicesFound(devices=(cpu, one)), DevicesFound(devices=(cpu,))) == [
+        "devices CPU and H200 (GPU-1), now CPU"
+    ]

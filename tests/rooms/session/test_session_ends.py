@@ -1,0 +1,230 @@
+"""How a run ends before its time: limits, pauses, stops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.helpers.runs.recorder import plan_of
+from tests.helpers.runs.scripted import (
+    KILLED,
+    ListStore,
+    ScriptedAgent,
+    dies_at,
+    failures,
+    session_of,
+    silent_at,
+    statuses,
+    three_cases,
+    well,
+)
+
+from cpugpu_tui.errors import (
+    EXIT_CASES_FAILED,
+    EXIT_INTERRUPTED,
+)
+from cpugpu_tui.model import (
+    CaseFailed,
+    CaseFinished,
+    Event,
+    Plan,
+    RunFinished,
+    RunStarted,
+)
+from cpugpu_tui.session import session as session_module
+from cpugpu_tui.transport.launch import Gone
+
+# ------------------------------------------------------------------ time limits
+
+
+def test_a_case_without_an_answer_times_out_and_the_rest_goes_on() -> None:
+    session, agents = session_of(three_cases(), silent_at(64), well, case_timeout_s=0.05)
+    events: list[Event] = []
+    finished = session.run(events.append)
+    assert statuses(events) == ["ok", "timeout", "ok"]
+    assert finished.exit_code == EXIT_CASES_FAILED
+    assert failures(events)[64].message == "No answer for 0.05 s (round on cpu)."
+    assert agents.agents[0].ended == [True]
+
+
+def test_a_paused_case_does_not_time_out() -> None:
+    session, agents = session_of(three_cases(), silent_at(64), case_timeout_s=0.05)
+    ticks: list[float] = []
+    honest = session._next
+
+    def ticking(timeout_s: float) -> Any:
+        message = honest(min(timeout_s, 0.06))
+        ticks.append(timeout_s)
+        if message is None and len([t for t in ticks if t]) > 3:
+            agents.agents[0].say(RunFinished(status="stopped"))
+        return message
+
+    session._next = ticking  # type: ignore[method-assign]
+    session.pause()
+    assert session.paused
+    events: list[Event] = []
+    assert session.run(events.append).status == "stopped"
+    assert "timeout" not in statuses(events)
+    session.resume()
+    assert agents.agents[0].commands[-1] == "resume"
+
+
+def test_a_fresh_agent_gets_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = iter(float(s) for s in range(0, 10_000))
+    monkeypatch.setattr(session_module.time, "monotonic", lambda: next(now_s))
+    session, agents = session_of(plan_of(64, 128, max_seconds=9_000.0), dies_at(64), well)
+    session.run(lambda event: None)
+    limits = [agent.plan.max_seconds for agent in agents.agents if agent.plan and agent.plan.max_seconds]
+    assert 9_000 > limits[0] > limits[1] > 0
+
+
+# ------------------------------------------------------------------ stops
+
+
+def stop_after_first(session: Any, agents: Any, how: str, then: list[Any]) -> list[Event]:
+    """Run, and ask for a stop when the first case is over; the agent then says `then`."""
+    events: list[Event] = []
+
+    def deliver(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, CaseFinished) and not session.stopping:
+            getattr(session, how)()
+            agents.agents[0].say(*then)
+
+    session.run(deliver)
+    return events
+
+
+def until_first_finished(plan: Plan) -> list[Any]:
+    messages = well(plan)
+    over = next(i for i, m in enumerate(messages) if isinstance(m, CaseFinished))
+    return messages[: over + 1]
+
+
+def test_a_stop_keeps_what_is_finished_and_skips_the_rest() -> None:
+    session, agents = session_of(three_cases(), until_first_finished)
+    events = stop_after_first(session, agents, "stop", [RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)])
+    assert agents.agents[0].commands == ["stop"]
+    assert statuses(events) == ["ok", "skipped", "skipped"]
+    last = events[-1]
+    assert isinstance(last, RunFinished)
+    assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
+    assert session.stopping
+
+
+def test_skipped_cases_are_saved_together_before_they_are_shown() -> None:
+    log: list[Any] = []
+    session, agents = session_of(three_cases(), until_first_finished, store=ListStore(log))
+
+    def deliver(event: Event) -> None:
+        log.append(("shown", event))
+        if isinstance(event, CaseFinished):
+            session.stop()
+            agents.agents[0].say(RunFinished(status="stopped"))
+
+    session.run(deliver)
+    (saved,) = [index for index, entry in enumerate(log) if entry[:2] == ("saved", "cases")]
+    shown = [entry[1] for entry in log[saved + 1 :] if isinstance(entry[1], CaseFailed)]
+    assert [events[-1] for events in log[saved][2]] == shown
+    assert len(shown) == 2
+
+
+def test_a_stop_at_once_ends_the_agent_and_keeps_what_is_finished() -> None:
+    session, agents = session_of(three_cases(), until_first_finished)
+    events = stop_after_first(session, agents, "kill", [Gone(-15)])
+    assert agents.agents[0].ended[0] is False
+    assert statuses(events) == ["ok", "skipped", "skipped"]
+    last = events[-1]
+    assert isinstance(last, RunFinished)
+    assert (last.status, last.message, last.exit_code) == ("stopped", "Stopped at once.", EXIT_INTERRUPTED)
+
+
+def test_an_agent_that_ignores_a_termination_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    timers: list[Any] = []
+
+    class Timer:
+        daemon = False
+
+        def __init__(self, after_s: float, call: Any, kwargs: dict[str, Any]) -> None:
+            timers.append((after_s, call, kwargs))
+
+        def start(self) -> None:
+            _, call, kwargs = timers[-1]
+            call(**kwargs)
+
+    monkeypatch.setattr(session_module.threading, "Timer", Timer)
+    session, agents = session_of(three_cases(), until_first_finished)
+    stop_after_first(session, agents, "kill", [Gone(-9)])
+    assert agents.agents[0].ended[:2] == [False, True]
+    assert timers[0][0] <= 1.0
+
+
+def test_a_stop_before_the_agent_is_ready_ends_the_run_before_it_began() -> None:
+    session, _ = session_of(three_cases(), ScriptedAgent(well, []))
+    session.stop()
+    events: list[Event] = []
+    finished = session.run(events.append)
+    assert (finished.status, finished.exit_code) == ("stopped", EXIT_INTERRUPTED)
+    assert events == [finished]
+
+
+def test_a_crash_during_a_stop_starts_no_other_agent() -> None:
+    session, agents = session_of(three_cases(), until_first_finished)
+    events = stop_after_first(session, agents, "stop", [KILLED])
+    assert agents.taken == 1
+    assert isinstance(events[-1], RunFinished)
+    assert events[-1].status == "stopped"
+
+
+def test_the_agent_is_ended_after_every_run() -> None:
+    session, agents = session_of(three_cases(), well)
+    session.run(lambda event: None)
+    assert agents.agents[0].ended == [False]
+
+
+def test_an_exception_of_whoever_watches_ends_the_agent_too() -> None:
+    """The reader of `run --json | head` has gone."""
+    session, agents = session_of(three_cases(), well)
+
+    def deliver(event: Event) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        session.run(deliver)
+    assert agents.agents[0].ended == [False]
+
+
+def test_a_pause_before_the_plan_waits_for_it() -> None:
+    """Sent at once it would be the agent's first line, which is the plan."""
+    agent = ScriptedAgent(well)
+    commands_at_plan: list[list[str]] = []
+    honest = agent.send_plan
+    agent.send_plan = lambda plan: (commands_at_plan.append(list(agent.commands)), honest(plan))[1]  # type: ignore[method-assign]
+    session, _ = session_of(three_cases(), agent)
+
+    def pause_at_the_start(event: Event) -> None:
+        if isinstance(event, RunStarted):
+            session.pause()
+
+    session.run(pause_at_the_start)
+    assert commands_at_plan == [[]]
+    assert agent.commands == ["pause"]
+
+
+def test_a_controller_that_stood_still_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ctrl+z for an hour is not an agent that was silent for an hour."""
+    session, agents = session_of(three_cases(), silent_at(64), case_timeout_s=30.0)
+    clock = iter([0.0, *(3600.0 * n for n in range(1, 100))])
+    monkeypatch.setattr(session_module.time, "monotonic", lambda: next(clock))
+    honest = session._next
+
+    def next_soon(timeout_s: float) -> Any:
+        message = honest(0.01)
+        if message is None:
+            agents.agents[0].say(RunFinished(status="stopped"))
+        return message
+
+    session._next = next_soon  # type: ignore[method-assign]
+    events: list[Event] = []
+    assert session.run(events.append).status == "stopped"
+    assert "timeout" not in statuses(events)

@@ -1,0 +1,217 @@
+"""Every result carries the machine it was made on: each value, or its reason (issue 5, point 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
+
+from cpugpu_tui.machine.machine_state import BY_CASE, BY_COUNTER, BY_MASK, Throttle
+from cpugpu_tui.model import (
+    ENERGY,
+    LATENCY,
+    CaseFinished,
+    CaseStarted,
+    Event,
+    GpuProcess,
+    HalfRoundTimed,
+    MachineRead,
+    Reading,
+    RunStarted,
+)
+from cpugpu_tui.state.condition import Condition, condition, condition_data
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store import Store
+
+PLAN = plan_of(64)
+CASE = PLAN.cases[0]
+PLANTED = replace(
+    QUICK, noise=0.0, sm_clock_mhz=1980.0, temperature_c=41.0, gpu_busy_w=620.0, gpu_idle_w=120.0, neighbour_pid=99999
+)
+
+
+def half(index: int, *marks: str, **more: Any) -> HalfRoundTimed:
+    return HalfRoundTimed(
+        case=CASE.key, device="cuda:0", round_index=index, calls_per_block=1, samples={LATENCY: (1e6 + index,)},
+        marks=marks, **more,
+    )  # fmt: skip
+
+
+def edge(name: str, elapsed_ns: float = 0.0, processes: Any = (), **values: float) -> MachineRead:
+    readings = {key: Reading(value) for key, value in values.items()}
+    return MachineRead(
+        case=CASE.key, device="cuda:0", edge=name, readings=readings, processes=processes, elapsed_ns=elapsed_ns
+    )
+
+
+def condition_of(*events: Event) -> Condition:
+    run = RunState().apply(RunStarted(run_id="r", series_id="s", plan=PLAN, environment={}))
+    for event in (CaseStarted(case=CASE.key, flops=2e9), *events):
+        run = run.apply(event)
+    row = run.rows[CASE.key]
+    assert row.gpu is not None
+    return condition(run, row, row.gpu)
+
+
+# ------------------------------------------------------------------ clock and throttling
+
+
+def test_the_clock_is_the_median_of_both_edges_of_all_half_rounds() -> None:
+    found = condition_of(*(half(k, sm_clock_mhz=1980.0, sm_clock_end_mhz=1575.0 if k > 1 else 1980.0) for k in (1, 2)))
+    assert found.sm_clock_mhz == Reading(1980.0)
+
+
+def test_shares_of_time_by_reason_are_exact_over_half_rounds_of_different_lengths() -> None:
+    found = condition_of(
+        half(1, watched_ns=1e9, throttled_ns={"power-capped": 1e9, "thermal": 0.0}),
+        half(2, watched_ns=3e9, throttled_ns={"power-capped": 0.0, "thermal": 0.2e9}),
+    )
+    assert found.throttles == (Throttle("power-capped", 0.25, BY_COUNTER), Throttle("thermal", 0.05, BY_COUNTER))
+    assert found.unthrottled_reason is None
+
+
+def test_within_less_than_ten_steps_of_the_counters_they_say_nothing_and_the_mask_does() -> None:
+    """An H200's counters go on in steps of 100 ms: one of them in a half-round of 10 ms would read 1000 %."""
+    found = condition_of(
+        half(1, "power-capped", watched_ns=10e6, throttled_ns={"power-capped": 100e6, "thermal": 100e6}),
+        half(2, watched_ns=10e6, throttled_ns={"power-capped": 0.0, "thermal": 0.0}),
+    )
+    assert found.throttles == (Throttle("power-capped", 0.5, BY_MASK),)
+
+
+def test_what_is_counted_dearly_is_counted_over_the_case_and_says_so() -> None:
+    found = condition_of(
+        edge("begin", throttled_hw_thermal_ns=15_814e9, throttled_power_brake_ns=3.0, throttled_power_cap_ns=1.0),
+        half(1, watched_ns=10e6, throttled_ns={"power-capped": 0.0}),
+        edge("end", 2e9, throttled_hw_thermal_ns=15_814e9 + 0.5e9, throttled_power_brake_ns=3.0,
+             throttled_power_cap_ns=1e9),
+    )  # fmt: skip
+    assert found.throttles == (Throttle("hw-thermal", 0.25, BY_CASE),)
+    assert found.throttles[0].severity == "alarming"
+
+
+def test_where_nothing_is_counted_the_mask_stands_in_and_is_called_so() -> None:
+    found = condition_of(*(half(k, *(["power-capped"] if k == 1 else []), sm_clock_mhz=1980.0) for k in (1, 2, 3, 4)))
+    assert found.throttles == (Throttle("power-capped", 0.25, BY_MASK),)
+
+
+def test_without_counters_and_clock_it_is_not_known_whether_anything_throttled() -> None:
+    found = condition_of(half(1))
+    assert (found.throttles, found.unthrottled_reason) == ((), "not-asked")
+    assert condition_data(found)["throttled"] is None
+
+
+# ------------------------------------------------------------------ power, energy, company
+
+
+def test_half_rounds_shorter_than_the_sensor_give_a_reason_instead_of_a_power() -> None:
+    known = edge("begin", energy_mj=5e9)
+    assert condition_of(known, half(1)).watts == Reading(None, "window-too-short")
+    assert condition_of(known, half(1, power_mw=6e5), half(2, power_mw=7e5)).watts == Reading(650.0)
+
+
+def test_energy_that_was_not_asked_for_says_so() -> None:
+    found = condition_of(edge("begin", energy_mj=5e9), half(1), edge("end", 1e9, energy_mj=6e9))
+    assert found.energy.joules_per_call == Reading(None, "not-asked")
+    assert found.gflop_per_j == Reading(None, "not-asked")
+
+
+def test_somebody_who_came_in_the_middle_marks_the_result_and_stays_in_the_statistics() -> None:
+    guest = GpuProcess(99999, None, None, None, own=False)
+    run = RunState().apply(RunStarted(run_id="r", series_id="s", plan=PLAN, environment={}))
+    for event in (CaseStarted(case=CASE.key), edge("begin"), half(1), half(2, "throttled"), edge("end", 1e9, (guest,))):
+        run = run.apply(event)
+    times = run.rows[CASE.key].gpu
+    assert times is not None
+    assert times.marks == ("throttled", "shared-gpu")
+    # With and without marked half-rounds: both are there (R6).
+    assert times.samples[LATENCY] == (1e6 + 1, 1e6 + 2)
+    assert times.clean_ns == (1e6 + 1,)
+
+
+def test_a_case_that_starts_again_forgets_the_edges_of_its_first_attempt() -> None:
+    found = condition_of(edge("begin", temperature_c=90.0), CaseStarted(case=CASE.key), half(1))
+    assert found.temperature_begin_c == Reading(None, "not-asked")
+
+
+def test_all_of_it_comes_out_of_a_run_on_a_planted_machine() -> None:
+    plan = plan_of(64, simulation=PLANTED, metrics=(LATENCY, ENERGY))
+    run = state_of(plan, swept(plan)[1])
+    row = run.rows[plan.cases[0].key]
+    assert row.gpu is not None
+    found = condition(run, row, row.gpu)
+    assert found.sm_clock_mhz == Reading(1980.0)
+    assert (found.temperature_begin_c, found.temperature_end_c) == (Reading(41.0), Reading(41.0))
+    assert found.watts.value is not None
+    assert 120.0 < found.watts.value < 620.0
+    assert found.gflop_per_j.value == pytest.approx(2 * 64**3 / (found.energy.joules_per_call.value or 0) / 1e9)
+    assert found.is_shared
+    assert "shared-gpu" in row.marks
+
+
+# ------------------------------------------------------------------ saved, and as JSON
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "results.db")) as opened:
+        yield opened
+
+
+def test_a_saved_run_says_the_same_of_its_machine(store: Store) -> None:
+    plan = plan_of(64, simulation=replace(PLANTED, throttle_share=0.5), metrics=(LATENCY, ENERGY))
+    events = swept(plan)[1].events
+    started = RunStarted(run_id="r", series_id="s", plan=plan, environment={"hostname": "h"})
+    store.begin_run(started)
+    case = [e for e in events if isinstance(e, (CaseStarted, HalfRoundTimed, CaseFinished))]
+    beside = [e for e in events if type(e).__name__ in ("MachineRead", "EnergyMeasured")]
+    store.commit_case("r", case, beside)
+    live, kept = RunState().apply(started), RunState()
+    for event in sorted((*case, *beside), key=lambda e: e.seq):
+        live = live.apply(event)
+    for event in store.load("r"):
+        kept = kept.apply(event)
+    key = plan.cases[0].key
+    assert kept.rows[key].gpu == live.rows[key].gpu
+    assert kept.idle == live.idle
+    assert condition(kept, kept.rows[key], kept.rows[key].gpu).throttles  # type: ignore[arg-type]
+
+
+def test_json_has_the_condition_of_each_result_live_and_saved(cpugpu: CommandLine) -> None:
+    planted = f"{FAST},noise=0,sm_clock_mhz=1980,gpu_busy_w=620,gpu_idle_w=120,neighbour_pid=99999"
+    live = cpugpu("run", "matmul", "--size", "64", "--energy", "--json", "--simulate", planted)
+    saved = cpugpu.here("show", "latest", "--json")
+    said, kept = (next(line for line in done.objects if line["event"] == "Answer") for done in (live, saved))
+    assert said["machine"] == kept["machine"]
+    cpu, gpu = said["machine"]
+    assert (cpu["device"], gpu["device"]) == ("cpu", "cuda:0")
+    assert cpu["joules_per_call"] == {"value": None, "reason": "not-supported"}
+    assert gpu["sm_clock_mhz"] == {"value": 1980.0, "reason": None}
+    assert gpu["joules_per_call"]["value"] > 0
+    assert gpu["throttled"] == []
+    assert gpu["others"] == ["pid 99999 (outside namespace)"]
+    assert gpu["shared"] is True
+
+
+def test_the_table_has_energies_with_their_uncertainty_or_the_reason(cpugpu: CommandLine) -> None:
+    with_power = cpugpu(
+        "run", "matmul", "--size", "64", "--energy", "--simulate", f"{FAST},gpu_busy_w=620,gpu_idle_w=120"
+    )
+    assert "GPU energy" in with_power.out
+    assert "GPU energy: of one call, ±6." in with_power.out
+    assert "No CPU energy: not supported here." in with_power.out
+    assert "--energy" in with_power.out.splitlines()[-1]
+    without = cpugpu("run", "matmul", "--size", "64", "--simulate", f"{FAST},gpu_busy_w=620")
+    assert "energy" not in without.out
+
+
+def test_runs_of_before_say_nothing_of_their_machine() -> None:
+    found = condition_data(condition_of(half(1)))
+    assert found["shared"] is None
+    assert found["joules_per_call"] == {"value": None, "reason": "not-asked"}

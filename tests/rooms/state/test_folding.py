@@ -1,0 +1,80 @@
+"""A stream folded at once is what its events make one by one, and takes time that grows with the stream alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import pytest
+from hypothesis import given, settings
+from tests.helpers.runs import export_runs
+from tests.rooms.store.test_store import streams
+
+from cpugpu_tui.model import (
+    Case,
+    CaseFailed,
+    CaseFinished,
+    CasesChosen,
+    CaseStarted,
+    EnergyMeasured,
+    Event,
+    HalfRoundTimed,
+    Plan,
+    Progressed,
+    RunStarted,
+    TelemetryRead,
+)
+from cpugpu_tui.state.folding import folded
+from cpugpu_tui.state.state import RunState
+
+
+def one_by_one(events: Sequence[Event]) -> RunState:
+    return reduce(RunState.apply, (event for event in events if not isinstance(event, TelemetryRead)), RunState())
+
+
+@settings(max_examples=30, deadline=None)
+@given(stream=streams())
+def test_a_stream_at_once_is_its_events_one_by_one(stream: list[Event]) -> None:
+    for end in {len(stream) // 3, len(stream) // 2, len(stream)}:
+        at_once, slowly = folded(stream[:end]), one_by_one(stream[:end])
+        assert at_once == slowly
+        assert list(at_once.rows) == list(slowly.rows)
+        in_parts = folded(stream[end:], at_once)
+        assert in_parts == one_by_one(stream)
+        assert list(in_parts.rows) == list(one_by_one(stream).rows)
+
+
+def test_what_a_search_adds_and_what_concerns_no_case_is_folded_too() -> None:
+    first, *rest = export_runs.stream()
+    key = Case("matmul", 128).key
+    energy = EnergyMeasured(case="", device="cpu", elapsed_ns=1.0)
+    added = [
+        CasesChosen(cases=(Case("matmul", 128), Case("matmul", 64))),
+        CaseStarted(case=key),
+        Progressed(case=key, device="cpu", phase="round"),
+        HalfRoundTimed(case=key, device="cpu", round_index=1, calls_per_block=1, samples={"latency": (5.0,)}),
+        CaseFailed(case=key, kind="crashed", message="Gone.", remedy=""),
+        CaseStarted(case=key),
+        CaseFinished(case=key),
+        energy,
+        CaseFinished(case="none/of/these"),
+    ]
+    for stream in ([first, *rest[:-1], *added, rest[-1]], [first, *rest[:30], *added], [*rest, first, *added, first]):
+        at_once, slowly = folded(stream), one_by_one(stream)
+        assert at_once == slowly
+        assert list(at_once.rows) == list(slowly.rows)
+
+
+def test_no_event_of_a_case_copies_the_rows_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = tuple(Case("matmul", size) for size in range(1, 401))
+    rows, apply = list[int](), RunState.apply
+
+    def counting(state: RunState, event: Event) -> RunState:
+        rows.append(len(state.rows))
+        return apply(state, event)
+
+    monkeypatch.setattr(RunState, "apply", counting)
+    started = RunStarted(run_id="r", series_id="s", plan=Plan("matmul", cases), environment={})
+    state = folded([started, *(CaseFinished(case=case.key) for case in cases)])
+    assert (state.settled, len(state.rows)) == (400, 400)
+    assert sum(rows) == 400  # one each: 160 000 when every event copies them all

@@ -1,0 +1,212 @@
+"""A row whose threads lacked a core gives no winner, no bracket, no baseline, and says why, everywhere it is shown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from tests.helpers.command_line import CommandLine
+from tests.helpers.runs.recorder import plan_of, state_of, swept
+
+from cpugpu_tui.cli.fleet_table import case_cells
+from cpugpu_tui.cli.tables import run_cells
+from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
+from cpugpu_tui.model import NO_CORE, CoreUse, CoreUser, CoreWait, HalfRoundTimed, Simulation
+from cpugpu_tui.render.answers import answer_lines, answers
+from cpugpu_tui.render.fleet_rows import FleetRow
+from cpugpu_tui.render.insight import end_to_end
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.measured import measured_state
+from cpugpu_tui.state.no_core import no_core_lines, reason_lines, use_lines
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.ui import rows
+from cpugpu_tui.ui.glyphs import UNICODE
+
+LAWS = Simulation(first_call_ns=0.0, starved_share=0.4, starved_size=64)
+SIZES = (16, 64, 256, 1024)
+STARVED = "starved_share=0.4,starved_size=64"
+
+
+@pytest.fixture(scope="module")
+def run() -> RunState:
+    """Four sizes around the crossover; in one of them the threads had no core."""
+    plan = plan_of(*SIZES, simulation=LAWS)
+    return state_of(plan, swept(plan)[1])
+
+
+# ------------------------------------------------------------------ what it does not give
+
+
+def test_there_is_no_winner_in_any_world(run: RunState) -> None:
+    for row in run.rows.values():
+        is_starved = row.case.size == 64
+        assert row.is_starved == is_starved
+        assert (row.comparison is None) == is_starved
+        assert (row.comparisons == {}) == is_starved
+        assert (row.in_worlds == {}) == is_starved
+        assert (end_to_end(row, "end_to_end_pageable") is None) == is_starved
+        assert row.cpu is not None
+        assert row.cpu.latency_ns is not None, "what was measured is still shown"
+
+
+def test_it_is_no_part_of_a_bracket(run: RunState) -> None:
+    (answer,) = answers(run)
+    assert [point.size for point in answer.evidence.measured.points] == [16, 256, 1024]
+    assert all(64 not in (world.low, world.high) for world in answer.evidence.worlds.values())
+
+
+def test_it_is_no_time_of_a_baseline(run: RunState) -> None:
+    found = measured_state(run)
+    assert found is not None
+    starved = {case.case.size: case.starved for case in found.cases.values()}
+    assert starved == {16: (), 64: ("CPU",), 256: (), 1024: ()}
+    assert {case.case.size: set(case.median_ns) for case in found.cases.values()}[64] == {"GPU"}
+
+
+def test_half_rounds_that_were_repeated_leave_a_result_and_are_counted() -> None:
+    plan = plan_of(64, simulation=replace(LAWS, starved_tries=2))
+    state = state_of(plan, swept(plan)[1])
+    (row,) = state.rows.values()
+    assert row.comparison is not None
+    assert no_core_lines(state) == ()
+    assert row.cpu is not None
+    assert row.cpu.cores is not None
+    assert len(row.cpu.cores.discarded) == 2
+    (told, *_) = reason_lines(row.cpu)
+    assert told.startswith("2 half-rounds were repeated")
+
+
+# ------------------------------------------------------------------ what is said
+
+
+def test_the_answer_says_why_what_one_thread_takes_and_what_to_do(run: RunState) -> None:
+    (said,) = no_core_lines(run)
+    assert answer_lines(run)[1] == said
+    for words in (
+        "matmul n = 64: no core",
+        "the 2 threads waited 40 % of the time",
+        "1 other process used 0.8 cores",
+        "One thread takes",
+        "--threads 1",
+    ):
+        assert words in said
+
+
+def test_a_run_without_a_core_anywhere_has_this_as_its_answer() -> None:
+    plan = plan_of(*SIZES, simulation=replace(LAWS, starved_size=0))
+    (said,) = answer_lines(state_of(plan, swept(plan)[1]))
+    assert "16 to 1,024 (4 sizes): no core" in said
+
+
+def test_the_table_has_a_word_in_place_of_the_winner(run: RunState) -> None:
+    cells = {cell["size"]: cell for cell in run_cells(run)}
+    assert (cells["64"]["speedup"], cells["64"]["faster"]) == ("–", "no core")
+    assert NO_CORE in cells["64"]["remarks"]
+    assert cells["256"]["faster"] in ("CPU", "GPU")
+
+
+def test_the_live_table_has_the_word_and_its_filter_finds_it(run: RunState) -> None:
+    look = rows.look_of(run, UNICODE, 9)
+    words = {row.case.size: "".join(text for text, _ in rows.verdict(row, look)) for row in run.rows.values()}
+    assert "no core" in words[64]
+    assert "no core" not in words[256]
+    found = [row.case.size for row in run.rows.values() if rows.matches(row, "no core", look.varying)]
+    assert found == [64]
+
+
+def test_in_a_fleet_it_has_no_winner_either(run: RunState) -> None:
+    found = [FleetRow("here", run.gpus[0], row) for row in run.rows.values()]
+    assert {each.row.case.size for each in found if each.comparison is None} == {64}
+    assert [case_cells(each, several=False)[-1] for each in found if each.is_starved] == ["no core"]
+
+
+def lacking(**more: object) -> DeviceTimes:
+    usual = CoreWait(2, 2, 43.0, 100.0, one_thread_ns=(8_800.0,), one_thread_share=0.001)
+    cores = replace(usual, **more)  # type: ignore[arg-type]
+    return DeviceTimes("cpu", marks=(NO_CORE,), cores=cores)
+
+
+@pytest.mark.parametrize(
+    ("times", "wanted", "unwanted"),
+    [
+        (lacking(), ("43 %", "One thread takes 8.80", "--threads 1"), "other process"),
+        (lacking(one_thread_share=0.31), ("One thread waited, too, 31 %", "Stop other work"), "--threads 1"),
+        (lacking(threads=8), ("8 threads waited", "one of 2 cores", "--threads 2"), "Stop other work"),
+        (lacking(threads=1, one_thread_ns=()), ("the only thread", "Stop other work"), "--threads"),
+        (lacking(use=CoreUse(1e9, 0.5, throttled_periods=5, throttled_ns=6e8)), ("Raise the CPU quota",), "Stop other"),
+        (replace(lacking(threads=1, one_thread_ns=()), device="cuda:0"), ("that launches",), "--threads"),
+    ],
+)  # fmt: skip
+def test_the_remedy_fits_what_was_measured(times: DeviceTimes, wanted: tuple[str, ...], unwanted: str) -> None:
+    text = " ".join(reason_lines(times))
+    assert all(words in text for words in wanted), text
+    assert unwanted not in text
+
+
+def test_who_used_the_cores_is_told_only_as_far_as_it_was_seen() -> None:
+    seen = CoreUse(1e9, 0.7, (CoreUser("python", 1.1), CoreUser("sshd", 0.2)), 2, 1.3, 0.0, 0.0, 0.0)
+    assert use_lines(seen) == ["2 other processes used 1.3 cores (python 1.1, sshd 0.2)."]
+    assert use_lines(CoreUse(1e9, 2.0, (), 0, 0.01)) == []
+    assert use_lines(None) == []
+    hidden = " ".join(use_lines(CoreUse(1e9, 1.0, (), 0, 0.0, 0.3, 0.9, 0.4, 5, 6e8)))
+    assert all(
+        words in hidden
+        for words in (
+            "have ended since used 0.3",
+            "outside this container used 0.9",
+            "hypervisor gave 0.4",
+            "5 periods",
+        )
+    )
+
+
+def test_a_mark_of_older_versions_that_meant_nothing_is_not_shown(cpugpu: CommandLine) -> None:
+    assert "foreign-load" not in cpugpu.here("demo", "--table").out
+
+
+# ------------------------------------------------------------------ from the command line
+
+
+def test_the_history_the_exports_and_the_baseline_know_it(cpugpu: CommandLine) -> None:
+    ran = cpugpu("run", "matmul", "--size", "64,256", "--simulate", STARVED)
+    assert ran.code == EXIT_OK
+    assert "no core" in cpugpu("show", "latest").out
+    (exported,) = json.loads(cpugpu("export", "latest", "--format", "json").out)["runs"]
+    starved, sound = exported["results"]
+    assert (starved["lead"], sound["lead"] is not None) == (None, True)
+    cpu = starved["devices"]["cpu"]
+    assert NO_CORE in cpu["marks"]
+    assert (cpu["discarded"], round(cpu["waited_share"], 2), cpu["one_thread_ns"] > 0) == (3, 0.4, True)
+    table = list(csv.DictReader(io.StringIO(cpugpu("export", "latest", "--format", "csv").out)))
+    assert {row["verdict"] for row in table if row["size"] == "64"} == {""}
+    anonymous = cpugpu("export", "latest", "--format", "json", "--anonymize").out
+    assert "simulated-neighbour" not in anonymous
+    assert "1 of 2 cases lacked a core" in cpugpu("baseline", "main", "latest").out
+
+
+def test_a_series_without_one_time_is_no_baseline(cpugpu: CommandLine) -> None:
+    cpugpu("run", "matmul", "--size", "64", "--device", "cpu", "--simulate", STARVED)
+    done = cpugpu("baseline", "main", "latest")
+    assert done.code == EXIT_UNFIT
+    assert "No baselines" in cpugpu("baseline").out
+
+
+@pytest.mark.parametrize("sizes", ["64,256", pytest.param("64", marks=pytest.mark.slow)])
+def test_the_gate_does_not_pass_a_case_without_a_core(cpugpu: CommandLine, sizes: str) -> None:
+    """All others pass; this one nobody timed: exit code 4, and 4 as well where it is the only one."""
+    device = ("--device", "cpu") if sizes == "64" else ()
+    cpugpu("run", "matmul", "--size", sizes, *device, "--repeat", "5", "--simulate", "seed=1")
+    assert cpugpu("baseline", "main", "latest").code == EXIT_OK
+    assert cpugpu("gate", "--baseline", "main", "--simulate", "seed=7").code == EXIT_OK
+    done = cpugpu("gate", "--baseline", "main", "--simulate", f"seed=7,{STARVED}")
+    assert done.code == EXIT_UNFIT
+    assert "core" in done.out + done.err
+
+
+def test_a_half_round_carries_the_mark_on_the_wire(cpugpu: CommandLine) -> None:
+    done = cpugpu("run", "matmul", "--size", "64", "--simulate", STARVED, "--json")
+    timed = [event for event in done.events if isinstance(event, HalfRoundTimed) and event.device == "cpu"]
+    assert any(NO_CORE in event.marks for event in timed)

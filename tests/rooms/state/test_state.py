@@ -1,0 +1,355 @@
+"""What a person sees of a run: events folded into one value, in any order, at any number of cases."""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+from collections import Counter
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
+
+from cpugpu_tui.model import (
+    FAILURES,
+    LATENCY,
+    Calibrated,
+    Case,
+    CaseFailed,
+    CaseFinished,
+    CaseStarted,
+    Check,
+    Device,
+    DevicesFound,
+    Event,
+    Gap,
+    GpuTelemetry,
+    HalfRoundTimed,
+    Hello,
+    Plan,
+    Progressed,
+    Reading,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+)
+from cpugpu_tui.render.answers import answer_lines, answers
+from cpugpu_tui.state.state import HISTORY, RunState, TelemetryState
+from cpugpu_tui.telemetry.sampler import aged
+
+CASES = (Case("matmul", 16), Case("matmul", 32))
+KEY = CASES[0].key
+PLAN = Plan("test", CASES)
+STARTED = RunStarted(run_id="r", series_id="s", plan=PLAN, environment={})
+FOUND = DevicesFound(devices=(Device("cpu", "Xeon"), Device("cuda:0", "H200")))
+
+
+def fold(*events: Event, state: RunState | None = None) -> RunState:
+    state = state or RunState()
+    for event in events:
+        state = state.apply(event)
+    return state
+
+
+def timed(device: str, round_index: int, *latency_ns: float, case: str = KEY, **more: Any) -> HalfRoundTimed:
+    samples = more.pop("samples", {LATENCY: latency_ns})
+    return HalfRoundTimed(case=case, device=device, round_index=round_index, calls_per_block=1, samples=samples, **more)
+
+
+# ------------------------------------------------------------------ a run's life
+
+
+def test_a_run_goes_from_idle_over_running_to_its_end() -> None:
+    assert RunState().status == "idle"
+    state = fold(STARTED, FOUND)
+    assert (state.status, state.settled, [row.status for row in state.rows.values()]) == ("running", 0, ["pending"] * 2)
+    assert state.gpu == FOUND.devices[1]
+    state = fold(CaseStarted(case=KEY), Progressed(case=KEY, device="cpu", phase="warm-up"), state=state)
+    assert state.rows[KEY].status == "active"
+    assert state.current is not None
+    state = fold(CaseFinished(case=KEY), RunFinished(status="stopped"), state=state)
+    assert (state.status, state.settled, state.current) == ("stopped", 1, None)
+
+
+def test_times_speedup_and_answer_come_with_the_rounds() -> None:
+    plan = plan_of(16, 256, 2048, simulation=replace(QUICK, cpu_overhead_ns=50_000.0))
+    state = state_of(plan, swept(plan)[1])
+    assert [row.status for row in state.rows.values()] == ["ok"] * 3
+    assert state.threads == 2
+    assert state.simulated
+    assert re.match(r"The GPU wins from n ≈ \d+ \(256–2,048\)\. ", answer_lines(state)[0])
+    row = state.rows[plan.cases[2].key]
+    assert row.check is not None
+    assert row.comparison is not None
+    assert row.cpu is not None
+    assert row.gpu is not None
+    assert row.comparison.speedup == pytest.approx(row.cpu.latency_ns / row.gpu.latency_ns, rel=0.02)
+
+
+def test_what_a_dead_agent_had_said_of_a_case_is_void() -> None:
+    """The cases that shared the window with the culprit begin anew in the next agent."""
+    state = fold(
+        STARTED,
+        CaseStarted(case=KEY),
+        timed("cpu", 1, 5.0, marks=("odd",)),
+        CaseStarted(case=KEY),
+        timed("cpu", 1, 7.0),
+    )
+    times = state.rows[KEY].cpu
+    assert times is not None
+    assert (times.latency_ns, times.marks) == (7.0, ())
+
+
+def test_a_skipped_case_is_settled_but_has_not_failed() -> None:
+    one, other = (case.key for case in CASES)
+    skipped, failed = CaseFailed(case=one, kind="skipped", message=""), CaseFailed(case=other, kind="oom", message="")
+    state = fold(STARTED, skipped, failed)
+    assert (state.settled, state.failed) == (2, 1)
+    assert [row.status for row in state.rows.values()] == ["skipped", "oom"]
+
+
+def test_a_mismatch_has_no_speedup() -> None:
+    halves = [timed(device, r, 5.0) for r in range(1, 9) for device in ("cpu", "cuda:0")]
+    state = fold(STARTED, FOUND, *halves)
+    assert state.rows[KEY].comparison is not None
+    assert fold(CaseFailed(case=KEY, kind="mismatch", message="Wrong."), state=state).rows[KEY].comparison is None
+
+
+def test_a_rounds_time_is_the_median_of_its_blocks_and_round_0_is_no_round() -> None:
+    before = timed("cpu", 0, samples={"as_written": (1.0,), LATENCY: (2.0,)})
+    times = fold(STARTED, before, timed("cpu", 1, 9.0, 1.0, 5.0), timed("cpu", 2)).rows[KEY].cpu
+    assert times is not None
+    assert times.round_ns == {1: 5.0}
+    assert times.samples == {"as_written": (1.0,), LATENCY: (2.0, 9.0, 1.0, 5.0)}
+    assert not times.timed_once
+
+
+def test_marks_are_told_once_each() -> None:
+    marks = [timed("cuda:0", 1, 5.0, marks=("starved", "a")), timed("cuda:0", 2, 5.0, marks=("starved",)),
+             timed("cpu", 2, 5.0, marks=("b", "a"))]  # fmt: skip
+    assert fold(STARTED, *marks).rows[KEY].marks == ("starved", "a", "b")
+
+
+def test_how_far_the_publications_clock_was_off() -> None:
+    once = timed("cuda:0", 0, samples={"as_written": (10.0,), "as_written_synced": (530.0,)})
+    assert fold(STARTED, once).rows[KEY].naive_factor == 53.0
+    assert fold(STARTED, timed("cuda:0", 1, 5.0)).rows[KEY].naive_factor is None
+    assert fold(STARTED, timed("cpu", 1, 5.0)).rows[KEY].naive_factor is None
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (DevicesFound(devices=FOUND.devices[:1], no_gpu="No driver. Install one."), "No driver. Install one."),
+        (DevicesFound(devices=FOUND.devices[:1]), "CPU only: no GPU was asked for."),
+        (FOUND, ""),
+    ],
+)
+def test_without_a_gpu_the_answer_says_why(found: DevicesFound, says: str) -> None:
+    assert "".join(answer_lines(fold(STARTED, found))) == says
+
+
+def test_a_new_run_forgets_the_old_one() -> None:
+    old = fold(STARTED, FOUND, CaseFailed(case=KEY, kind="oom", message=""), RunFinished(status="done"))
+    assert fold(STARTED, state=old) == fold(STARTED)
+
+
+@pytest.mark.parametrize("event", [Gap(duration_ms=50.0), TelemetryRead(), Hello(protocol=1)])
+def test_what_does_not_concern_the_run_changes_nothing(event: Event) -> None:
+    state = fold(STARTED, FOUND)
+    assert state.apply(event) is state
+
+
+def test_events_of_a_case_that_is_not_in_the_plan_change_nothing() -> None:
+    state = fold(STARTED)
+    for event in (CaseStarted(case="?"), CaseFinished(case="?"), timed("cpu", 1, 5.0, case="?")):
+        assert state.apply(event) is state
+
+
+# ------------------------------------------------------------------ any order
+
+KEYS = st.sampled_from([*(case.key for case in CASES), "unknown", ""])
+DEVICES = st.sampled_from(["cpu", "cuda:0", "cuda:1", "?"])
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+SAMPLES = st.dictionaries(
+    st.sampled_from([LATENCY, "device", "as_written", "as_written_synced", "?"]),
+    st.lists(NUMBERS, max_size=3).map(tuple),
+)
+EVENTS = st.one_of(
+    st.just(STARTED), st.just(FOUND), st.just(DevicesFound(devices=(), no_gpu="None.")), st.just(Gap(duration_ms=1.0)),
+    st.builds(CaseStarted, case=KEYS),
+    st.builds(CaseFinished, case=KEYS, check=st.none() | st.just(Check("cpu", 0.0, 1.0))),
+    st.builds(CaseFailed, case=KEYS, kind=st.sampled_from(FAILURES), message=st.text(), device=st.none() | DEVICES),
+    st.builds(
+        Calibrated, case=KEYS, device=DEVICES, estimate_ns=NUMBERS, calls_per_block=st.integers(), blocks=st.integers(),
+        rounds=st.integers(), threads=st.integers(0, 99), stable=st.booleans(),
+    ),
+    st.builds(
+        HalfRoundTimed, case=KEYS, device=DEVICES, round_index=st.integers(-1, 40), calls_per_block=st.integers(),
+        samples=SAMPLES, marks=st.lists(st.text(max_size=3), max_size=3).map(tuple),
+    ),
+    st.builds(Progressed, case=KEYS, device=DEVICES, phase=st.text()),
+    st.builds(RunFinished, status=st.sampled_from(["done", "stopped", "failed"])),
+)  # fmt: skip
+
+
+@given(st.lists(EVENTS, max_size=30))
+def test_no_order_of_events_breaks_what_is_shown(events: list[Event]) -> None:
+    state = fold(STARTED, *events)
+    assert [row.case for row in state.rows.values()] == list(CASES)
+    assert state.settled == sum(row.status not in ("pending", "active") for row in state.rows.values())
+    assert 0 <= state.failed <= len(CASES)
+    assert all(answer_lines(state))
+    for row in state.rows.values():
+        shown = (row.comparison, row.naive_factor, row.marks, row.cpu and row.cpu.latency_ns, row.gpu)
+        assert len(shown) == 5
+
+
+def test_applying_an_event_leaves_the_state_before_it_alone() -> None:
+    before = fold(STARTED, FOUND)
+    rows = dict(before.rows)
+    fold(CaseStarted(case=KEY), timed("cpu", 1, 5.0), CaseFinished(case=KEY), state=before)
+    assert dict(before.rows) == rows
+    assert before.settled == 0
+
+
+# ------------------------------------------------------------------ 10,000 cases
+
+
+def calls_of(state: RunState, event: Event) -> Counter[str]:
+    """Count the Python functions that one `apply` calls: a measure of its work that no busy machine changes."""
+    calls: Counter[str] = Counter()
+
+    def note(frame: FrameType, what: str, _argument: object) -> None:
+        if what == "call":
+            calls[frame.f_code.co_qualname] += 1
+
+    gc.disable()  # a collection calls what hypothesis hangs on it
+    sys.setprofile(note)
+    try:
+        state.apply(event)
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return calls
+
+
+def large_state(count: int) -> RunState:
+    plan = replace(PLAN, cases=tuple(Case("matmul", size) for size in range(1, count + 1)))
+    state = fold(replace(STARTED, plan=plan), FOUND)
+    return fold(*(timed(device, 1, 5.0, 6.0) for device in ("cpu", "cuda:0")), state=state)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        CaseStarted(case=KEY), timed("cpu", 2, 5.0, 6.0), CaseFinished(case=KEY), Gap(duration_ms=1.0),
+        CaseFailed(case=KEY, kind="oom", message=""), Progressed(case=KEY, device="cpu", phase="round"),
+        RunFinished(status="done"),
+    ],
+    ids=lambda event: type(event).__name__,
+)  # fmt: skip
+def test_10_000_cases_cost_an_event_no_more_work_than_two(event: Event) -> None:
+    large_state(20).apply(event)  # keys that rows share are made once
+    assert calls_of(large_state(10_000), event) == calls_of(large_state(20), event)
+
+
+def test_the_other_9_999_rows_keep_what_they_had_computed() -> None:
+    before = large_state(10_000)
+    after = before.apply(timed("cpu", 2, 5.0))
+    assert [key for key, row in after.rows.items() if row is not before.rows[key]] == [KEY]
+
+
+# ------------------------------------------------------------------ telemetry
+
+
+def reading(value: float | None, second: int = 1) -> TelemetryRead:
+    gpu = GpuTelemetry(0, "GPU-1", "H200", None, {"power_mw": Reading(value, None if value else "timeout")})
+    return TelemetryRead(gpus=(gpu,), host={"cpu_pct": Reading(50.0)}, mono_ns=second * 10**9)
+
+
+def test_trends_are_bounded_and_a_missing_number_is_a_hole_not_a_zero() -> None:
+    state = TelemetryState()
+    for second, value in enumerate([*range(1, HISTORY + 10), None]):
+        state = state.apply(reading(value, second))
+    trend = state.history["gpu0/power_mw"]
+    assert len(trend) == HISTORY
+    assert trend[-1] is None
+    assert trend[-2] == HISTORY + 9
+    assert state.history["host/cpu_pct"] == (50.0,) * HISTORY
+
+
+def test_a_gpu_that_vanishes_leaves_a_hole() -> None:
+    state = TelemetryState().apply(reading(5.0)).apply(TelemetryRead())
+    assert state.history["gpu0/power_mw"] == (5.0, None)
+    assert state.latest == TelemetryRead()
+
+
+def test_while_the_driver_hangs_nothing_is_drawn_that_was_not_measured() -> None:
+    """The last numbers stay, growing older; their history has a gap for each sweep without an answer."""
+    first = reading(5.0, 1)
+    hung = [replace(reading(0.0, s), gpus=aged(first.gpus, s - 1.0), problem="no answer") for s in (2, 3, 4)]
+    state = TelemetryState()
+    for event in (first, *hung, reading(7.0, 5)):
+        state = state.apply(event)
+    assert state.history["gpu0/power_mw"] == (5.0, None, None, None, 7.0)
+    assert state.history["host/cpu_pct"] == (50.0,) * 5, "the host was read"
+
+
+def test_a_gpu_that_hangs_leaves_the_others_histories_whole() -> None:
+    first = reading(5.0).gpus[0]
+    state = TelemetryState().apply(TelemetryRead(gpus=(first, replace(first, index=1)), mono_ns=10**9))
+    state = state.apply(TelemetryRead(gpus=(*aged((first,), 1.0), replace(first, index=1)), mono_ns=2 * 10**9))
+    assert state.history["gpu0/power_mw"] == (5.0, None)
+    assert state.history["gpu1/power_mw"] == (5.0, 5.0)
+
+
+def test_what_is_read_every_five_seconds_fills_the_time_between_but_no_longer() -> None:
+    """A run leaves dear values unread for minutes: those are gaps, though the GPU answers."""
+    gpu = reading(5.0).gpus[0]
+    state = TelemetryState()
+    for second in range(20):
+        slow = {**gpu.readings, "fan_pct": Reading(30.0, None, float(second))}
+        state = state.apply(TelemetryRead(gpus=(replace(gpu, readings=slow),), mono_ns=(second + 1) * 10**9))
+    assert state.history["gpu0/fan_pct"] == (30.0,) * 13 + (None,) * 7
+    assert None not in state.history["gpu0/power_mw"]
+
+
+def test_the_machine_of_the_tests_is_simulated() -> None:
+    assert not fold(STARTED).simulated
+    assert fold(replace(STARTED, plan=replace(PLAN, simulation=QUICK))).simulated
+
+
+# ------------------------------------------------------------------ answers
+
+
+def test_each_sweep_of_a_run_has_an_answer_of_its_own() -> None:
+    """matmul and vector-dot sorted together by size would seem to change the lead."""
+    cases = (Case("matmul", 16), Case("vector-dot", 20, variant="dot"))
+    state = fold(RunStarted(run_id="r", series_id="s", plan=Plan("p", cases), environment={}), FOUND)
+    for case, cpu_ns in zip(cases, (1e6, 1e3), strict=True):
+        for index in range(1, 6):
+            wobble = 1 + index / 1000
+            state = fold(
+                timed("cpu", index, cpu_ns * wobble, case=case.key),
+                timed("cuda:0", index, 1e5, case=case.key),
+                state=state,
+            )
+        state = fold(CaseFinished(case=case.key), state=state)
+    assert [answer.name for answer in answers(state)] == ["matmul", "vector-dot dot"]
+    first, second = answer_lines(state)
+    assert first.startswith("matmul: So far, at 16 the GPU is 10.0× faster")
+    assert second.startswith("vector-dot dot: So far, at 20 the GPU is 99.7× slower")
+
+
+def test_what_was_stopped_half_way_is_no_part_of_the_answer() -> None:
+    state = fold(STARTED, FOUND)
+    for index in range(1, 6):
+        state = fold(timed("cpu", index, 1e6 + index), timed("cuda:0", index, 1e5), state=state)
+    assert answers(fold(CaseFinished(case=KEY), state=state))
+    assert not answers(fold(CaseFailed(case=KEY, kind="skipped", message="Stopped."), state=state))

@@ -1,0 +1,250 @@
+"""What waits in memory while the history takes nothing: nothing of it is lost, out of order or without a bound."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cpugpu_tui.errors import LockedError, StoreError
+from cpugpu_tui.model import (
+    Case,
+    CaseFinished,
+    CaseStarted,
+    Event,
+    HalfRoundTimed,
+    Plan,
+    Reading,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+)
+from cpugpu_tui.session.event_stream import Saver
+from cpugpu_tui.store import Store, outbox
+from cpugpu_tui.store.outbox import Outbox
+
+CASES = tuple(Case("matmul", size) for size in (16, 32, 64, 128))
+STARTED = RunStarted(run_id="r", series_id="s", plan=Plan("sweep", CASES), environment={}, seq=1)
+LONG_S = 60
+"""More than any machine needs; nothing waits for its end."""
+
+
+class LiveRun:
+    """A run that goes on, beside another program that may hold the database."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.outbox = Outbox(lambda wait_s: Store.open(path, wait_s=wait_s), Store.open(path))
+        self.saver = Saver(self.outbox, "r")
+        self.other = sqlite3.connect(path, isolation_level=None)
+
+    def finish_case(self, index: int, *beside: Event) -> None:
+        case = CASES[index].key
+        self.saver.note(CaseStarted(case=case, seq=10 * index + 2))
+        self.saver.note(half_round(case, 10 * index + 3))
+        for event in beside:
+            self.saver.note_beside(event)
+        self.saver.settle(CaseFinished(case=case, seq=10 * index + 4))
+
+    def lock(self) -> None:
+        self.other.execute("BEGIN IMMEDIATE")
+
+    def unlock(self) -> None:
+        self.other.execute("ROLLBACK")
+
+    @property
+    def unsaved_cases(self) -> frozenset[str]:
+        return self.outbox.unsaved.cases.get("r", frozenset())
+
+    def saved_cases(self) -> list[str]:
+        """Keys of the cases that another process finds in the file."""
+        with closing(Store.open(self.path)) as store:
+            assert store.integrity_check() == []
+            return [event.case for event in store.load("r") if isinstance(event, CaseFinished)]
+
+    def close(self) -> None:
+        self.other.close()
+        self.outbox.close()
+
+
+def half_round(case: str, seq: int) -> HalfRoundTimed:
+    return HalfRoundTimed(case=case, device="cpu", round_index=1, calls_per_block=1, samples={"latency": (1.0,)},
+                          seq=seq)  # fmt: skip
+
+
+def keys(*indexes: int) -> list[str]:
+    return [CASES[index].key for index in indexes]
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[LiveRun]:
+    run = LiveRun(tmp_path / "results.db")
+    yield run
+    run.close()
+
+
+def test_a_finished_case_is_in_the_file_at_once_while_the_database_works(live: LiveRun) -> None:
+    live.saver.begin(STARTED)
+    live.finish_case(0)
+    assert live.saved_cases() == keys(0)
+    assert not live.outbox.unsaved
+    assert live.saver.number == 1
+
+
+def test_what_finishes_while_the_database_is_locked_is_saved_in_order_afterwards(live: LiveRun) -> None:
+    live.saver.begin(STARTED)
+    live.finish_case(0)
+    live.lock()
+    live.finish_case(1)
+    live.finish_case(2)
+    unsaved = live.outbox.unsaved
+    assert isinstance(unsaved.cause, LockedError)
+    assert unsaved.cause.remedy in unsaved.text
+    assert live.unsaved_cases == set(keys(1, 2))
+    live.unlock()
+    live.outbox.flush(LONG_S)
+    assert not live.outbox.unsaved
+    assert live.saved_cases() == keys(0, 1, 2)
+
+
+def test_it_is_saved_without_being_asked_once_the_lock_is_gone(live: LiveRun) -> None:
+    seen: list[bool] = []
+    live.saver.begin(STARTED)
+    live.lock()
+    live.outbox.on_change = lambda: seen.append(bool(live.outbox.unsaved))
+    live.finish_case(0)
+    assert seen[0] is True
+    thread = live.outbox._thread
+    assert thread is not None
+    live.unlock()
+    thread.join(LONG_S)
+    assert seen[-1] is False
+    assert live.saved_cases() == keys(0)
+
+
+def test_a_run_that_began_while_the_database_could_not_be_opened_is_there_in_the_end(tmp_path: Path) -> None:
+    folder = tmp_path / "later"
+    path = folder / "results.db"
+    outbox_ = Outbox(lambda wait_s: Store.open(path, wait_s=wait_s))
+    saver = Saver(outbox_, "r")
+    saver.begin(STARTED)
+    saver.settle(CaseFinished(case=CASES[0].key, seq=5))
+    assert saver.number is None
+    assert "does not exist" in str(outbox_.unsaved.cause)
+    folder.mkdir()
+    saver.finish(RunFinished(status="done", seq=9))
+    outbox_.flush(LONG_S)
+    assert not outbox_.unsaved
+    assert saver.number == 1
+    assert outbox_.store is not None
+    assert [run.status for run in outbox_.store.runs()] == ["done"]
+    outbox_.close()
+
+
+def remove_all(path: Path) -> None:
+    for ending in ("", "-wal", "-shm"):
+        path.with_name(path.name + ending).unlink()
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        remove_all,
+        Path.unlink,
+        lambda path: path.rename(path.with_name("moved.db")),
+        lambda path: path.with_name("results.db-wal").unlink(),
+        lambda path: path.with_name("results.db-shm").unlink(),
+    ],
+    ids=["deleted", "only-the-database", "moved", "journal", "index"],
+)
+def test_a_live_run_goes_into_a_new_database_whole_if_the_old_one_goes(
+    live: LiveRun, lose: Callable[[Path], object]
+) -> None:
+    with closing(Store.open(live.path)) as before:
+        before.import_run([RunStarted(run_id="old", series_id="s", plan=Plan("", ()), environment={})])
+    live.saver.begin(STARTED)
+    live.finish_case(0)
+    number = live.saver.number
+    live.other.close()
+    lose(live.path)
+    live.finish_case(1)
+    live.saver.finish(RunFinished(status="done", seq=99))
+    assert not live.outbox.unsaved
+    assert live.saved_cases() == keys(0, 1)
+    assert live.saver.number == number == 2
+    with closing(Store.open(live.path)) as store:
+        assert store.summary("r").status == "done"
+
+
+def test_a_run_that_somebody_deletes_is_not_brought_back(live: LiveRun) -> None:
+    live.saver.begin(STARTED)
+    live.finish_case(0)
+    with closing(Store.open(live.path)) as store:
+        store.delete_all(["r"], force=True)
+    live.finish_case(1)
+    live.saver.finish(RunFinished(status="done"))
+    unsaved = live.outbox.unsaved
+    assert not unsaved.waiting
+    assert "no longer in the database" in str(unsaved.lost["r"])
+    assert live.unsaved_cases == set(keys(1))
+    with closing(Store.open(live.path)) as store:
+        assert store.count() == 0
+
+
+def test_a_reading_that_cannot_be_written_costs_no_case(live: LiveRun) -> None:
+    live.saver.begin(STARTED)
+    live.finish_case(0, TelemetryRead(host={"cpu_pct": Reading(float("nan"))}, seq=2))
+    assert not live.outbox.unsaved
+    assert live.saved_cases() == keys(0)
+
+
+def test_a_case_that_cannot_be_written_does_not_hold_up_the_next(live: LiveRun) -> None:
+    live.saver.begin(STARTED)
+    live.lock()
+    live.saver.note(half_round(CASES[0].key, 2**70))  # no column takes that
+    live.saver.settle(CaseFinished(case=CASES[0].key))
+    live.finish_case(1)
+    live.unlock()
+    live.outbox.flush(LONG_S)
+    assert live.saved_cases() == keys(1)
+    assert live.unsaved_cases == set(keys(0))
+    assert not live.outbox.unsaved.waiting
+
+
+def test_what_waits_is_bounded_readings_go_first_and_the_end_is_kept(
+    live: LiveRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live.saver.begin(STARTED)
+    live.lock()
+    reading = TelemetryRead(host={"cpu_pct": Reading(1.0)}, seq=1)
+    live.finish_case(0, *[reading] * 100)
+    monkeypatch.setattr(outbox, "MOST_BYTES", 10_000)  # two cases, without readings
+    for index in (1, 2, 3):
+        live.finish_case(index)
+    live.saver.finish(RunFinished(status="done", seq=99))
+    live.unlock()
+    live.outbox.flush(LONG_S)
+    saved = live.saved_cases()
+    assert saved == keys(0, 1, 2)
+    assert live.unsaved_cases == set(keys(3))
+    assert "waited" in str(live.outbox.unsaved.lost["r"])
+    with closing(Store.open(live.path)) as store:
+        assert store.summary("r").status == "done"
+        assert not [event for event in store.load("r") if isinstance(event, TelemetryRead)]
+
+
+def test_a_database_of_a_newer_version_takes_nothing_and_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "results.db"
+    Store.open(path).close()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA user_version = 99")
+    outbox_ = Outbox(lambda wait_s: Store.open(path, wait_s=wait_s), Store.open(path))
+    saver = Saver(outbox_, "r")
+    saver.begin(STARTED)
+    cause = outbox_.unsaved.cause
+    assert isinstance(cause, StoreError)
+    assert "newer" in str(cause)
+    outbox_.close()

@@ -1,0 +1,277 @@
+"""What is done with runs that are over: series, baselines, tags, deletion, and runs of another database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import ROOT
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import (
+    Case,
+    CaseFailed,
+    CaseFinished,
+    CasesChosen,
+    CaseStarted,
+    Device,
+    DevicesFound,
+    Event,
+    HalfRoundTimed,
+    Plan,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+)
+from cpugpu_tui.store import RunSummary, Store
+from cpugpu_tui.store.merging import merge
+from cpugpu_tui.store.pruning import age_ns, pruning
+
+SMALL, LARGE, CHOSEN = Case("matmul", 64), Case("matmul", 128), Case("matmul", 96)
+FACTS = {"hostname": "node1", "cpu": "Some CPU", "torch": "2.11", "argv": ["run"], "threads": 2}
+GPU = Device("cuda:0", "Some GPU", "GPU-1", 2**34)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "results.db")) as opened:
+        yield opened
+
+
+def stream(run_id: str, series_id: str = "s1", *, done: bool = True, name: str = "matmul") -> list[Event]:
+    """Return a run of one finished, one failed and one chosen case, as a store returns it."""
+    plan = Plan(name, (SMALL, LARGE))
+    rounds = [
+        HalfRoundTimed(case=SMALL.key, device="cpu", round_index=1, calls_per_block=7, samples={"latency": (1.5, 2.5)})
+    ]
+    events: list[Event] = [
+        RunStarted(run_id=run_id, series_id=series_id, plan=plan, environment=FACTS),
+        DevicesFound(devices=(Device("cpu", "Some CPU"), GPU)),
+        CaseStarted(case=SMALL.key), *rounds, CaseFinished(case=SMALL.key),
+        TelemetryRead(),
+        CaseFailed(case=LARGE.key, kind="oom", message="Too large."),
+        CasesChosen(cases=(CHOSEN,)),
+        CaseStarted(case=CHOSEN.key), CaseFinished(case=CHOSEN.key),
+    ]  # fmt: skip
+    events += [RunFinished(status="done", exit_code=3)] if done else []
+    return [replace(event, seq=seq, wall_ns=1000 + seq, mono_ns=seq) for seq, event in enumerate(events, start=1)]
+
+
+def numbered(events: Sequence[Event], number: int) -> list[Event]:
+    first = events[0]
+    assert isinstance(first, RunStarted)
+    return [replace(first, number=number), *events[1:]]
+
+
+# ------------------------------------------------------------------ import
+
+
+def test_an_imported_run_is_the_run_that_was_exported(store: Store) -> None:
+    assert store.import_run(stream("r1")) == 1
+    assert store.load("r1") == numbered(stream("r1"), 1)
+    (run,) = store.runs()
+    assert (run.status, run.cases_ok, run.cases_failed, run.hostname) == ("done", 2, 1, "node1")
+    assert run.devices == ("Some CPU", "Some GPU")
+
+
+def test_a_run_is_imported_once(store: Store) -> None:
+    store.import_run(stream("r1"))
+    assert store.import_run(stream("r2")) == 2
+    assert store.import_run(stream("r1")) == 1
+    assert [run.run_id for run in store.runs()] == ["r2", "r1"]
+    assert store.integrity_check() == []
+
+
+def test_a_stream_that_was_broken_off_is_an_interrupted_run(store: Store) -> None:
+    events = stream("r1", done=False)[:-1]  # the last case is not over
+    store.import_run(events)
+    assert store.runs()[0].status == "interrupted"
+    assert store.load("r1") == numbered(events[:-1], 1)
+
+
+@pytest.mark.parametrize("events", [[], [RunFinished(status="done")]])
+def test_a_stream_without_its_beginning_is_refused(store: Store, events: list[Event]) -> None:
+    with pytest.raises(UsageError, match="no run"):
+        store.import_run(events)
+    assert store.runs() == []
+
+
+# ------------------------------------------------------------------ series, baselines, tags
+
+
+def test_a_series_is_its_runs_that_measured_something(store: Store) -> None:
+    store.import_run(stream("r1"))
+    store.import_run(stream("r2", done=False))
+    store.import_run(stream("r3")[:1])
+    store.import_run(stream("r4", "s2"))
+    store.begin_run(RunStarted(run_id="r5", series_id="s1", plan=Plan("matmul", ()), environment={}))
+    assert store.runs_of(store.series_of("r1")) == ["r1", "r2"]
+    assert store.runs_of("nothing") == []
+    with pytest.raises(UsageError, match="no run 'r9'"):
+        store.series_of("r9")
+
+
+def test_a_baseline_is_a_name_of_a_series(store: Store) -> None:
+    store.import_run(stream("r1"))
+    store.import_run(stream("r2", "s2"))
+    assert store.baseline("main") is None
+    store.set_baseline("main", "s1")
+    store.set_baseline("first", "s1")
+    store.set_baseline("main", "s2")
+    assert store.baselines() == {"first": "s1", "main": "s2"}
+    assert [run.baselines for run in store.runs()] == [("main",), ("first",)]
+    with pytest.raises(UsageError, match="no series"):
+        store.set_baseline("main", "typo")
+    assert store.remove_baseline("main")
+    assert not store.remove_baseline("main")
+
+
+def test_tags_are_given_and_taken(store: Store) -> None:
+    store.import_run(stream("r1"))
+    assert store.tag("r1", ["b", "a", "b"]) == ("a", "b")
+    assert store.tag("r1", ["c"], ["a", "never"]) == ("b", "c")
+    assert store.runs()[0].tags == ("b", "c")
+
+
+def test_words_and_tags_choose_runs(store: Store) -> None:
+    for run_id, name in (("r1", "matmul"), ("r2", "vector-dot"), ("r3", "matmul")):
+        store.import_run(stream(run_id, name=name))
+    store.tag("r3", ["Tuned", "cold"])
+    store.tag("r1", ["cold"])
+
+    def chosen(text: str = "", tags: Sequence[str] = ()) -> list[str]:
+        return [run.run_id for run in store.runs(text=text, tags=tags)]
+
+    assert chosen("MATMUL") == ["r3", "r1"]
+    assert chosen("some gpu dot") == ["r2"]
+    assert chosen("node1 tuned") == ["r3"]
+    assert chosen("100%") == []
+    assert chosen(tags=["cold"]) == ["r3", "r1"]
+    assert chosen("matmul", ["cold", "Tuned"]) == ["r3"]
+    assert [run.run_id for run in store.runs(1, before=3, text="matmul")] == ["r1"]
+
+
+# ------------------------------------------------------------------ deletion
+
+
+def test_a_deleted_run_leaves_nothing_behind(store: Store) -> None:
+    store.import_run(stream("r1"))
+    store.set_baseline("main", "s1")
+    store.tag("r1", ["a"])
+    store.delete("r1")
+    tables = store._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    left = {name: store._connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for (name,) in tables}
+    assert {name: count for name, count in left.items() if count} == {"sqlite_sequence": 1}
+
+
+def test_what_another_run_needs_stays(store: Store) -> None:
+    store.import_run(stream("r1"))
+    store.import_run(stream("r2"))
+    store.set_baseline("main", "s1")
+    store.delete("r1")
+    assert store.load("r2") == numbered(stream("r2"), 2)
+    assert store.baselines() == {"main": "s1"}
+    assert store.integrity_check() == []
+    assert store.import_run(stream("r1")) == 3  # a number is never given twice
+
+
+def test_a_running_run_is_not_deleted_unless_it_must_be(store: Store) -> None:
+    store.import_run(stream("r1"))
+    store.begin_run(RunStarted(run_id="r2", series_id="s", plan=Plan("matmul", ()), environment={}))
+    with pytest.raises(UsageError, match="Run 2 is still running"):
+        store.delete_all(["r1", "r2"])
+    assert len(store.runs()) == 2
+    store.delete_all(["r1", "r2"], force=True)
+    assert store.runs() == []
+
+
+def test_the_room_of_deleted_runs_is_given_back(store: Store) -> None:
+    big = {**FACTS, "padding": "x" * 2_000_000}
+    store.import_run([RunStarted(run_id="r1", series_id="s", plan=Plan("matmul", ()), environment=big)])
+    before = store.size_bytes
+    store.delete("r1")
+    store.shrink()
+    assert before > 2_000_000
+    assert store.size_bytes < 500_000
+
+
+# ------------------------------------------------------------------ pruning
+
+
+def run_of(number: int, started_s: int, **more: object) -> RunSummary:
+    usual = RunSummary(
+        number, f"r{number}", "s", "matmul", "done", started_s * 10**9, 1, "node1", 1, 0, 0, (), simulated=False
+    )  # fmt: skip
+    return replace(usual, **more)  # type: ignore[arg-type]
+
+
+def test_old_runs_go_and_dear_ones_stay() -> None:
+    runs = [
+        run_of(5, 500), run_of(4, 400, tags=("a",)), run_of(3, 300, baselines=("main",)),
+        run_of(2, 200, status="running"), run_of(1, 100),
+    ]  # fmt: skip
+    found = pruning(runs, 0, None)
+    assert [run.number for run in found.going] == [5, 1]
+    assert [run.number for run in found.spared] == [4, 3, 2]
+    assert [run.number for run in pruning(runs, 1, None).going] == [1]
+    assert [run.number for run in pruning(runs, None, 500 * 10**9).going] == [1]
+    assert not pruning(runs, 5, 500 * 10**9).going
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30d", 30 * 86_400), ("12h", 43_200), ("90min", 5400), ("2w", 14 * 86_400), ("0.5 d", 43_200)],
+)
+def test_ages(text: str, seconds: int) -> None:
+    assert age_ns(text) == seconds * 10**9
+
+
+@pytest.mark.parametrize("text", ["30", "d", "-3d", "3 years", ""])
+def test_what_is_no_age(text: str) -> None:
+    with pytest.raises(UsageError, match="is no age"):
+        age_ns(text)
+
+
+# ------------------------------------------------------------------ merging
+
+
+def test_a_merge_brings_everything_once(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with closing(Store.open(path)) as other:
+        other.import_run(stream("r1"))
+        other.import_run(stream("r2", "s2"))
+        other.begin_run(RunStarted(run_id="live", series_id="s3", plan=Plan("matmul", ()), environment={}))
+        other.tag("r1", ["a"])
+        other.set_baseline("main", "s1")
+        other.set_baseline("mine", "s2")
+    store.import_run(stream("r2", "s2"))
+    store.import_run(stream("r3", "s9"))
+    store.set_baseline("mine", "s9")
+    first, again = merge(store, path), merge(store, path)
+    assert (first.added, first.known, first.running, first.baselines) == (1, 1, 1, ("mine",))
+    assert (again.added, again.known) == (0, 2)
+    assert [run.run_id for run in store.runs()] == ["r1", "r3", "r2"]
+    assert store.load("r1") == numbered(stream("r1"), 3)
+    assert store.runs()[0].tags == ("a",)
+    assert store.baselines() == {"main": "s1", "mine": "s9"}
+    assert store.integrity_check() == []
+
+
+def test_a_merge_reads_older_versions_and_leaves_them(store: Store) -> None:
+    for path in sorted((ROOT / "tests" / "golden").glob("*.db")):
+        before = path.read_bytes()
+        assert merge(store, path).added == 2
+        assert path.read_bytes() == before
+        assert not list(path.parent.glob(f"{path.name}?*"))
+
+
+def test_a_merge_with_nothing_or_oneself_is_refused(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no file"):
+        merge(store, tmp_path / "typo.db")
+    assert not (tmp_path / "typo.db").exists()
+    (tmp_path / "link.db").symlink_to(store.path)
+    with pytest.raises(UsageError, match="very database"):
+        merge(store, tmp_path / "link.db")

@@ -1,0 +1,138 @@
+"""While a run is live, nothing that costs the driver milliseconds is read: the log of the library's calls tells."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import pytest
+from tests.helpers.command_line import PATIENCE_S
+from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
+
+from cpugpu_tui.cli import run as cli_run
+from cpugpu_tui.cli.options import RunOptions
+from cpugpu_tui.machine.nvml import gpu
+from cpugpu_tui.model import Event, RunFinished, RunStarted, Simulation, TelemetryRead
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.telemetry import simulated
+from cpugpu_tui.telemetry.sampler import Sampler
+from cpugpu_tui.ui import backend as app_backend
+from cpugpu_tui.ui.backend import Backend
+from cpugpu_tui.ui.options import AppOptions
+
+__all__ = ["fake_nvml", "nvml_library"]
+
+DEAR = {"field:83", "field:270", "field:271", "nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetMaxClockInfo"}
+EACH_SWEEP = "field:186"
+# More sizes than five sweeps take, on a loaded machine too: the run is killed once they have been read.
+REQUEST = PlanRequest(names=("matmul",), sizes="64:1024:4", simulation=Simulation(pace=1.0))
+
+
+class Listener:
+    """Follows a run: what was asked of the driver before it, and by three sweeps within it.
+
+    Sweeps are counted where they arrive: on a loaded machine one answer comes with several events, or many at once.
+    """
+
+    def __init__(self, library: FakeNvml) -> None:
+        self._library = library
+        self._is_live = self._is_counting = False
+        self.before: set[str] = set()
+        self.asked: set[str] = set()
+        self.readings: list[TelemetryRead] = []
+        self.watched = threading.Event()
+
+    def deliver(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self.before = set(self._library.calls())
+            self._is_live = True
+            self._library.forget_calls()
+        elif isinstance(event, TelemetryRead) and event.gpus and self._is_live:
+            self.readings.append(event)
+            calls = self._library.calls()
+            if not self._is_counting and calls.count(EACH_SWEEP) >= 2:  # the first may have begun before the run
+                self._is_counting = True
+                self._library.forget_calls()
+            elif self._is_counting and calls.count(EACH_SWEEP) >= 3:
+                self.asked = set(calls)
+                self.watched.set()
+
+
+@pytest.fixture(autouse=True)
+def busy_sampler(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every sweep is due for the slow tier, ten times a second; a simulated run is watched by the real sampler."""
+
+    def real(interval_s: float, emit: Callable[[TelemetryRead], None], _gpus: int) -> Sampler:
+        return Sampler(interval_s, emit)
+
+    fake_nvml.use()
+    monkeypatch.setattr(simulated, "SimulatedSampler", real)
+    monkeypatch.setattr(cli_run, "SimulatedSampler", real)
+    monkeypatch.setattr(gpu, "SLOW_S", 0.0)
+    monkeypatch.setattr(app_backend, "TELEMETRY_S", 0.1)
+    monkeypatch.setattr(cli_run, "TELEMETRY_S", 0.1)
+
+
+def test_the_app_asks_for_nothing_dear_while_a_run_is_live_and_again_after_it(fake_nvml: FakeNvml) -> None:
+    backend = Backend(AppOptions(request=REQUEST, save=False))
+    listener = Listener(fake_nvml)
+    ready, dear_again = threading.Event(), threading.Event()
+    running: list[Session] = []
+
+    def telemetry(read: TelemetryRead) -> None:
+        if running:
+            running[0].add_telemetry(read)
+        elif listener.watched.is_set() and set(fake_nvml.calls()) & DEAR:
+            dear_again.set()
+
+    def agent(_hello: object) -> None:
+        ready.set()
+
+    def deliver(event: Event) -> None:
+        listener.deliver(event)
+        if listener.watched.is_set() and not isinstance(event, RunFinished):
+            running[0].kill()
+
+    backend.open(agent, telemetry, lambda _: None)
+    try:
+        assert ready.wait(PATIENCE_S)
+        session = backend.session(build_plan(REQUEST), None, None)
+        assert isinstance(session, Session)
+        running.append(session)
+        session.run(deliver)
+        running.clear()
+        assert EACH_SWEEP in listener.asked, "sweeps went on"
+        assert not listener.asked & DEAR
+        assert dear_again.wait(PATIENCE_S), "the pane's dear values come back after the run"
+    finally:
+        backend.close()
+
+
+def test_a_headless_run_holds_readings_that_cost_its_times_nothing(
+    fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = Listener(fake_nvml)
+    sessions: list[Session] = []
+    start = Session.run
+
+    def noted(session: Session, deliver: object) -> RunFinished:
+        sessions.append(session)
+        return start(session, deliver)  # type: ignore[arg-type]
+
+    def printed(event: Event) -> None:
+        listener.deliver(event)
+        if listener.watched.is_set() and not isinstance(event, RunFinished):
+            sessions[0].kill()
+
+    monkeypatch.setattr(Session, "run", noted)
+    monkeypatch.setattr(cli_run, "print_event", printed)
+    monkeypatch.setattr(cli_run, "print_answer", lambda _state: None)
+    # A stopped run leaves ctrl+c ignored for the rest of its process, which here is that of the tests.
+    monkeypatch.setattr(cli_run, "signals_stop", lambda _session: nullcontext())
+    cli_run.run_headless(REQUEST, RunOptions(save=False), as_json=True)
+    assert EACH_SWEEP in listener.asked
+    assert not listener.asked & DEAR
+    assert "field:83" in listener.before, "the energy counter is read once, before the plan is sent"
+    assert listener.readings[-1].gpus[0].readings["energy_mj"].value == 3_102_992

@@ -1,0 +1,163 @@
+"""The sampler's thread: events arrive whatever the driver does, and nothing races the shutdown."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import PATIENCE_S
+from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
+
+from cpugpu_tui.model import GpuTelemetry, MigInstance, Reading, TelemetryRead
+from cpugpu_tui.telemetry import sampler as sampler_module
+from cpugpu_tui.telemetry.sampler import Sampler, aged
+
+__all__ = ["library"]
+
+
+class Watched:
+    """A sampler at 100 Hz whose events are collected."""
+
+    def __init__(self, root: str) -> None:
+        self.events: queue.SimpleQueue[TelemetryRead] = queue.SimpleQueue()
+        self.threads: set[str] = set()
+        self.pids: set[int] = set()
+        self.sampler = Sampler(0.01, self._emit, lambda: self.pids, root)
+
+    def _emit(self, event: TelemetryRead) -> None:
+        self.threads.add(threading.current_thread().name)
+        self.events.put(event)
+
+    def first(self, wanted: Callable[[TelemetryRead], object] = bool) -> TelemetryRead:
+        """Return the next event that is as wanted."""
+        while not wanted(event := self.events.get(timeout=PATIENCE_S)):
+            pass
+        return event
+
+    def forget(self) -> None:
+        """Drop what has been emitted so far."""
+        while not self.events.empty():
+            self.events.get()
+
+
+@pytest.fixture
+def watched(library: FakeLibrary, tmp_path: Path) -> Iterator[Watched]:
+    library.gpus[0].processes = [(4242, 1)]
+    made = Watched(str(tmp_path))
+    yield made
+    library.release.set()
+    made.sampler.stop()
+
+
+def test_events_hold_gpus_and_host_and_both_clocks(watched: Watched) -> None:
+    watched.sampler.start()
+    first = watched.first(lambda event: event.gpus)
+    second = watched.first()
+    assert [gpu.readings["sm_clock_mhz"].value for gpu in first.gpus] == [1980, 1980]
+    assert "memory_total_bytes" in first.host
+    assert first.problem is None
+    assert 0 < first.mono_ns < second.mono_ns
+    assert 0 < first.wall_ns <= second.wall_ns
+    assert watched.threads == {"telemetry"}
+
+
+def test_agents_are_asked_for_at_every_sweep(watched: Watched) -> None:
+    watched.sampler.start()
+    first = watched.first(lambda event: event.gpus)
+    assert [process.own for process in first.gpus[0].processes or ()] == [False]
+    watched.pids = {4242}
+    watched.first(lambda event: [process.own for process in event.gpus[0].processes or ()] == [True])
+
+
+def test_an_agent_that_ended_is_not_a_stranger_while_the_list_of_processes_is_old(watched: Watched) -> None:
+    watched.pids = {4242}
+    watched.sampler.start()
+    watched.first(lambda event: event.gpus)
+    watched.pids = set()
+    watched.forget()
+    later = [watched.first() for _ in range(3)][-1]
+    assert [process.own for process in later.gpus[0].processes or ()] == [True]
+
+
+def test_a_driver_that_hangs_is_named_while_everything_else_goes_on(
+    watched: Watched, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler_module, "HANG_S", 0.05)
+    watched.sampler.start()
+    watched.first(lambda event: event.gpus)
+    library.hang_on = "nvmlDeviceGetClockInfo"
+    assert library.hanging.wait(PATIENCE_S)
+    watched.forget()
+    hung = watched.first(lambda event: event.problem)
+    assert hung.problem is not None
+    assert "has not answered for" in hung.problem
+    assert hung.gpus[0].readings["sm_clock_mhz"].value == 1980, "the last values stay, with their age"
+    later = watched.first()
+    age_s = [event.gpus[0].readings["sm_clock_mhz"].age_s for event in (hung, later)]
+    assert 0.05 <= age_s[0] < age_s[1]
+    library.hang_on = ""
+    library.release.set()
+    assert watched.first(lambda event: event.problem is None).gpus
+
+
+def test_a_driver_that_hangs_at_the_start_leaves_the_host(
+    watched: Watched, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.hang_on = "nvmlInitWithFlags"
+    watched.sampler.start()
+    first = watched.first()
+    assert (first.gpus, first.problem) == ((), None)
+    monkeypatch.setattr(sampler_module, "HANG_S", 0.05)
+    hung = watched.first(lambda event: event.problem)
+    assert hung.gpus == ()
+    assert hung.host
+
+
+def test_stop_ends_both_threads_and_then_the_session(watched: Watched, library: FakeLibrary) -> None:
+    watched.sampler.start()
+    watched.first(lambda event: event.gpus)
+    watched.sampler.stop()
+    assert not {thread.name for thread in threading.enumerate()} & {"telemetry", "telemetry-nvml"}
+    assert library.calls[-1] == ("nvmlShutdown", "telemetry-nvml")
+    assert {thread for _, thread in library.calls} == {"telemetry-nvml"}, "one thread calls NVML, shutdown included"
+    assert library.open_sessions == 0
+    watched.forget()
+    watched.sampler.stop()
+    assert watched.events.empty(), "nothing is emitted after stop"
+
+
+def test_stop_leaves_a_hanging_call_alone(
+    watched: Watched, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler_module, "STOP_S", 0.05)
+    library.hang_on = "nvmlDeviceGetClockInfo"
+    watched.sampler.start()
+    assert library.hanging.wait(PATIENCE_S)
+    watched.sampler.stop()
+    assert "nvmlShutdown" not in library.names(), "a shutdown beside a call crashes the process"
+    (stuck,) = [thread for thread in threading.enumerate() if thread.name == "telemetry-nvml"]
+    assert stuck.daemon, "it must not keep the process alive"
+    library.release.set()
+    stuck.join(PATIENCE_S)
+    assert library.calls[-1][0] == "nvmlShutdown"
+    assert library.most_calls_at_once == 1
+
+
+def test_stop_before_start_is_quiet(watched: Watched) -> None:
+    watched.sampler.stop()
+
+
+def test_aged_rows_differ_in_age_only() -> None:
+    row = GpuTelemetry(0, None, "x", None, {"power_mw": Reading(5.0, None, 1.0), "throttle_bits": Reading(None, "mig")})
+    (older,) = aged((row,), 2.5)
+    assert older.readings == {"power_mw": Reading(5.0, None, 3.5), "throttle_bits": Reading(None, "mig", 2.5)}
+    assert older.name == "x"
+
+
+def test_a_slice_grows_older_with_its_gpu() -> None:
+    instance = MigInstance(0, "MIG-0", "1g.18gb", {"memory_used_bytes": Reading(5.0)})
+    (older,) = aged((GpuTelemetry(0, None, "x", None, {}, instances=(instance,)),), 2.5)
+    assert older.instances[0].readings == {"memory_used_bytes": Reading(5.0, None, 2.5)}

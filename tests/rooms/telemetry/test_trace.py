@@ -1,0 +1,395 @@
+"""Traces: what was recorded comes back, a file that is no trace is a sentence, a kill or a full disk loses nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers.command_line import PATIENCE_S, ROOT, CommandLine
+
+from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UnfitError, UsageError
+from cpugpu_tui.machine.nvml import THROTTLE_WORDS, throttle_words
+from cpugpu_tui.machine.nvml.value_names import KEYS
+from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
+from cpugpu_tui.state.state import TelemetryState
+from cpugpu_tui.telemetry.reasons import REASONS
+from cpugpu_tui.telemetry.recording import MAX_PAUSE_S, Player, Recorder, Trace, header_of, load, pauses
+from cpugpu_tui.telemetry.sampler import SILENT
+from cpugpu_tui.telemetry.simulated import simulated_sweep
+from cpugpu_tui.telemetry.trace import SCHEMA, Header, TraceError, header_line, parse, parse_sweep, sweep_line
+
+TRACES = sorted((ROOT / "tests" / "traces").glob("*.ndjson"))
+HEADER = Header("live", "2026-01-02T03:04:05+00:00", 0.2, ("NVIDIA H200",), "580.159", "13.580", "2.11.0")
+
+
+def sweep(**readings: Reading) -> TelemetryRead:
+    """One GPU whose readings are all unknown but these."""
+    every = {key: Reading(None, "not-supported") for key in KEYS} | readings
+    gpu = GpuTelemetry(0, "GPU-1", "NVIDIA H200", "00000000:04:00.0", every)
+    return TelemetryRead(gpus=(gpu,), host={"cpu_pct": Reading(3.5)}, wall_ns=10**18, mono_ns=10**12)
+
+
+def again(read: TelemetryRead) -> TelemetryRead:
+    return parse_sweep(sweep_line(read), HEADER, "a.ndjson", 2)
+
+
+def write(path: Path, *sweeps: TelemetryRead, header: Header = HEADER) -> Path:
+    path.write_text("".join([header_line(header), *map(sweep_line, sweeps)]))
+    return path
+
+
+# ------------------------------------------------------------------ there and back
+
+
+def test_a_sweep_comes_back_as_it_was() -> None:
+    stranger = GpuProcess(99_999, None, None, None, own=False)
+    slice_of_it = MigInstance(1, "MIG-1", "1g.18gb", {"memory_used_bytes": Reading(5.0)}, (stranger,))
+    read = sweep(
+        power_mw=Reading(78_200.0, None, 0.1, True),
+        fan_pct=Reading(None, "function-missing", 4.0),
+        sm_clock_mhz=Reading(0.0),
+    )
+    own = GpuProcess(7, 1 << 40, "me", "python", own=True)
+    gpu = replace(
+        read.gpus[0],
+        throttle=("power-capped", "thermal"),
+        processes=(stranger, own),
+        problem="Lost.",
+        instances=(slice_of_it,),
+        persistence=False,
+    )
+    read = replace(read, gpus=(gpu, replace(read.gpus[0], index=1, uuid=None, pci_bus_id=None)), problem="Silent.")
+    assert again(read) == read
+
+
+def test_unknown_and_nothing_stay_apart() -> None:
+    """None of them may become 0, and processes that cannot be listed may not become none."""
+    read = sweep(power_mw=Reading(None, "gpu-lost"), kernel_active_pct=Reading(0.0))
+    for processes in (None, ()):
+        gpu = again(replace(read, gpus=(replace(read.gpus[0], processes=processes),))).gpus[0]
+        assert gpu.processes == processes
+    assert gpu.readings["power_mw"] == Reading(None, "gpu-lost")
+    assert gpu.readings["kernel_active_pct"] == Reading(0.0)
+    assert gpu.persistence is None
+
+
+numbers = st.floats(-1e15, 1e15, allow_nan=False)
+ages = st.floats(0, 1e6)
+reading = st.one_of(
+    st.builds(Reading, numbers, st.none(), ages, st.booleans()),
+    st.builds(Reading, st.none(), st.sampled_from(sorted(REASONS)), ages, st.booleans()),
+)
+
+
+@given(st.fixed_dictionaries({key: reading for key in KEYS}))
+def test_what_was_rounded_once_is_not_rounded_again(readings: dict[str, Reading]) -> None:
+    once = again(sweep(**readings))
+    assert again(once) == once
+    for key, before in readings.items():
+        after = once.gpus[0].readings[key]
+        assert (after.reason, after.is_stamped) == (before.reason, before.is_stamped)
+        assert after.age_s == pytest.approx(before.age_s, abs=6e-4)
+        if before.value is not None:
+            assert after.value == pytest.approx(before.value, rel=1e-12, abs=6e-5)
+
+
+def test_a_recorder_that_knew_fewer_readings_still_fills_every_key() -> None:
+    old = replace(HEADER, gpu_keys=("power_mw", "of_the_future_mw"))
+    line = sweep_line(sweep(power_mw=Reading(5.0), of_the_future_mw=Reading(6.0)), old.gpu_keys)
+    readings = parse_sweep(line, old, "a", 2).gpus[0].readings
+    assert set(readings) == {*KEYS, "of_the_future_mw"}
+    assert readings["power_mw"] == Reading(5.0)
+    assert readings["energy_mj"] == Reading(None, "not-asked")
+
+
+def test_the_hole_of_a_sweep_that_was_dropped_comes_back() -> None:
+    assert [again(replace(sweep(), seq=seq)).seq for seq in (1, 2, 5)] == [1, 2, 5]
+    assert again(sweep()).seq == 0, "an older trace does not tell"
+
+
+def test_text_of_strangers_is_made_printable() -> None:
+    read = sweep()
+    process = GpuProcess(1, 1, "\x1b]0;x\x07me", "a\x1b[2Jb\n\ud800", own=False)
+    gpu = replace(read.gpus[0], name="\x1b[31mH200", processes=(process,))
+    back = again(replace(read, gpus=(gpu,))).gpus[0]
+    assert back.processes is not None
+    assert (back.name, back.processes[0].user, back.processes[0].command) == ("H200", "me", "ab")
+
+
+# ------------------------------------------------------------------ files that cannot be replayed
+
+
+def changed(**changes: object) -> str:
+    return json.dumps(json.loads(header_line(HEADER)) | changes) + "\n"
+
+
+BAD_FILES: dict[str, tuple[str, str]] = {
+    "empty": ("", "is empty"),
+    "text": ("hello\n", "no telemetry trace"),
+    "bytes": ("\x00\xff\n", "no telemetry trace"),
+    "other JSON": ('{"event":"Hello"}\n', "no telemetry trace"),
+    "brackets": ("[" * 100_000 + "\n", "no telemetry trace"),
+    "other schema": (changed(schema=SCHEMA + 1), f"schema {SCHEMA + 1}, this version reads {SCHEMA}"),
+    "no schema": (changed(schema=None), "schema nothing"),
+    "unknown source": (changed(source="dream"), "line 1 has dream as source"),
+    "interval of text": (changed(interval_s="1"), "line 1 has 1 as interval_s"),
+    "header alone": (header_line(HEADER), "no sweep"),
+    "cut off": (header_line(HEADER) + sweep_line(sweep()) + sweep_line(sweep())[:50], "cut off in line 3"),
+    "not JSON later": (header_line(HEADER) + sweep_line(sweep()) + "oops\n", "line 3 is not JSON"),
+    "not an object": (header_line(HEADER) + "[]\n", "line 2 is no JSON object"),
+    "NaN": (header_line(HEADER) + sweep_line(sweep()).replace("3.5", "NaN"), "line 2 holds NaN"),
+    "infinity": (header_line(HEADER) + sweep_line(sweep()).replace("3.5", "1e999"), "line 2 has inf as cpu_pct"),
+    "true": (header_line(HEADER) + sweep_line(sweep()).replace("3.5", "true"), "line 2 has True as cpu_pct"),
+    "huge": (header_line(HEADER) + sweep_line(sweep()).replace("3.5", "9" * 5000), "line 2 is not JSON"),
+    "negative index": (header_line(HEADER) + sweep_line(sweep()).replace('"index":0', '"index":-1'), "-1 as index"),
+    "too few readings": (
+        header_line(HEADER) + sweep_line(sweep(), KEYS[:3]), f"has 3 readings where the first line names {len(KEYS)}",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "cause"), BAD_FILES.values(), ids=BAD_FILES)
+def test_a_file_that_is_no_whole_trace_is_one_sentence_of_cause_and_one_of_remedy(
+    tmp_path: Path, text: str, cause: str
+) -> None:
+    path = tmp_path / "bad.ndjson"
+    path.write_text(text)
+    with pytest.raises(TraceError) as caught:
+        load(path)
+    assert cause in caught.value.message
+    for sentence in (caught.value.message, caught.value.remedy):
+        assert sentence.endswith(".")
+        assert sentence.isprintable()
+        assert "\n" not in sentence
+    assert "bad.ndjson" in caught.value.message
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_a_file_that_is_not_there_or_has_no_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TraceError, match="No such file"):
+        load(tmp_path / "nowhere.ndjson")
+    with pytest.raises(TraceError, match="Is a directory"):
+        load(tmp_path)
+    with pytest.raises(TraceError, match="is no telemetry trace"):
+        load(Path("/dev/zero"))
+    monkeypatch.setattr("cpugpu_tui.telemetry.recording.MAX_TRACE_BYTES", 1_000_000)
+    (tmp_path / "large").write_bytes(b"x" * 1_000_001)
+    with pytest.raises(TraceError, match="larger than 1 MB"):
+        load(tmp_path / "large")
+
+
+@given(st.data())
+def test_a_damaged_line_is_a_trace_error_and_nothing_else(data: st.DataObject) -> None:
+    line = sweep_line(sweep(power_mw=Reading(1.0, None, 2.0, True)))
+    position = data.draw(st.integers(0, len(line) - 1))
+    rubbish = data.draw(st.text(max_size=5))
+    damaged = line[:position] + rubbish + line[position + data.draw(st.integers(0, 20)) :]
+    try:
+        parse_sweep(damaged, HEADER, "a", 2)
+    except TraceError:
+        return
+    # What is still a sweep must be one that can be recorded again.
+    assert math.isfinite(len(sweep_line(parse_sweep(damaged, HEADER, "a", 2))))
+
+
+# ------------------------------------------------------------------ recording
+
+
+def test_a_file_that_exists_is_not_overwritten(tmp_path: Path) -> None:
+    path = write(tmp_path / "kept.ndjson", sweep())
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="exists already"):
+        Recorder(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["no/such/folder.ndjson", "a\0b"])
+def test_a_file_that_cannot_be_made_is_a_usage_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot be created"):
+        Recorder(tmp_path / name)
+
+
+def test_each_sweep_is_in_the_file_before_the_next_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.ndjson"
+    recorder = Recorder(path)
+    recorder.header(header_of(sweep(), "live", 1.0, ("580.159", None)))
+    for count in (1, 2, 3):
+        recorder.sweep(sweep())
+        assert load(path).sweeps == count
+    recorder.close()
+    assert load(path).header.gpus == ("NVIDIA H200",)
+    assert (load(path).header.driver, load(path).header.nvml) == ("580.159", None)
+
+
+def test_a_recording_that_began_in_a_hang_is_of_the_gpus_that_it_saw_later(tmp_path: Path) -> None:
+    silent = TelemetryRead(host={}, problem=f"{SILENT} for 3 s. No GPU has been seen so far.", mono_ns=10**12)
+    header = header_of(silent, "live", 1.0, (None, None))
+    woken = load(write(tmp_path / "woken.ndjson", silent, sweep(), header=header)).header
+    assert woken.gpus == ("NVIDIA H200",)
+    assert woken.summary.startswith("NVIDIA H200, recorded ")
+    never = load(write(tmp_path / "never.ndjson", silent, silent, header=header)).header
+    assert never.gpus is None
+    assert never.summary.startswith("the driver said of no GPU, recorded ")
+    none = replace(silent, problem="No NVIDIA driver found. CPU results only.")
+    assert header_of(none, "live", 1.0, (None, None)).summary.startswith("no GPU, ")
+
+
+def test_a_killed_recording_is_a_whole_trace(cpugpu: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "killed.ndjson"
+    with cpugpu.start("telemetry", "--simulate", "default", "--interval", "0.1", "--record", path) as process:
+        assert process.stdout is not None
+        while b"host" not in process.stdout.readline():
+            pass
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert load(path).sweeps >= 1
+
+
+def record_for_ever(recorder: Recorder) -> None:
+    while True:
+        recorder.sweep(sweep())
+
+
+def test_a_full_disk_is_a_sentence_and_what_was_written_is_a_whole_trace(tmp_path: Path) -> None:
+    path = tmp_path / "full.ndjson"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    recorder = Recorder(path)
+    try:
+        recorder.header(HEADER)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 2000, limits[1]))
+        with pytest.raises(UnfitError, match="cannot be written") as caught:
+            record_for_ever(recorder)
+        assert "ulimit -f" in caught.value.remedy
+        assert "space" not in caught.value.remedy, "there is plenty"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+        recorder.close()
+    assert caught.value.exit_code == EXIT_UNFIT
+    assert str(path) in caught.value.remedy
+    assert load(path).sweeps >= 1
+
+
+# ------------------------------------------------------------------ replaying
+
+
+def at(*seconds: float) -> list[TelemetryRead]:
+    return [replace(sweep(), mono_ns=round(1e12 + 1e9 * s)) for s in seconds]
+
+
+def test_a_replay_keeps_the_pace_and_does_not_wait_for_a_night(tmp_path: Path) -> None:
+    trace = load(write(tmp_path / "a.ndjson", *at(0, 0.2, 0.5, 0.4, 40_000)))
+    assert [wait_s for wait_s, _ in pauses(trace)] == pytest.approx([0, 0.2, 0.3, 0, MAX_PAUSE_S])
+    assert [wait_s for wait_s, _ in pauses(trace, 0)] == [0] * 5
+    assert [wait_s for wait_s, _ in pauses(trace, 2.0)] == [0, 2, 2, 2, 2]
+
+
+def played(trace: Trace, stop_after: int = 1000) -> list[object]:
+    """What a player says, the end included; it is stopped in that sweep."""
+    said: list[object] = []
+
+    def emit(read: TelemetryRead) -> None:
+        said.append(read)
+        if len(said) == stop_after:
+            player._stopping.set()
+
+    player = Player(trace, emit, lambda: said.append("end"), interval_s=0)
+    player.start()
+    player._thread.join(PATIENCE_S)
+    player.stop()
+    return said
+
+
+def test_a_player_plays_once_and_says_that_it_is_over(tmp_path: Path) -> None:
+    trace = load(write(tmp_path / "a.ndjson", *at(0, 1, 2)))
+    assert played(trace) == [*trace, "end"]
+    assert played(trace, stop_after=2) == list(trace)[:2]
+
+
+def test_a_simulated_machine_can_be_recorded() -> None:
+    for read in (simulated_sweep(0.0), simulated_sweep(10.0, gpus=3), simulated_sweep(3.0, gpus=0)):
+        assert again(read) == read
+        for gpu in read.gpus:
+            assert throttle_words(gpu.readings["throttle_bits"].value) == gpu.throttle
+
+
+# ------------------------------------------------------------------ the traces in this repository
+
+
+@pytest.fixture(params=TRACES, ids=lambda path: path.stem)
+def trace(request: pytest.FixtureRequest) -> Trace:
+    return load(request.param)
+
+
+def test_there_are_traces() -> None:
+    assert TRACES
+
+
+def test_it_is_small_and_names_nobody(trace: Trace) -> None:
+    text = "".join(trace.lines)
+    assert len(text) <= 40_000
+    assert "/home" not in text
+    assert {process.user for read in trace for gpu in read.gpus for process in gpu.processes or ()} <= {None, "user"}
+
+
+def test_it_comes_back_line_by_line(trace: Trace) -> None:
+    header, sweeps = parse(trace.lines, trace.name)
+    lines = [header_line(header), *(sweep_line(read, header.gpu_keys) for read in sweeps)]
+    assert [json.loads(line) for line in lines] == [json.loads(line) for line in trace.lines]
+
+
+def test_the_panels_state_takes_it(trace: Trace) -> None:
+    state = TelemetryState()
+    for read in trace:
+        state = state.apply(read)
+    assert len(state.history["gpu0/power_mw"]) == trace.sweeps
+    for read in trace:
+        for gpu in read.gpus:
+            assert set(KEYS) <= set(gpu.readings)
+
+
+def test_its_throttle_words_are_those_of_its_bits(trace: Trace) -> None:
+    for read in trace:
+        for gpu in read.gpus:
+            assert gpu.throttle == throttle_words(gpu.readings["throttle_bits"].value)
+            assert set(gpu.throttle) <= set(THROTTLE_WORDS.values())
+
+
+RANGES: dict[str, Callable[[float, dict[str, float]], bool]] = {
+    "pct": lambda value, _: 0 <= value <= 100,
+    "mhz": lambda value, _: 0 < value < 10_000,
+    "c": lambda value, _: -20 < value < 130,
+    "mw": lambda value, all_: 1_000 < value < 1.2 * all_.get("power_limit_mw", 2e6),
+    "bytes": lambda value, all_: 0 <= value <= all_.get("memory_total_bytes", 2e12),
+    "bytes_per_s": lambda value, _: 0 <= value < 2e12,
+}
+
+
+def test_its_values_are_plausible(trace: Trace) -> None:
+    for read in trace:
+        for gpu in read.gpus:
+            values = {key: r.value for key, r in gpu.readings.items() if r.value is not None}
+            for key, value in values.items():
+                unit = "bytes_per_s" if key.endswith("_bytes_per_s") else key.rpartition("_")[2]
+                fits = RANGES.get(unit, lambda value, _: value >= 0)
+                assert fits(value, values), (key, value)
+            for reading in gpu.readings.values():
+                assert (reading.value is None) == (reading.reason in REASONS)
+                assert reading.age_s >= 0
+
+
+def test_its_clock_goes_forward_at_its_interval(trace: Trace) -> None:
+    reads = list(trace)
+    steps_s = [(b.mono_ns - a.mono_ns) / 1e9 for a, b in pairwise(reads)]
+    assert all(step > 0 for step in steps_s)
+    assert sorted(steps_s)[len(steps_s) // 2] == pytest.approx(trace.header.interval_s, rel=0.2)

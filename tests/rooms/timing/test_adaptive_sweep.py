@@ -1,0 +1,248 @@
+"""The adaptive sweep: sizes chosen as it goes find the planted crossover, and nothing that fails stops it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.helpers.runs.planted_crossover import machine, record, search_plan, searched, true_crossings
+from tests.helpers.runs.recorder import QUICK, Recorder, state_of
+
+from cpugpu_tui.agent.main import plan_from_json
+from cpugpu_tui.decide.crossover import RISES
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
+from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, CaseStarted, Found, Simulation
+from cpugpu_tui.plain import to_plain
+from cpugpu_tui.render.answers import answers
+from cpugpu_tui.session.planning import FieldError, PlanRequest, build_plan
+from cpugpu_tui.state.remaining import Remaining
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.timing.chooser import END_ROUNDS
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine, SimulatedTimer
+
+CALM = Simulation(noise=0.002)
+
+
+@pytest.fixture(scope="module")
+def calm() -> tuple[RunState, Recorder]:
+    """What a person sees of a search on the calm machine, and what happened; only read."""
+    return searched(search_plan(CALM))
+
+
+@pytest.mark.parametrize(
+    "rho", [pytest.param(0.0, marks=pytest.mark.slow), 0.3, pytest.param(0.8, marks=pytest.mark.slow)]
+)
+def test_the_bracket_holds_the_planted_crossover_and_is_narrow(rho: float) -> None:
+    # 300 seeds of each in `make bench ONLY=search`.
+    found = record(rho, range(30))
+    assert found.covered >= 0.9
+    assert found.median_ratio <= 1.15
+    assert found.error_p95 <= 0.03
+    assert found.most_cases <= 20
+
+
+def test_the_planted_machine_has_a_staircase_whose_crossing_is_known() -> None:
+    assert true_crossings(search_plan(machine(1, 0.0))) == [167.5]
+
+
+def test_a_search_narrows_the_end_to_end_crossover_too(calm: tuple[RunState, Recorder]) -> None:
+    state, _ = calm
+    (answer,) = answers(state)
+    moved = answer.evidence.worlds["end to end"]
+    assert answer.evidence.measured.kind == moved.kind == RISES
+    assert answer.evidence.measured.ratio is not None
+    assert moved.ratio is not None
+    assert answer.evidence.measured.ratio <= 1.1
+    assert moved.ratio <= 1.1
+    assert "Including copies, it wins from n ≈" in " ".join(answer.sentences)
+
+
+def test_further_sizes_are_announced_before_they_start_and_stand_in_order(calm: tuple[RunState, Recorder]) -> None:
+    plan = search_plan(CALM)
+    state, recorder = calm
+    chosen = [case.key for event in recorder.of(CasesChosen) for case in event.cases]
+    started = [event.case for event in recorder.of(CaseStarted)]
+    assert chosen
+    assert started == [case.key for case in plan.cases] + chosen
+    sizes = [row.case.size for row in state.rows.values()]
+    assert sizes == sorted(sizes)
+    assert len(sizes) == len(plan.cases) + len(chosen) <= 20
+    assert {row.status for row in state.rows.values()} == {"ok"}
+
+
+def test_the_ends_of_the_bracket_get_more_rounds_than_what_lies_far_from_it(
+    calm: tuple[RunState, Recorder],
+) -> None:
+    state, _ = calm
+    found = answers(state)[0].evidence.measured
+    rounds = {row.case.size: len(row.cpu.round_ns) for row in state.rows.values() if row.cpu is not None}
+    assert rounds[found.low or 0] >= END_ROUNDS
+    assert rounds[found.high or 0] >= END_ROUNDS
+    assert rounds[16] < END_ROUNDS
+
+
+def test_the_cpu_is_left_out_where_it_is_hopelessly_behind_unless_everything_is_asked_for(
+    calm: tuple[RunState, Recorder],
+) -> None:
+    state, _ = calm
+    left_out = [row.case.size for row in state.rows.values() if row.cpu is None]
+    assert left_out == [5_000, 10_000]
+    assert all(state.rows[Case("matmul", size).key].gpu is not None for size in left_out)
+    full, _ = searched(search_plan(CALM, full=True))
+    assert all(row.cpu is not None for row in full.rows.values())
+
+
+def test_sweeps_are_searched_one_after_the_other() -> None:
+    plan = build_plan(PlanRequest(("vector-dot",), find_crossover=True, simulation=CALM))
+    _, recorder = searched(plan)
+    variants = [event.case.split("/")[1] for event in recorder.of(CaseStarted)]
+    assert variants == sorted(variants, key=["matmul", "dot"].index)
+
+
+def test_a_size_that_fails_costs_only_itself() -> None:
+    state, _ = searched(search_plan(replace(CALM, oom_size=200)))
+    found = answers(state)[0].evidence.measured
+    assert state.rows[Case("matmul", 200).key].status == "oom"
+    assert found.kind == RISES
+    assert found.ratio is not None
+    assert found.ratio <= 1.1
+
+
+def test_what_does_not_fit_beside_others_is_tried_again_when_they_are_through(monkeypatch: Any) -> None:
+    plan = search_plan(CALM)
+    recorder = Recorder()
+    sweep = Sweep(plan, SimulatedMachine(plan), recorder, Control())
+    load = SimulatedTimer.load
+    refused = []
+
+    def crowded(timer: SimulatedTimer, case: Case, inputs: Any) -> Any:
+        over = {event.case for event in recorder.of(CaseFinished, CaseFailed)}
+        others = {event.case for event in recorder.of(CaseStarted)} - over - {case.key}
+        if case.size == 500 and others:
+            refused.append(others)
+            raise CaseError("oom", "Needs 18 GB on cuda:0, 12 GB free.", "Choose smaller sizes.")
+        return load(timer, case, inputs)
+
+    monkeypatch.setattr(SimulatedTimer, "load", crowded)
+    sweep.run()
+    assert refused
+    assert not recorder.of(CaseFailed)
+    assert state_of(plan, recorder).rows[Case("matmul", 500).key].status == "ok"
+
+
+# ------------------------------------------------------------------ a dead agent
+
+
+def test_the_next_agent_is_told_what_was_found_out(calm: tuple[RunState, Recorder]) -> None:
+    plan = search_plan(CALM)
+    remaining = Remaining(plan)
+    state, recorder = calm
+    assert state.run is not None
+    chosen = recorder.of(CasesChosen)[0].cases[0]
+    remaining.note(state.run)
+    for event in recorder.events:
+        if getattr(event, "case", "") != chosen.key:  # the agent died at this one
+            remaining.note(event)
+    again = remaining.plan(None)
+    assert again.cases == (chosen,)
+    assert again.search is not None
+    told = {found.case.size: found for found in again.search.found}
+    assert told[16].speedup == pytest.approx(state.rows[Case("matmul", 16).key].comparison.speedup)  # type: ignore[union-attr]
+    assert told[10_000].speedup is None
+    verdicts = {found.case.size: (found.low or 0) > 1 for found in told.values() if found.low}
+    assert not verdicts[100]
+    assert verdicts[500]
+
+
+def test_a_search_goes_on_from_what_a_dead_agent_found() -> None:
+    plan = search_plan(CALM)
+    assert plan.search is not None
+    found = [
+        Found(Case("matmul", size), *facts)
+        for size, facts in {100: (0.5, 0.49, 0.51, 8), 200: (2.0, 1.9, 2.1, 8), 500: (None,)}.items()
+    ]
+    again = replace(plan, cases=(), search=replace(plan.search, found=tuple(found)))
+    _, recorder = searched(again)
+    sizes = [case.size for event in recorder.of(CasesChosen) for case in event.cases]
+    assert sizes
+    assert all(100 < size < 200 for size in sizes)
+
+
+def test_a_plan_with_a_search_reaches_the_agent_whole() -> None:
+    plan = search_plan(CALM)
+    assert plan.search is not None
+    found = (Found(Case("matmul", 64), 0.5, 0.4, 0.6, 8), Found(Case("matmul", 128)))
+    plan = replace(plan, search=replace(plan.search, found=found))
+    assert plan_from_json(json.dumps(to_plain(plan)).encode()) == plan
+
+
+# ------------------------------------------------------------------ what a person asks for
+
+
+def test_quick_is_a_search_from_16_to_2048() -> None:
+    plan = build_plan(PlanRequest())
+    assert plan.search is not None
+    assert [case.size for case in plan.cases] == [16, 50, 100, 200, 500, 1000, 2048]
+
+
+def test_sizes_named_for_quick_are_fixed() -> None:
+    plan = build_plan(PlanRequest(sizes="16,64"))
+    assert plan.search is None
+    assert [case.size for case in plan.cases] == [16, 64]
+
+
+@pytest.mark.parametrize(
+    ("names", "sizes", "ends"),
+    [
+        (("matmul",), None, (16, 2_048)),
+        (("matmul",), "32,700", (32, 700)),
+        (("elementwise",), None, (10**2, 10**8)),
+        (("transfer",), None, (4, 2**30)),
+        (("mnist-batch",), None, (32, 4_096)),
+        (("mnist-mlp-width",), None, (32, 4_096)),
+        (("jacobian",), None, (1, 1_000)),
+        (("vector-dot",), None, (10**2, 10**8)),
+    ],
+)
+def test_every_workload_can_be_searched_on_its_own_axis(
+    names: tuple[str, ...], sizes: str | None, ends: tuple[int, int]
+) -> None:
+    plan = build_plan(PlanRequest(names, sizes=sizes, find_crossover=True))
+    mine = [case.size for case in plan.cases if case.sweep == plan.cases[0].sweep]
+    assert (mine[0], mine[-1]) == ends
+    assert mine == sorted(set(mine))
+    assert len(mine) <= 13
+
+
+@pytest.mark.parametrize("asked", [{"max_size": "100"}, {"full": True}])
+def test_what_belongs_to_a_search_is_refused_without_one(asked: dict[str, Any]) -> None:
+    with pytest.raises(FieldError, match="belongs to a search"):
+        build_plan(PlanRequest(("matmul",), **asked))
+
+
+def test_a_largest_size_below_the_smallest_is_refused() -> None:
+    with pytest.raises(FieldError, match="largest size 8 is below the smallest, 16"):
+        build_plan(PlanRequest(("matmul",), find_crossover=True, max_size="8"))
+
+
+def test_without_a_gpu_a_search_times_its_grid() -> None:
+    plan = search_plan(replace(QUICK, gpus=0))
+    state, recorder = searched(plan)
+    assert not recorder.of(CasesChosen)
+    assert {row.status for row in state.rows.values()} == {"ok"}
+    assert answers(state) == ()
+
+
+@pytest.mark.parametrize(("gpu_factor", "winner"), [(1e-9, CPU_WINS), (1.0, GPU_WINS)])
+def test_one_that_never_loses_ends_the_search_with_the_grid(gpu_factor: float, winner: str) -> None:
+    laws = replace(CALM, cpu_ns_per_flop=CALM.cpu_ns_per_flop * gpu_factor, cpu_bytes_per_ns=0.0)
+    if winner == GPU_WINS:
+        laws = replace(laws, cpu_overhead_ns=1e6)
+    state, recorder = searched(search_plan(laws))
+    assert not recorder.of(CasesChosen)
+    assert {row.comparison.verdict for row in state.rows.values() if row.comparison is not None} == {winner}

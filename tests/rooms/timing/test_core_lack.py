@@ -1,0 +1,239 @@
+"""A half-round whose threads had no core is repeated; what stays starved is marked, and one thread is timed beside."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from tests.helpers.runs.recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
+
+from cpugpu_tui.machine.schedstat import Waited
+from cpugpu_tui.model import (
+    CORES,
+    LATENCY,
+    NO_CORE,
+    Calibrated,
+    Case,
+    CaseFinished,
+    CasesChosen,
+    CoreWait,
+    Event,
+    MachineRead,
+    Plan,
+    Progressed,
+    Search,
+    Simulation,
+)
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.core_lack import READING_S, REPEATS
+from cpugpu_tui.timing.host_watch import Disturbance
+from cpugpu_tui.timing.sweep import Sweep
+
+ALWAYS = replace(QUICK, starved_share=0.4)
+
+
+def lacks(recorder: Recorder) -> dict[tuple[str, str], CoreWait]:
+    """Return (case, device) → what was told of its threads."""
+    reads = [event for event in recorder.of(MachineRead) if event.edge == CORES]
+    return {(event.case, event.device): event.cores for event in reads if event.cores is not None}
+
+
+def test_a_quiet_machine_repeats_nothing_and_says_nothing() -> None:
+    recorder = swept(plan_of(64))[1]
+    assert lacks(recorder) == {}
+    assert not any(NO_CORE in event.marks for event in recorder.rounds)
+
+
+@pytest.mark.parametrize("tries", range(1, REPEATS + 1))
+def test_a_half_round_that_had_a_core_when_repeated_is_as_good_as_any(tries: int) -> None:
+    plan = plan_of(64, simulation=replace(ALWAYS, starved_tries=tries))
+    recorder = swept(plan)[1]
+    (told,) = lacks(recorder).values()
+    assert [(each.round_index, round(each.waited_share, 2)) for each in told.discarded] == [(1, 0.4)] * tries
+    assert all(each.samples[LATENCY] for each in told.discarded), "they stay recorded"
+    assert told.one_thread_ns == ()
+    assert not any(NO_CORE in event.marks for event in recorder.rounds)
+    cpu = [event for event in recorder.rounds if event.device == "cpu"]
+    assert [event.round_index for event in cpu] == list(range(1, len(cpu) + 1)), "each round once"
+    quiet = [event for event in swept(plan_of(64))[1].rounds if event.device == "cpu"]
+    slowest_ns = max(max(event.samples[LATENCY]) for event in cpu)
+    assert slowest_ns < 1.2 * max(max(event.samples[LATENCY]) for event in quiet), "no starved block among them"
+
+
+def test_what_stays_starved_is_marked_and_one_thread_is_timed_beside() -> None:
+    recorder = swept(plan_of(64, simulation=ALWAYS))[1]
+    ((key, told),) = lacks(recorder).items()
+    assert key[1] == "cpu"
+    assert len(told.discarded) == REPEATS, "those of the first round: after that repeating would be in vain"
+    assert (told.threads, told.cores, round(told.share, 2)) == (2, 2, 0.4)
+    assert told.one_thread_share == 0.0
+    starved_ns = min(min(event.samples[LATENCY]) for event in recorder.rounds if event.device == "cpu")
+    assert 0 < max(told.one_thread_ns) < 0.8 * starved_ns
+    assert told.use is not None
+    assert [user.command for user in told.use.others] == ["simulated-neighbour"]
+    marked = {event.device for event in recorder.rounds if NO_CORE in event.marks}
+    assert marked == {"cpu"}
+    assert not any("not-converged" in event.marks for event in recorder.rounds)
+
+
+def test_a_little_waiting_that_stays_is_kept_as_a_result_and_repeated_in_one_round_only() -> None:
+    recorder = swept(plan_of(64, simulation=replace(QUICK, starved_share=0.05)))[1]
+    (told,) = lacks(recorder).values()
+    assert [each.round_index for each in told.discarded] == [1] * REPEATS
+    assert told.one_thread_ns == ()
+    assert not any(NO_CORE in event.marks for event in recorder.rounds)
+
+
+def test_a_case_without_a_core_takes_no_more_than_its_least_rounds() -> None:
+    recorder = swept(plan_of(64, simulation=replace(ALWAYS, noise=0.3), max_rounds=40))[1]
+    assert max(event.round_index for event in recorder.rounds) == 8
+
+
+def test_every_repetition_is_announced_and_can_be_stopped() -> None:
+    """A stop at the first repetition ends the run there; nothing of the case is a result."""
+
+    class Stopping(Recorder):
+        def __call__(self, event: Event) -> None:
+            super().__call__(event)
+            rounds = [e for e in self.of(Progressed) if e.phase == "round"]
+            if len(rounds) == 2:
+                control.obey("stop")
+
+    control, recorder = Control(), Stopping()
+    plan = plan_of(64, simulation=ALWAYS)
+    assert Sweep(plan, SpiedMachine(plan, recorder), recorder, control).run() == "stopped"
+    assert len([e for e in recorder.of(Progressed) if e.phase == "round"]) == 2
+    assert recorder.rounds == []
+
+
+def test_only_the_starved_case_is_told_apart() -> None:
+    plan = plan_of(64, 128, simulation=replace(ALWAYS, starved_size=64))
+    recorder = swept(plan)[1]
+    assert {case for case, _ in lacks(recorder)} == {plan.cases[0].key}
+    assert [event.case for event in recorder.of(CaseFinished)] != []
+    assert {event.case for event in recorder.rounds if NO_CORE in event.marks} == {plan.cases[0].key}
+
+
+def test_one_thread_alone_is_not_timed_beside_itself() -> None:
+    plan = replace(plan_of(64, simulation=ALWAYS), cases=(Case("matmul", 64, threads=1),))
+    assert lacks(swept(plan)[1]) == {}
+
+
+def test_more_threads_than_cores_are_not_repeated() -> None:
+    """They wait for each other, now and always."""
+    plan = replace(plan_of(64, simulation=ALWAYS), cases=(Case("matmul", 64, threads=8),))
+    (told,) = lacks(swept(plan)[1]).values()
+    assert (told.threads, told.cores, told.discarded) == (8, 2, ())
+
+
+class LaunchersLack:
+    """A watch that says that the launching thread had no core, in half-rounds of the GPU."""
+
+    cores = 2
+
+    def __init__(self, honest: Any) -> None:
+        self._honest = honest
+        self._is_gpu = False
+
+    def begin(self, device: Any) -> None:
+        self._is_gpu = not device.is_cpu
+
+    def end(self) -> Disturbance:
+        return Disturbance((), Waited(5.0 if self._is_gpu else 0.0, 10.0))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._honest, name)
+
+
+def test_a_launching_thread_without_a_core_spoils_the_gpus_times() -> None:
+    plan, recorder = plan_of(64), Recorder()
+    machine = SpiedMachine(plan, recorder)
+    machine.watch = LaunchersLack(machine.watch)
+    Sweep(plan, machine, recorder, Control()).run()
+    ((key, told),) = lacks(recorder).items()
+    assert key[1] == "cuda:0"
+    assert (told.threads, told.one_thread_ns) == (1, ())
+    assert {event.device for event in recorder.rounds if NO_CORE in event.marks} == {"cuda:0"}
+
+
+def test_whoever_reads_an_announcement_has_a_core_before_the_cpu_is_timed() -> None:
+    """The controller woke up as all our threads began: a twelfth of the half-rounds of an idle machine was repeated."""
+    plan, recorder = plan_of(64), Recorder()
+    machine = SpiedMachine(plan, recorder)
+    honest, order = machine.watch, [""]
+
+    class Ordered:
+        cores = 2
+
+        def rest(self, seconds: float) -> None:
+            order.append(f"rest {seconds}")
+
+        def begin(self, device: Any) -> None:
+            order.append("begin cpu" if device.is_cpu else "begin gpu")
+            honest.begin(device)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(honest, name)
+
+    def flush() -> None:
+        order.append("flush")
+
+    machine.watch, recorder.flush = Ordered(), flush  # type: ignore[method-assign]
+    Sweep(plan, machine, recorder, Control()).run()
+    told = [before for before, now in pairwise(order) if now == "begin cpu" and before != "begin cpu"]
+    assert len(told) > 8, "first call, warm-up, half-rounds"
+    assert set(told) == {f"rest {READING_S}"}
+    assert not any(before.startswith("rest") for before, now in pairwise(order) if now == "begin gpu")
+
+
+def test_blocks_that_were_sized_without_a_core_are_sized_again() -> None:
+    """The neighbour goes away after the warm-up: a block of so few calls that it is short is not kept."""
+    plan, recorder = plan_of(64), Recorder()
+    machine = SpiedMachine(plan, recorder)
+    timer: Any = machine.timer("cpu")
+    honest, slow = timer.latency_block, [True]
+
+    class Warming:
+        """Starved until the first half-round begins."""
+
+        cores = 2
+
+        def begin(self, device: Any) -> None:
+            self.is_cpu = device.is_cpu
+
+        def end(self) -> Disturbance:
+            return Disturbance((), Waited(9.0 if slow[0] and self.is_cpu else 0.0, 10.0))
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(machine.planted, name)
+
+    def block(op: Any, calls: int) -> float:
+        return float(honest(op, calls)) * (100 if slow[0] else 1)
+
+    timer.latency_block, machine.watch = block, Warming()
+    half_round = machine.planted.half_round
+
+    def begins(case: Case) -> None:
+        slow[0] = False
+        half_round(case)
+
+    machine.planted.half_round = begins  # type: ignore[method-assign]
+    Sweep(plan, machine, recorder, Control()).run()
+    poor, good = (event.calls_per_block for event in recorder.of(Calibrated) if event.device == "cpu")
+    assert good > 5 * poor
+    assert {event.calls_per_block for event in recorder.rounds if event.device == "cpu"} == {good}
+    assert len(next(iter(lacks(recorder).values())).discarded) == 1
+
+
+def test_times_without_a_core_do_not_make_a_search_leave_the_cpu_out() -> None:
+    """The CPU reads a hundred times slower than it is: hopeless, were it believed."""
+    sizes = (16, 32, 64, 128, 256)
+    laws = Simulation(first_call_ns=0.0, cpu_overhead_ns=1e4, starved_share=0.99)
+    cases = tuple(Case("matmul", n) for n in sizes)
+    plan = Plan("test", cases, simulation=laws, search=Search(), metrics=(LATENCY,))
+    status, recorder = swept(plan)
+    assert status == "done"
+    assert {event.case for event in recorder.rounds if event.device == "cpu"} == {case.key for case in plan.cases}
+    assert not recorder.of(CasesChosen), "there is no bracket to narrow"

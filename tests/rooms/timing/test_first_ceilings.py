@@ -1,0 +1,257 @@
+"""What `limited by` needs is measured after a machine's first run: once, within its time, and at no result's cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.runs.recorder import Recorder, plan_of
+from tests.helpers.runs.scripted import HELLO, KILLED, ScriptedAgent, session_of, three_cases, well
+
+from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.worker import work
+from cpugpu_tui.analysis.card import card
+from cpugpu_tui.machine.schedstat import Waited
+from cpugpu_tui.model import (
+    CALIBRATION,
+    CaseFinished,
+    Ceilings,
+    CeilingsMeasured,
+    Device,
+    Event,
+    Plan,
+    Progressed,
+    RunFinished,
+    RunStarted,
+    Simulation,
+)
+from cpugpu_tui.session.session import CEILINGS_S
+from cpugpu_tui.store import Store
+from cpugpu_tui.timing.ceilings import calibrate as calibration
+from cpugpu_tui.timing.ceilings import first_run as first
+from cpugpu_tui.timing.ceilings.simulated_gauge import SimulatedGauge
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.host_watch import Disturbance
+from cpugpu_tui.timing.timers.planted_watch import PlantedWatch
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+from cpugpu_tui.transport.launch import Message
+
+CPU = Ceilings(
+    "cpu", "simulated CPU", None, "node1", "2.11", 7, 2, {"float32": 5e11}, {"float32": 2048}, 2e10, 1 << 30, 1e3,
+    simulated=True,
+)  # fmt: skip
+GPU = replace(CPU, device="cuda:0", label="simulated GPU", uuid="GPU-SIM0", driver="580.1")
+FIRST = replace(plan_of(64, 128), ceilings_s=3.0)
+
+
+def worked(plan: Plan, control: Control | None = None) -> Recorder:
+    recorder = Recorder()
+    work(plan, facts(simulated=True), recorder, control or Control())
+    return recorder
+
+
+def measured(recorder: Recorder) -> list[str]:
+    return [event.ceilings.device for event in recorder.of(CeilingsMeasured)]
+
+
+def end(recorder: Recorder) -> tuple[str, int, str]:
+    (finished,) = recorder.of(RunFinished)
+    return finished.status, finished.exit_code, finished.message
+
+
+# ------------------------------------------------------------------ the agent
+
+
+def test_after_the_last_case_the_missing_devices_are_measured_and_marked_quick() -> None:
+    recorder = worked(FIRST)
+    assert measured(recorder) == ["cpu", "cuda:0"]
+    assert all(event.ceilings.quick for event in recorder.of(CeilingsMeasured))
+    kinds = [type(event) for event in recorder.events]
+    assert kinds.index(CeilingsMeasured) > max(i for i, kind in enumerate(kinds) if kind is CaseFinished)
+    assert end(recorder) == ("done", 0, "")
+    (note,) = {event.note for event in recorder.of(Progressed) if event.phase == CALIBRATION}
+    assert note == "peak rates for 'limited by', once, at most 3 s"
+
+
+def test_what_is_known_is_not_measured_again() -> None:
+    label = SimulatedMachine(FIRST).devices[0].label
+    assert measured(worked(replace(FIRST, ceilings=(replace(CPU, label=label),)))) == ["cuda:0"]
+    assert measured(worked(replace(FIRST, ceilings_s=None))) == []
+
+
+def test_a_run_that_is_stopped_or_out_of_time_measures_nothing() -> None:
+    control = Control()
+    control.obey("stop")
+    assert measured(worked(FIRST, control)) == []
+    assert measured(worked(replace(FIRST, max_seconds=1e-6))) == []
+
+
+@pytest.mark.parametrize("failing", ["gauge", "copy_ns", "release"])
+def test_a_device_that_fails_costs_no_result_and_is_a_sentence(monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    def lost(*_: Any) -> Any:
+        raise RuntimeError("CUDA error: device lost\nmore")
+
+    monkeypatch.setattr(SimulatedMachine if failing == "gauge" else SimulatedGauge, failing, lost)
+    recorder = worked(FIRST)
+    status, code, message = end(recorder)
+    assert (status, code) == ("done", 0)
+    assert message == "cpu failed while it was measured: CUDA error: device lost."
+    assert len(recorder.of(CaseFinished)) == 2
+
+
+def test_rates_that_other_work_took_part_of_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlantedWatch, "end", lambda _: Disturbance((), Waited(0.6, 1.0, 0.6)))
+    monkeypatch.setattr(first, "TRIES", 1)
+    recorder = Recorder()
+    machine = SimulatedMachine(FIRST)
+    error = first.first_ceilings(FIRST, machine, {}, recorder, Control(), None)
+    assert error is not None
+    assert "other work took its cores" in error.message
+    assert measured(recorder) == []
+
+
+class SlowGauge(SimulatedGauge):
+    """A device on which everything takes long, by a clock that a test sees."""
+
+    dtypes = ("float32", "float64")
+
+    def __init__(self, clock: list[float], step_s: float) -> None:
+        super().__init__(Device("cuda:0", "slow", "GPU-1"), Simulation())
+        self._clock, self._step_s = clock, step_s
+
+    def matmul_ns(self, dtype: str, n: int) -> float:
+        self._clock[0] += self._step_s * (n / 256) ** 3
+        return super().matmul_ns(dtype, n)
+
+    def copy_ns(self, size_bytes: int) -> float:
+        self._clock[0] += self._step_s
+        return super().copy_ns(size_bytes)
+
+    def transfer_ns(self, direction: str, size_bytes: int) -> float:
+        self._clock[0] += self._step_s / 6
+        return super().transfer_ns(direction, size_bytes)
+
+
+@pytest.mark.parametrize("step_s", [1e-3, 0.01, 0.1, 0.3, 0.6])
+def test_however_slow_the_device_is_a_quick_measurement_keeps_to_its_time(
+    monkeypatch: pytest.MonkeyPatch, step_s: float
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    effort = calibration.quick(("float32", "float64"), first.STEPS_SHARE * 3.0, is_cpu=False)
+    found = calibration.measure(SlowGauge(clock, step_s), {}, Recorder(), Control(), effort)
+    assert found is not None
+    assert found.flops["float32"] > 0
+    assert clock[0] <= 3.0
+
+
+# ------------------------------------------------------------------ the session
+
+
+def first_session(*agents: Any, store: Any = None, **more: Any) -> tuple[Any, list[Event], Any]:
+    session, scripted = session_of(three_cases(), *agents, store=store, **more)
+    events: list[Event] = []
+    return session.run(events.append), events, scripted
+
+
+def dying(plan: Plan) -> list[Message]:
+    """All cases well, then dead while the machine is measured."""
+    step = Progressed(case="", device="cuda:0", phase=CALIBRATION)
+    return [*well(plan)[:-1], step, KILLED]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "results.db")) as store:
+        yield store
+
+
+def test_an_agent_is_asked_only_where_the_history_keeps_what_it_finds(store: Store) -> None:
+    for given, asked in (
+        ({"store": store, "ceilings": True}, CEILINGS_S), ({"store": store}, None), ({"ceilings": True}, None),
+    ):  # fmt: skip
+        agent = ScriptedAgent(well)
+        _, events, _ = first_session(agent, **given)
+        assert agent.plan is not None
+        assert agent.plan.ceilings_s == asked
+        assert isinstance(events[0], RunStarted)
+        assert events[0].plan.ceilings_s is None, "what is saved with the run is the same work as before"
+
+
+def test_an_agent_that_dies_then_costs_no_result_and_no_second_agent(store: Store) -> None:
+    finished, events, agents = first_session(dying, store=store, ceilings=True)
+    assert (finished.status, finished.exit_code, agents.taken) == ("done", 0, 1)
+    assert finished.message.startswith("The ceilings of this machine are not known: the agent")
+    assert len([event for event in events if isinstance(event, CaseFinished)]) == 3
+
+
+def test_they_are_kept_for_later_runs_and_with_the_run_itself(store: Store) -> None:
+    hello = replace(HELLO, environment={**HELLO.environment, "hostname": "node1", "torch": "2.11"})
+
+    def script(plan: Plan) -> list[Message]:
+        step = Progressed(case="", device="cpu", phase=CALIBRATION)
+        return [*well(plan)[:-1], step, CeilingsMeasured(ceilings=replace(CPU, quick=True)), RunFinished(status="done")]
+
+    first_session(ScriptedAgent(script, greeting=(hello,)), store=store, ceilings=True)
+    assert store.ceilings("node1", "2.11") == (replace(CPU, quick=True),)
+    loaded = store.load(store.find("latest"))
+    assert [event for event in loaded if isinstance(event, CeilingsMeasured)]
+    _, again, _ = first_session(ScriptedAgent(well, greeting=(hello,)), store=store, ceilings=True)
+    assert isinstance(again[0], RunStarted)
+    assert again[0].plan.ceilings == (replace(CPU, quick=True),)
+
+
+# ------------------------------------------------------------------ the history
+
+
+def test_a_quick_measurement_never_replaces_a_full_one(store: Store) -> None:
+    quick = replace(CPU, quick=True, measured_wall_ns=9)
+    store.keep_ceilings(quick)
+    store.keep_ceilings(CPU)
+    assert store.ceilings() == (CPU,)
+    store.keep_ceilings(quick)
+    assert store.ceilings() == (CPU,)
+
+
+def test_another_driver_has_ceilings_of_its_own(store: Store) -> None:
+    store.keep_ceilings(GPU)
+    newer = replace(GPU, driver="590.2", quick=True, measured_wall_ns=9)
+    store.keep_ceilings(newer)
+    assert store.ceilings() == (newer, GPU)
+    hello = replace(HELLO, environment={"hostname": "node1", "torch": "2.11", "driver": "590.2", "interpreter": "p"})
+    _, events, _ = first_session(ScriptedAgent(well, greeting=(hello,)), store=store)
+    assert isinstance(events[0], RunStarted)
+    assert events[0].plan.ceilings == (newer,)
+
+
+def test_the_card_says_what_is_quick() -> None:
+    lines = ["".join(text for text, _ in line) for line in card([replace(CPU, quick=True)], 100, 8)]
+    assert "within seconds after a run (a full measurement is more precise)" in " ".join(" ".join(lines).split())
+    assert "within seconds" not in str(card([CPU], 100, 8))
+
+
+# ------------------------------------------------------------------ the command
+
+
+def limits(out: str) -> list[str]:
+    """Rows of the table that name a limit."""
+    rows = [line.split() for line in out.splitlines()]
+    return [row[0] for row in rows if row and row[0] in ("64", "2048", "2,048") and {"compute", "launch"} & {*row}]
+
+
+def test_the_first_run_fills_its_own_table_and_the_second_measures_nothing(cpugpu: CommandLine) -> None:
+    def kinds(done: Any) -> list[str]:
+        return [type(event).__name__ for event in done.events]
+
+    run = ("run", "--simulate", FAST, "matmul", "--size", "64,2048")
+    assert limits(cpugpu(*run, "--no-ceilings").out) == []
+    assert "CeilingsMeasured" not in kinds(cpugpu(*run, "--json", CPUGPU_CEILINGS="0"))
+    assert limits(cpugpu(*run).out) != []
+    assert "CeilingsMeasured" not in kinds(cpugpu(*run, "--json"))
+    assert limits(cpugpu("show", "3").out) != []

@@ -1,0 +1,207 @@
+"""One case, step by step: what is announced, how warm-up ends, how rounds are sized, which samples are void."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.helpers.runs.recorder import Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
+
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    COLD_START,
+    ENQUEUE,
+    LATENCY,
+    METRICS,
+    SINGLE,
+    SYNCED,
+    Calibrated,
+    CaseFinished,
+    Device,
+    HalfRoundTimed,
+    Progressed,
+    Simulation,
+)
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.lane import DEVICE_SAMPLES, Lane
+from cpugpu_tui.timing.point import Point
+from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.timing.warm_up import BLOCK_NS, FIRST_WARMUP_NS, WARMUP_NS
+
+LONG = Simulation(cpu_overhead_ns=9e9, launch_ns=1e5, first_call_ns=0.0, noise=0.0)
+"""A CPU call of nine seconds, beyond the budget of five."""
+
+
+# ------------------------------------------------------------------ samples of a half-round
+
+
+@pytest.mark.parametrize(
+    ("device", "estimate_ns", "count"),
+    [("cpu", 1e3, 1), ("cuda:0", 1e3, DEVICE_SAMPLES), ("cuda:0", 2e6, 5), ("cuda:0", 5e9, 1)],
+)
+def test_long_operations_give_fewer_hardware_samples(device: str, estimate_ns: float, count: int) -> None:
+    timer: Any = SimpleNamespace(device=Device(device, "made up"))
+    assert Lane(timer, None, 0.0, estimate_ns=estimate_ns)._device_count() == count
+
+
+# ------------------------------------------------------------------ warm-up
+
+
+def warm_up_blocks(recorder: Recorder, case: str) -> int:
+    """Return how many blocks the CPU's warm-up of a case had."""
+    said = next(e for e in recorder.of(Progressed) if (e.case, e.device, e.phase) == (case, "cpu", "warm-up"))
+    over = next(e for e in recorder.of(Calibrated) if (e.case, e.device) == (case, "cpu"))
+    between = recorder.log[recorder.log.index(said) : recorder.log.index(over)]
+    return sum(isinstance(entry, Call) for entry in between)
+
+
+def test_a_device_warms_up_longer_at_its_first_case() -> None:
+    """Blocks of 2 ms: 125 of them in 250 ms; a window of five more comes at the beginning, with one call each."""
+    plan = plan_of(64, 128)
+    recorder = swept(plan)[1]
+    for case, least_ns in zip(plan.cases, (FIRST_WARMUP_NS, WARMUP_NS), strict=True):
+        assert least_ns / BLOCK_NS <= warm_up_blocks(recorder, case.key) <= least_ns / BLOCK_NS + 10
+
+
+# ------------------------------------------------------------------ order and announcements
+
+
+def test_every_step_is_announced_and_written_out_before_it_can_kill() -> None:
+    """What dies with the process must have been named: each announcement is flushed before the machine is asked."""
+    log = swept(plan_of(64))[1].log
+    phases = {"first call": ("first call",), "block": ("warm-up", "round"), "device": ("round",)}
+    for index, entry in enumerate(log):
+        if isinstance(entry, Call):
+            said = next(i for i in range(index, -1, -1) if isinstance(log[i], Progressed))
+            announcement = log[said]
+            assert isinstance(announcement, Progressed)
+            assert announcement.phase in phases[entry.what]
+            assert announcement.device == entry.device
+            assert log[said + 1] == Flush()
+
+
+def test_a_case_goes_its_way_in_order() -> None:
+    recorder = swept(plan_of(64, metrics=METRICS))[1]
+    steps = [
+        (type(e).__name__, getattr(e, "phase", ""), getattr(e, "device", ""))
+        for e in recorder.events
+        if not (isinstance(e, HalfRoundTimed) and e.round_index > 0)
+    ]
+    assert list(dict.fromkeys(steps)) == [
+        ("CaseStarted", "", ""),
+        ("Progressed", "inputs", "cpu"),
+        ("Progressed", "first call", "cpu"), ("TensorsPlaced", "", "cpu"), ("HalfRoundTimed", "", "cpu"),
+        ("Progressed", "first call", "cuda:0"), ("MachineRead", "", "cuda:0"),
+        ("TensorsPlaced", "", "cuda:0"), ("HalfRoundTimed", "", "cuda:0"),
+        ("Progressed", "check", "cpu"),
+        ("Progressed", "warm-up", "cpu"), ("Calibrated", "", "cpu"),
+        ("Progressed", "warm-up", "cuda:0"), ("Calibrated", "", "cuda:0"),
+        ("Progressed", "round", "cpu"), ("Progressed", "round", "cuda:0"),
+        ("CaseFinished", "", ""),
+        ("Progressed", "kernels", "cuda:0"), ("KernelsProfiled", "", "cuda:0"),
+    ]  # fmt: skip
+
+
+def test_only_wanted_metrics_are_taken() -> None:
+    recorder = swept(plan_of(64, metrics=(LATENCY,)))[1]
+    assert {name for event in recorder.of(HalfRoundTimed) for name in event.samples} == {LATENCY, SINGLE, ENQUEUE}
+    assert not [entry for entry in recorder.log if isinstance(entry, Call) and entry.what == "device"]
+    recorder = swept(plan_of(64, metrics=(AS_WRITTEN, COLD_START)))[1]
+    taken_once = [event for event in recorder.of(HalfRoundTimed) if event.round_index == 0]
+    assert [set(event.samples) for event in taken_once] == [{AS_WRITTEN, SYNCED, COLD_START}] * 2
+
+
+def test_before_each_half_round_one_block_is_thrown_away() -> None:
+    recorder = swept(plan_of(64))[1]
+    calibrated = max(recorder.log.index(event) for event in recorder.of(Calibrated))
+    blocks = [entry for entry in recorder.log[calibrated:] if isinstance(entry, Call) and entry.what == "block"]
+    shown = sum(len(event.samples[LATENCY]) for event in recorder.rounds)
+    assert shown == 2 * 8 * 5
+    assert len(blocks) == shown + len(recorder.rounds)
+
+
+def test_clocks_of_a_half_round_enclose_it() -> None:
+    for event in swept(plan_of(64))[1].of(HalfRoundTimed):
+        assert 0 < event.started_mono_ns <= event.ended_mono_ns <= event.mono_ns
+        assert 0 < event.started_wall_ns <= event.ended_wall_ns <= event.wall_ns
+
+
+def test_a_call_beyond_the_budget_is_timed_once_and_says_so() -> None:
+    plan = plan_of(64, simulation=LONG)
+    recorder = swept(plan)[1]
+    (cpu, gpu) = recorder.of(Calibrated)
+    assert (cpu.calls_per_block, cpu.blocks, cpu.rounds) == (1, 1, 1)
+    assert gpu.rounds == 8
+    calls = [entry for entry in recorder.log if isinstance(entry, Call) and entry.device == "cpu"]
+    assert [call.what for call in calls] == ["first call", "block"], (
+        "a first call may be cold, the second is the sample"
+    )
+    row = next(iter(state_of(plan, recorder).rows.values()))
+    assert row.cpu is not None
+    assert row.cpu.timed_once
+    assert row.cpu.latency_ns == pytest.approx(9e9, rel=0.01)
+
+
+# ------------------------------------------------------------------ void samples, failures
+
+
+def test_a_half_round_that_was_suspended_is_taken_again() -> None:
+    """ctrl+z, fg: the clock ran on in between."""
+    control = Control()
+    plan, recorder = plan_of(64), Recorder()
+    machine = SpiedMachine(plan, recorder)
+    point = Point(plan.cases[0], plan, machine, recorder, control)
+    point.begin(check=True, exact=True, warmed=set())
+    gpu, blocks = machine.timer("cuda:0"), iter(range(10_000))
+    honest = gpu.latency_block
+
+    def suspended_once(op: Any, calls: int) -> float:
+        elapsed_ns = honest(op, calls)
+        if next(blocks) == 3:
+            control.was_suspended = True
+            return 1e12
+        return elapsed_ns
+
+    gpu.latency_block = suspended_once  # type: ignore[method-assign]
+    for _ in point.half_rounds():
+        pass
+    assert [event.device for event in recorder.rounds] == ["cpu", "cuda:0"]
+    assert max(recorder.rounds[1].samples[LATENCY]) < 1e9
+
+
+def test_tensors_are_let_go_when_a_case_is_over() -> None:
+    plan, recorder = plan_of(64), Recorder()
+    point = Point(plan.cases[0], plan, SpiedMachine(plan, recorder), recorder, Control())
+    point.begin(check=False, exact=False, warmed=set())
+    assert len(point.lanes) == 2
+    while not point.done:
+        for _ in point.half_rounds():
+            pass
+    point.finish()
+    assert point.lanes == []
+    assert recorder.of(CaseFinished)[0].check is None
+
+
+@pytest.mark.parametrize(
+    ("step", "device"),
+    [("load", "cuda:0"), ("first_call", "cuda:0"), ("latency_block", "cuda:0"), ("device_samples", "cpu")],
+)
+def test_a_failure_names_the_device_that_was_at_work(step: str, device: str) -> None:
+    plan, recorder = plan_of(64), Recorder()
+    machine = SpiedMachine(plan, recorder)
+
+    def fail(*arguments: object) -> Any:
+        raise CaseError("error", "Broke.")
+
+    setattr(machine.timer(device), step, fail)
+    point = Point(plan.cases[0], plan, machine, recorder, Control())
+
+    def run() -> None:
+        point.begin(check=True, exact=True, warmed=set())
+        for _ in point.half_rounds():
+            pass
+
+    with pytest.raises(CaseError):
+        run()
+    assert point.device == device

@@ -1,0 +1,238 @@
+"""The whole protocol against planted truth: constants are recovered, rounds end when they should, equals stay equal.
+
+A1 and the stopping rule of method.md; A3 (equal devices, and one that is 5 % slower) on the simulated machine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from tests.helpers.runs.recorder import Recorder, plan_of, state_of, swept
+
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, UNDECIDED, compare, is_usable
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    DEVICE,
+    LATENCY,
+    METRICS,
+    PAGEABLE,
+    PINNED,
+    SYNCED,
+    THROUGHPUT,
+    Case,
+    Event,
+    HalfRoundTimed,
+    Plan,
+    Simulation,
+)
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import Row
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+from cpugpu_tui.workloads import find
+
+WITHIN = 0.03
+
+PLANTED = Simulation(
+    cpu_overhead_ns=5_000.0, cpu_ns_per_flop=0.004, cpu_bytes_per_ns=12.0, launch_ns=11_000.0, sync_ns=8_000.0,
+    kernel_overhead_ns=3_000.0, gpu_ns_per_flop=0.0001, gpu_bytes_per_ns=900.0, transfer_alpha_ns=9_000.0,
+    pageable_bytes_per_ns=6.0, pinned_bytes_per_ns=45.0, first_call_ns=40e6, noise=0.02,
+)  # fmt: skip
+WANDERING = replace(PLANTED, cpu_drift=0.01, gpu_drift=0.01, shared_drift=0.01, drift_rho=0.5)
+"""A mean of eight such rounds is within 1 % (one standard deviation): a faithful protocol finds it there too."""
+
+
+# ------------------------------------------------------------------ constants
+
+
+def times_of(row: Row) -> tuple[DeviceTimes, DeviceTimes]:
+    assert row.cpu is not None
+    assert row.gpu is not None
+    return row.cpu, row.gpu
+
+
+def close_to(planted_ns: float) -> Any:
+    return pytest.approx(planted_ns, rel=WITHIN)
+
+
+@pytest.mark.parametrize("machine", [PLANTED, WANDERING], ids=["noise", "noise and drift"])
+@pytest.mark.parametrize(
+    "case",
+    [Case("matmul", 16), Case("matmul", 1024), Case("elementwise", 10**6, variant="out")],
+    ids=["all launch", "computing", "memory"],
+)
+def test_the_protocol_recovers_what_was_planted(machine: Simulation, case: Case) -> None:
+    costs = find(case.workload).costs(case.variant, case.size, 4)
+    flops, size_bytes = costs.flops, costs.bytes_moved
+    cpu_ns = 5_000 + max(0.004 * flops, size_bytes / 12)
+    kernel_ns = 3_000 + max(0.0001 * flops, size_bytes / 900)
+    plan = plan_of(case.size, simulation=machine, metrics=METRICS, cases=(case,))
+    (row,) = state_of(plan, swept(plan)[1]).rows.values()
+    cpu, gpu = times_of(row)
+    assert cpu.median_ns(LATENCY) == close_to(cpu_ns)
+    assert gpu.median_ns(LATENCY) == close_to(11_000 + kernel_ns + 8_000)
+    assert gpu.median_ns(DEVICE) == close_to(kernel_ns)
+    assert gpu.median_ns(THROUGHPUT) == close_to(max(11_000, kernel_ns))
+    for metric, rate in ((PAGEABLE, 6), (PINNED, 45)):
+        assert gpu.median_ns(metric) == close_to(2 * 9_000 + size_bytes / rate + 11_000 + kernel_ns + 8_000)
+    assert gpu.kernels is not None
+    assert gpu.kernels.count == 1
+
+
+def test_one_profiled_call_has_the_kernels_time() -> None:
+    """One call has the noise and the drift of one call: both are left out."""
+    plan = plan_of(256, simulation=replace(PLANTED, noise=0.0), metrics=METRICS)
+    (row,) = state_of(plan, swept(plan)[1]).rows.values()
+    assert times_of(row)[1].kernels_ns == close_to(3_000 + 0.0001 * find("matmul").flops(256))
+
+
+@pytest.mark.parametrize(("size", "factor"), [(16, 2.0), (256, 2.3), (1024, 21.5)])
+def test_a_clock_that_does_not_wait_is_off_by_the_planted_factor(size: int, factor: float) -> None:
+    """(launch + kernel + wait) / launch: 22 / 11, 25.4 / 11 and 236.7 / 11 microseconds; one call, so 1 % of noise."""
+    plan = plan_of(size, simulation=replace(PLANTED, noise=0.01))
+    (row,) = state_of(plan, swept(plan)[1]).rows.values()
+    cpu, gpu = times_of(row)
+    assert row.naive_factor == pytest.approx(factor, rel=WITHIN)
+    assert gpu.median_ns(AS_WRITTEN) == close_to(11_000)
+    assert cpu.median_ns(AS_WRITTEN) == cpu.median_ns(SYNCED)
+
+
+# ------------------------------------------------------------------ when rounds end
+
+EQUAL = Simulation(
+    cpu_overhead_ns=50e6, cpu_ns_per_flop=0.0, cpu_bytes_per_ns=0.0, launch_ns=0.0, sync_ns=0.0,
+    kernel_overhead_ns=50e6, gpu_ns_per_flop=0.0, gpu_bytes_per_ns=0.0, first_call_ns=0.0, noise=0.03,
+)  # fmt: skip
+"""Two devices with one law; calls of 50 ms, so that a block is one call and a round costs the test little."""
+
+
+def rounds_of(simulation: Simulation, **more: Any) -> tuple[int, list[HalfRoundTimed]]:
+    """Return how many rounds one case took, and which half-rounds say that it did not converge."""
+    recorder: Recorder = swept(plan_of(1, simulation=simulation, **{"metrics": (LATENCY,), "budget_s": 1e9, **more}))[1]
+    unconverged = [event for event in recorder.rounds if "not-converged" in event.marks]
+    assert unconverged in ([], recorder.rounds[-1:]), "the last half-round says it, or none"
+    return max(event.round_index for event in recorder.rounds), unconverged
+
+
+def test_a_quiet_machine_stops_at_eight_rounds() -> None:
+    for seed in range(5):
+        assert rounds_of(replace(EQUAL, noise=0.002, seed=seed)) == (8, [])
+
+
+def test_noise_takes_more_rounds() -> None:
+    rounds, unconverged = rounds_of(replace(EQUAL, noise=0.02, seed=1))
+    assert 8 < rounds < 40
+    assert not unconverged
+
+
+def test_too_much_noise_ends_at_forty_rounds_and_says_so() -> None:
+    rounds, unconverged = rounds_of(replace(EQUAL, noise=0.2))
+    assert rounds == 40
+    assert len(unconverged) == 1
+
+
+def test_too_much_noise_ends_with_the_budget_and_says_so() -> None:
+    """A half-round is five calls of 50 ms: 5 s hold 20 of them."""
+    rounds, unconverged = rounds_of(replace(EQUAL, noise=0.2), budget_s=5.0)
+    assert 15 <= rounds <= 21
+    assert len(unconverged) == 1
+
+
+def test_a_clear_winner_is_converged_however_wide_the_interval() -> None:
+    rounds, unconverged = rounds_of(replace(EQUAL, noise=0.2, cpu_overhead_ns=75e6))
+    assert rounds == 40, "the factor is not known to a tenth of its logarithm"
+    assert not unconverged
+
+
+@pytest.mark.parametrize(("spread", "expected"), [(0.0, True), (0.05, True), (0.2, False)])
+def test_one_device_alone_is_for_its_time_to_ten_percent(spread: float, expected: bool) -> None:
+    own = {index: 1e6 * (1 + spread * (-1) ** index) for index in range(1, 9)}
+    assert is_usable([own], is_compared=False) is expected
+    assert is_usable([own, own], is_compared=False) is expected, "several GPUs without a CPU"
+
+
+def test_without_a_winner_the_interval_misses_what_the_row_is_for() -> None:
+    cpu = {index: 1e6 * (1 + 0.2 * (-1) ** index) for index in range(1, 9)}
+    gpu = dict.fromkeys(cpu, 1e6)
+    assert not is_usable([cpu, gpu], is_compared=True)
+    assert is_usable([gpu, gpu], is_compared=True), "a tie is an answer"
+    assert not is_usable([cpu, {}], is_compared=True)
+
+
+def test_a_large_factor_needs_no_percent() -> None:
+    """Ten per cent of ln(50) is known at once, also with 20 % of noise."""
+    assert rounds_of(replace(EQUAL, noise=0.2, kernel_overhead_ns=1e6)) == (8, [])
+
+
+# ------------------------------------------------------------------ equals, and what is 5 % slower
+
+CASES = 12
+"""Cases of one sweep: each is a trial, interleaved with three others as in a person's sweep."""
+
+
+class Undisturbed(Control):
+    """Nobody presses ctrl+z, so nobody is waited for."""
+
+    def suspended_meanwhile(self) -> bool:
+        return False
+
+
+@dataclass
+class Rounds:
+    """An `Emit` that keeps the medians of rounds: case → device → round → ns."""
+
+    ns: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, HalfRoundTimed) and event.round_index > 0:
+            devices = self.ns.setdefault(event.case, {})
+            devices.setdefault(event.device, {})[event.round_index] = median(event.samples[LATENCY])
+
+    def flush(self) -> None:
+        pass
+
+
+def verdicts(machine: Simulation, sweeps: int) -> Counter[str]:
+    """Return how often each word was said in so many sweeps, each with its own seed."""
+    said: Counter[str] = Counter()
+    for seed in range(sweeps):
+        cases = tuple(Case("matmul", size) for size in range(1, CASES + 1))
+        plan = Plan("A/A", cases, metrics=(LATENCY,), budget_s=1e9, simulation=replace(machine, seed=seed))
+        rounds = Rounds()
+        Sweep(plan, SimulatedMachine(plan), rounds, Undisturbed()).run()
+        for devices in rounds.ns.values():
+            comparison = compare(devices["cpu"], devices["cuda:0"])
+            assert comparison is not None
+            assert 8 <= comparison.rounds <= 40
+            said[comparison.verdict] += 1
+    return said
+
+
+@pytest.mark.parametrize(
+    "drift",
+    [
+        {"shared_drift": 0.02, "drift_rho": 0.8},
+        {"cpu_drift": 0.02, "gpu_drift": 0.02},
+        {"cpu_drift": 0.02, "gpu_drift": 0.02, "drift_rho": 0.8},
+    ],
+    ids=["shared", "independent", "independent with memory"],
+)
+def test_equal_devices_are_not_called_different(drift: dict[str, float]) -> None:
+    """240 comparisons of 3 % noise and 2 % drift: at most 1 % (measured over 600 each: 0, 1 and 0 of them)."""
+    said = verdicts(replace(EQUAL, **drift), sweeps=20)
+    assert said[GPU_WINS] + said[CPU_WINS] <= 2
+    assert said[TIE] + said[UNDECIDED] >= 238
+    assert said[TIE] >= 80, "a protocol that never decides would pass as well"
+
+
+def test_five_per_cent_are_found() -> None:
+    """method.md asks for 80 % within 40 rounds; measured: 96 %."""
+    slower = replace(EQUAL, cpu_overhead_ns=1.05 * 50e6, cpu_drift=0.02, gpu_drift=0.02, drift_rho=0.8)
+    said = verdicts(slower, sweeps=8)
+    assert said[GPU_WINS] >= 0.8 * 8 * CASES
+    assert said[CPU_WINS] == 0

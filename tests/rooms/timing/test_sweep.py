@@ -1,0 +1,396 @@
+"""Many cases: rounds interleaved, cases finished as the sweep goes, gaps, quiet half-rounds, early ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from typing import Any
+
+import pytest
+from tests.helpers.runs.recorder import QUICK, Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
+
+from cpugpu_tui.model import (
+    Calibrated,
+    CaseFailed,
+    CaseFinished,
+    CaseStarted,
+    Event,
+    Gap,
+    HalfRoundTimed,
+    Plan,
+    Progressed,
+    Simulation,
+)
+from cpugpu_tui.timing import sweep as sweep_module
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.point import Point
+from cpugpu_tui.timing.sweep import GAP_MS, Sweep
+from cpugpu_tui.timing.timers import CaseError
+
+SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
+
+
+@pytest.fixture(scope="module")
+def quick() -> Recorder:
+    """Eight cases, all well."""
+    return swept(plan_of(*SIZES))[1]
+
+
+# ------------------------------------------------------------------ interleaving
+
+
+def test_every_case_has_its_rounds_on_both_devices(quick: Recorder) -> None:
+    for case in {event.case for event in quick.rounds}:
+        for device in ("cpu", "cuda:0"):
+            rounds = [e.round_index for e in quick.rounds if (e.case, e.device) == (case, device)]
+            assert rounds == list(range(1, 9))
+
+
+def test_the_halves_of_a_round_are_neighbours(quick: Recorder) -> None:
+    for one, other in zip(quick.rounds[::2], quick.rounds[1::2], strict=True):
+        assert (one.case, one.round_index) == (other.case, other.round_index)
+        assert {one.device, other.device} == {"cpu", "cuda:0"}
+
+
+def test_the_order_of_the_devices_flips_every_round(quick: Recorder) -> None:
+    for first in quick.rounds[::2]:
+        assert first.device == ("cpu" if first.round_index % 2 else "cuda:0")
+
+
+def active_at_each_round(recorder: Recorder) -> Iterator[int]:
+    """Yield, for every half-round, how many cases had begun and were not over."""
+    active: set[str] = set()
+    for event in recorder.events:
+        if isinstance(event, CaseStarted):
+            active.add(event.case)
+        elif isinstance(event, CaseFinished):
+            active.discard(event.case)
+        elif isinstance(event, HalfRoundTimed) and event.round_index > 0:
+            yield len(active)
+
+
+def test_rounds_are_spread_over_a_window_of_four_cases(quick: Recorder) -> None:
+    active = list(active_at_each_round(quick))
+    assert max(active) == 4
+    # Once the window has filled, and until the cases run out, three or four take turns.
+    middle = active[len(active) // 4 : -len(active) // 4]
+    assert min(middle) >= 3
+    spans = [
+        [index for index, event in enumerate(quick.rounds) if event.case == case.key] for case in plan_of(*SIZES).cases
+    ]
+    assert all(last - first > 2 * 16 for first, *_, last in spans[2:-3])
+
+
+def test_cases_finish_as_the_sweep_goes(quick: Recorder) -> None:
+    """Whoever watches sees results early: the first case is over before the fifth begins."""
+    finished = quick.of(CaseFinished)
+    assert [event.case for event in finished] == [case.key for case in plan_of(*SIZES).cases]
+    started = quick.of(CaseStarted)
+    for over, later in zip(finished, started[4:], strict=False):
+        assert over.seq < later.seq
+
+
+def test_cases_finish_one_by_one_and_not_in_batches(quick: Recorder) -> None:
+    """A case ends every other pass over four cases: every 16 half-rounds."""
+    order = [event for event in quick.events if event in quick.rounds or isinstance(event, CaseFinished)]
+    ends = [index for index, event in enumerate(order) if isinstance(event, CaseFinished)]
+    assert max(later - earlier for earlier, later in pairwise(ends)) <= 18
+    assert min(later - earlier for earlier, later in pairwise(ends)) >= 4
+
+
+@pytest.mark.parametrize(("window", "rounds"), [(1, 8), (2, 8), (8, 8), (4, 5)])
+def test_the_window_is_the_plans(window: int, rounds: int) -> None:
+    assert max(active_at_each_round(swept(plan_of(*SIZES, window=window, rounds=rounds))[1])) == window
+
+
+def test_a_device_that_is_too_slow_for_all_rounds_leaves_the_other_its_own() -> None:
+    """The GPU's rounds go on when the CPU, 0.9 s a call, has had its five seconds."""
+    recorder = swept(plan_of(64, simulation=replace(QUICK, cpu_overhead_ns=0.9e9)))[1]
+    rounds = {device: len([e for e in recorder.rounds if e.device == device]) for device in ("cpu", "cuda:0")}
+    assert rounds == {"cpu": 5, "cuda:0": 8}
+
+
+# ------------------------------------------------------------------ quiet while timing
+
+
+def test_nothing_is_written_between_the_start_and_the_end_of_a_half_round(quick: Recorder) -> None:
+    """All that lies between the announcement, written out, and the result is what is timed."""
+    for event in quick.rounds:
+        end = quick.log.index(event)
+        said = [i for i, e in enumerate(quick.log[:end]) if isinstance(e, Progressed) and e.phase == "round"]
+        start = said[-1]
+        assert quick.log[start + 1] == Flush()
+        timed = quick.log[start + 2 : end]
+        assert timed
+        assert all(isinstance(entry, Call) and entry.device == event.device for entry in timed)
+
+
+def test_every_result_is_written_before_the_next_half_round_begins(quick: Recorder) -> None:
+    """A killed agent takes one half-round with it, not a buffer full of them."""
+    for event in quick.rounds:
+        after = quick.log[quick.log.index(event) + 1 :]
+        kinds = [kind for kind, _ in groupby(after, key=type)]
+        assert kinds.index(Flush) < kinds.index(Call) if Call in kinds else Flush in kinds
+
+
+# ------------------------------------------------------------------ gaps
+
+
+@dataclass
+class FakeTime:
+    """Seconds that pass only when the machine works or a gap is left."""
+
+    now_s: float = 0.0
+
+
+@pytest.fixture
+def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    time = FakeTime()
+
+    class Watch:
+        def __init__(self) -> None:
+            self.restart()
+
+        def elapsed_s(self) -> float:
+            return time.now_s - self.started_s
+
+        def restart(self) -> None:
+            self.started_s = time.now_s
+
+    def leave_gap(duration_ms: float) -> None:
+        time.now_s += duration_ms / 1000
+
+    monkeypatch.setattr(sweep_module, "Stopwatch", Watch)
+    monkeypatch.setattr(sweep_module, "leave_gap", leave_gap)
+    return time
+
+
+class TimedMachine(SpiedMachine):
+    """Every half-round takes real time by a fake clock."""
+
+    def __init__(self, plan: Plan, recorder: Recorder, time: FakeTime, half_round_s: float) -> None:
+        super().__init__(plan, recorder)
+        for timer in self._timers.values():
+            honest = timer.device_samples
+
+            def samples(op: Any, count: int, honest: Any = honest) -> Any:
+                time.now_s += half_round_s
+                return honest(op, count)
+
+            timer.device_samples = samples  # type: ignore[method-assign]
+
+
+class TimingRecorder(Recorder):
+    """Notes when, by the fake clock, each event came."""
+
+    def __init__(self, time: FakeTime) -> None:
+        super().__init__()
+        self.time = time
+        self.when_s: dict[int, float] = {}
+
+    def __call__(self, event: Event) -> None:
+        super().__call__(event)
+        self.when_s[self.events[-1].seq] = self.time.now_s
+
+
+def swept_in(time: FakeTime, plan: Plan, half_round_s: float) -> TimingRecorder:
+    recorder = TimingRecorder(time)
+    Sweep(plan, TimedMachine(plan, recorder, time, half_round_s), recorder, Control()).run()
+    return recorder
+
+
+def test_a_gap_comes_at_least_once_a_second(fake_time: FakeTime) -> None:
+    recorder = swept_in(fake_time, plan_of(*SIZES, gaps=True), 0.1)
+    at_s = [recorder.when_s[gap.seq] for gap in recorder.of(Gap)]
+    assert at_s[0] == 0.0
+    apart_s = [later - earlier for earlier, later in pairwise(at_s)]
+    assert max(apart_s) <= 1.0 + GAP_MS / 1000
+    assert min(apart_s) >= 0.9
+    assert fake_time.now_s - at_s[-1] < 1.0
+
+
+def test_a_gap_lies_between_half_rounds_and_is_written_out_before_it_begins(fake_time: FakeTime) -> None:
+    log = swept_in(fake_time, plan_of(64, 128, gaps=True), 0.5).log
+    gaps = [index for index, entry in enumerate(log) if isinstance(entry, Gap)]
+    assert len(gaps) > 10
+    for index in gaps:
+        before = log[index - 1]
+        assert isinstance(before, Progressed)
+        assert before.phase == "gap"
+        assert log[index + 1] == Flush()
+
+
+def test_a_gap_says_how_long_the_rest_will_take(fake_time: FakeTime) -> None:
+    recorder = swept_in(fake_time, plan_of(*SIZES, gaps=True), 0.5)
+    left_s = [event.seconds_left for event in recorder.of(Progressed) if event.phase == "gap"]
+    assert left_s[0] is None
+    known = [seconds for seconds in left_s if seconds is not None]
+    assert known[0] > known[-1] >= 0
+
+
+def test_without_a_watcher_there_is_no_gap(fake_time: FakeTime) -> None:
+    assert swept_in(fake_time, plan_of(64, 128), 0.5).of(Gap) == []
+    assert fake_time.now_s == pytest.approx(2 * 2 * 8 * 0.5)
+
+
+# ------------------------------------------------------------------ early ends
+
+
+class StoppingRecorder(Recorder):
+    """Asks for a stop when an event of a kind has come so many times."""
+
+    def __init__(self, control: Control, kind: type[Event], times: int) -> None:
+        super().__init__()
+        self._control, self._kind, self._times = control, kind, times
+
+    def __call__(self, event: Event) -> None:
+        super().__call__(event)
+        self._times -= isinstance(event, self._kind)
+        if self._times == 0:
+            self._control.obey("stop")
+
+
+def stopped_after(kind: type[Event], times: int, plan: Plan) -> tuple[str, Recorder]:
+    control = Control()
+    recorder = StoppingRecorder(control, kind, times)
+    return Sweep(plan, SpiedMachine(plan, recorder), recorder, control).run(), recorder
+
+
+def test_a_stop_keeps_what_is_finished_and_skips_the_rest() -> None:
+    plan = plan_of(*SIZES)
+    status, recorder = stopped_after(CaseFinished, 2, plan)
+    assert status == "stopped"
+    state = state_of(plan, recorder)
+    statuses = [row.status for row in state.rows.values()]
+    assert state.settled == len(SIZES)
+    assert state.failed == 0
+    assert statuses[:2] == ["ok", "ok"]
+    assert set(statuses[-3:]) == {"skipped"}
+    assert all(event.message == "Stopped by request." for event in recorder.of(CaseFailed))
+
+
+def test_a_stop_within_a_first_round_is_obeyed_after_the_half() -> None:
+    status, recorder = stopped_after(HalfRoundTimed, 3, plan_of(64, 128))  # two are taken before the rounds
+    assert status == "stopped"
+    assert len(recorder.rounds) == 1
+    assert [event.kind for event in recorder.of(CaseFailed)] == ["skipped", "skipped"]
+
+
+def test_a_stop_during_the_warm_up_is_obeyed_before_the_first_round() -> None:
+    assert stopped_after(Calibrated, 1, plan_of(64, 128))[1].rounds == []
+
+
+def test_a_case_with_a_complete_round_keeps_its_times() -> None:
+    plan = plan_of(64, 128)
+    _, recorder = stopped_after(HalfRoundTimed, 5, plan)  # two once, two of round 1, one of round 2
+    row = next(iter(state_of(plan, recorder).rows.values()))
+    assert row.status == "ok"
+    assert row.comparison is not None
+    assert row.comparison.rounds == 1
+
+
+def test_when_time_is_up_the_rest_is_skipped_and_the_run_is_done(fake_time: FakeTime) -> None:
+    plan = plan_of(*SIZES, max_seconds=12.0)
+    recorder = TimingRecorder(fake_time)
+    status = Sweep(plan, TimedMachine(plan, recorder, fake_time, 0.5), recorder, Control()).run()
+    assert status == "done"
+    assert 12.0 <= fake_time.now_s <= 13.0
+    kinds = {event.case: (event.kind, event.message) for event in recorder.of(CaseFailed)}
+    assert set(kinds.values()) == {("skipped", "Not reached within the time of --max-seconds.")}
+    assert 1 <= len(kinds) < len(SIZES)
+    assert state_of(plan, recorder).settled == len(SIZES)
+
+
+def test_a_pause_stops_between_half_rounds_and_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    control, recorder = Control(), Recorder()
+    plan = plan_of(64)
+    waited_after: list[Any] = []
+
+    def wait_while_paused() -> None:
+        waited_after.append(recorder.log[-1])
+        control.obey("resume")
+
+    monkeypatch.setattr(control, "wait_while_paused", wait_while_paused)
+    control.obey("pause")
+    assert Sweep(plan, SpiedMachine(plan, recorder), recorder, control).run() == "done"
+    assert waited_after == [Flush()]
+    assert len(recorder.rounds) == 16
+
+
+def test_stop_ends_a_pause() -> None:
+    control = Control()
+    control.obey("pause")
+    control.obey("stop")
+    control.wait_while_paused()
+    assert control.stopping
+    assert not control.paused
+    control.obey("sing")
+
+
+# ------------------------------------------------------------------ failures
+
+
+def test_a_fatal_failure_is_told_before_the_process_is_given_up() -> None:
+    """A sticky CUDA error: its row is out, written, and nobody uses this process again."""
+    plan, recorder = plan_of(64, 128), Recorder()
+    machine = SpiedMachine(plan, recorder)
+
+    def lost(*arguments: object) -> Any:
+        raise CaseError("error", "The GPU is lost.", fatal=True)
+
+    machine.timer("cuda:0").device_samples = lost  # type: ignore[method-assign]
+    with pytest.raises(CaseError, match="lost"):
+        Sweep(plan, machine, recorder, Control()).run()
+    assert isinstance(recorder.log[-2], CaseFailed)
+    assert recorder.log[-1] == Flush()
+    assert not [event for event in recorder.events if getattr(event, "case", "") == plan.cases[1].key]
+
+
+def test_any_exception_of_a_workload_is_its_own_rows_failure() -> None:
+    plan, recorder = plan_of(32, 64, 128), Recorder()
+    machine = SpiedMachine(plan, recorder)
+    honest = machine.timer("cpu").latency_block
+
+    def sometimes(op: Any, calls: int) -> float:
+        if op.case.size == 64 and recorder.rounds:
+            raise ZeroDivisionError("no")
+        return honest(op, calls)
+
+    machine.timer("cpu").latency_block = sometimes  # type: ignore[method-assign]
+    assert Sweep(plan, machine, recorder, Control()).run() == "done"
+    assert [row.status for row in state_of(plan, recorder).rows.values()] == ["ok", "error", "ok"]
+    (failure,) = recorder.of(CaseFailed)
+    assert "ZeroDivisionError: no" in failure.message
+
+
+def test_a_failure_at_the_end_of_a_case_is_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver stops answering when the last reading of the first case is taken: the other case goes on."""
+    plan = plan_of(16, 32)
+    honest = Point.finish
+
+    def finish(point: Point) -> None:
+        if point.case == plan.cases[0]:
+            raise RuntimeError("the driver does not answer")
+        honest(point)
+
+    monkeypatch.setattr(Point, "finish", finish)
+    status, recorder = swept(plan)
+    assert status == "done"
+    (failed,) = recorder.of(CaseFailed)
+    assert (failed.case, failed.kind) == (plan.cases[0].key, "error")
+    assert "the driver does not answer" in failed.message
+    assert [event.case for event in recorder.of(CaseFinished)] == [plan.cases[1].key]
+
+
+def test_a_plan_without_cases_is_done() -> None:
+    status, recorder = swept(plan_of())
+    assert (status, recorder.events) == ("done", [])
+
+
+def test_in_a_long_sweep_every_tenth_case_is_checked() -> None:
+    """method.md, step 2: results are compared on a sample of the sizes; a float64 product is not free."""
+    plan = plan_of(*range(1, 34), simulation=Simulation(cpu_overhead_ns=2e7, launch_ns=2e7, first_call_ns=0.0))
+    checked = [event.check is not None for event in swept(plan)[1].of(CaseFinished)]
+    assert [index for index, was in enumerate(checked) if was] == [0, 10, 20, 30, 32]
+    assert all(event.check is not None for event in swept(plan_of(16, 32))[1].of(CaseFinished))

@@ -1,0 +1,255 @@
+"""Agents that lie, flood and die: the guard ends them, and neither the run nor other hosts pay for it."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers.fleet.hostile_agent import BAD, FACTS, HARMLESS, IN_A_PROCESS, VARIANTS, Recorded, encoded, lines_of
+from tests.helpers.fleet.hostile_run import FAST, GOOD, SIZES, fleet_of, plan, python_of, record, watch
+
+from cpugpu_tui.config.hosts import hosts_of
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, ProtocolError
+from cpugpu_tui.model import Case, CaseFailed, CaseFinished, Event, Hello, Plan, RunFinished
+from cpugpu_tui.session.fleet.state import DONE
+from cpugpu_tui.transport import agent_process
+from cpugpu_tui.transport.guard import STRAY_LINES, MisbehavedError, StreamGuard
+from cpugpu_tui.transport.host_failure import MISBEHAVING, TIMEOUT, HostError
+from cpugpu_tui.transport.inbox import WAITING_EVENTS
+from cpugpu_tui.transport.last_lines import LastLines
+from cpugpu_tui.transport.launch import AgentProcess, Agents, Gone, Message
+from cpugpu_tui.transport.wire import Garbage, LineReader
+
+MOST_BYTES = 200_000_000
+"""A command that nobody attacks takes 50 MB."""
+
+SENT = [name for name in VARIANTS if name not in IN_A_PROCESS and not name.startswith("stderr")]
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a real agent sent."""
+    return record(tmp_path_factory.mktemp("stream") / "recorded.ndjson")
+
+
+@pytest.fixture(scope="module")
+def recorded(stream: Path) -> Recorded:
+    return Recorded(stream)
+
+
+def let_in(hello: Any, lines: Iterable[Any]) -> list[Event]:
+    """Return the events that come past a guard, as an agent's reader asks it."""
+    guard, reader = StreamGuard(), LineReader()
+    events: list[Event] = []
+
+    def read(line: Any) -> None:
+        chunk = encoded(line)
+        guard.read(len(chunk))
+        for each in reader.feed(chunk):
+            guard.dropped(reader.dropped_lines)
+            try:
+                event = guard.event_on(each)
+            except Garbage:
+                continue
+            events.extend([event] if event is not None else [])
+        guard.dropped(reader.dropped_lines)
+
+    read(hello)
+    guard.expect(plan())
+    for line in lines:
+        read(line)
+    return events
+
+
+@pytest.mark.parametrize("variant", SENT)
+def test_what_no_working_agent_sends_is_refused(variant: str, recorded: Recorded) -> None:
+    with pytest.raises(MisbehavedError) as caught:
+        let_in(recorded.hello, lines_of(variant, recorded))
+    assert caught.value.remedy
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("variant", FACTS)
+def test_a_hello_with_impossible_facts_is_refused(variant: str, recorded: Recorded) -> None:
+    with pytest.raises(MisbehavedError):
+        let_in(FACTS[variant](recorded), recorded.events)
+
+
+@pytest.mark.parametrize("variant", [name for name in HARMLESS if name not in IN_A_PROCESS])
+def test_what_is_only_odd_goes_through(variant: str, recorded: Recorded) -> None:
+    events = let_in(recorded.hello, lines_of(variant, recorded))
+    assert isinstance(events[-1], RunFinished)
+    assert sum(isinstance(event, CaseFinished) for event in events) == 2
+
+
+def test_nothing_comes_in_before_the_plan(recorded: Recorded) -> None:
+    guard = StreamGuard()
+    guard.event_on(encoded(recorded.hello).strip())
+    with pytest.raises(MisbehavedError):
+        guard.event_on(encoded(recorded.events[0]).strip())
+
+
+def test_a_stop_is_believed_of_an_agent_that_was_asked_to_stop(recorded: Recorded) -> None:
+    guard = StreamGuard()
+    guard.event_on(encoded(recorded.hello).strip())
+    guard.expect(plan())
+    guard.expect_stop()
+    assert guard.event_on(b'{"event":"RunFinished","status":"stopped","seq":9}')
+
+
+def test_what_a_wrapper_prints_before_its_agent_is_no_lie(recorded: Recorded) -> None:
+    """A login shell's banner may look like anything, and be long."""
+    noise = [b'{"event":"RunFinished","status":7}\n', b"x" * 3_000_000 + b"\n", *[b"Welcome!\n"] * (STRAY_LINES - 1)]
+    guard, reader = StreamGuard(), LineReader()
+    for line in reader.feed(b"".join(noise)):
+        guard.dropped(reader.dropped_lines)
+        with pytest.raises(Garbage):
+            guard.event_on(line)
+    guard.dropped(reader.dropped_lines)
+    assert guard.event_on(encoded(recorded.hello).strip())
+
+
+@given(st.integers(0, 10**9))
+def test_random_faults_never_break_the_guard_nor_settle_a_case_twice(recorded: Recorded, seed: int) -> None:
+    try:
+        events = let_in(recorded.hello, lines_of(f"mutation:{seed}", recorded))
+    except (MisbehavedError, ProtocolError):
+        return
+    settled = [event.case for event in events if isinstance(event, (CaseFinished, CaseFailed))]
+    assert len(settled) == len(set(settled))
+    assert set(settled) <= {case.key for case in plan().cases}
+    if any(isinstance(event, RunFinished) and event.status == "done" for event in events):
+        assert len(settled) == len(plan().cases)
+
+
+def test_gigabytes_on_stderr_are_not_read_for_ever() -> None:
+    guard = StreamGuard()
+    with pytest.raises(MisbehavedError):
+        list(map(guard.read_stderr, repeat(10**6, 1000)))
+
+
+def test_the_last_lines_of_a_flood_are_still_found() -> None:
+    lines = LastLines()
+    lines.feed(b"y\n" * 30_000 + b"\x1b[2JSegmentation fault\n")
+    lines.feed(b"core dumped\n")
+    assert lines()[-2:] == ("Segmentation fault", "core dumped")
+
+
+# ------------------------------------------------------------------ how an agent is spoken and listened to
+
+
+@pytest.fixture
+def deaf(tmp_path: Path, stream: Path) -> Iterator[AgentProcess]:
+    """An agent of another host that says hello and reads nothing."""
+    (host,) = hosts_of(["n1"], {"launcher": "local", "python": str(python_of(tmp_path, "reads-nothing", stream))})
+    with closing(Agents(simulated=True, host=host)) as agents:
+        agent = agents.take()
+        assert isinstance(agent, AgentProcess)
+        yield agent
+
+
+def test_nobody_waits_for_an_agent_that_does_not_read(deaf: AgentProcess) -> None:
+    """Whoever did would hold up the beat of all other hosts, whose agents end without it."""
+    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+    deaf.listen(inbox)
+    assert isinstance(inbox.get(timeout=100), Hello)
+    deaf.send_plan(Plan("matmul", tuple(Case("matmul", size) for size in range(1, 10_000))))
+    for _ in range(1000):
+        deaf.command("pause")
+        deaf.tend()
+    deaf.end(at_once=True)
+    assert isinstance(inbox.get(timeout=100), Gone)
+
+
+def test_a_host_that_never_answers_its_plan_is_given_up(deaf: AgentProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+    deaf.listen(inbox)
+    assert isinstance(inbox.get(timeout=100), Hello)
+    monkeypatch.setattr(agent_process, "ANSWER_LIMIT_S", 0.1)
+    monkeypatch.setattr(deaf, "_start", replace(deaf._start, hello_limit_s=0.1))
+    deaf.send_plan(plan())
+    gone = inbox.get(timeout=100)
+    assert isinstance(gone, Gone)
+    assert isinstance(gone.error, HostError)
+    assert gone.error.kind == TIMEOUT
+
+
+def test_an_agent_waits_when_nobody_takes_its_events() -> None:
+    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+    many = replace(plan(), cases=tuple(Case("matmul", size) for size in range(100, 200)))
+    with closing(Agents(simulated=True)) as agents:
+        agent = agents.take()
+        agent.listen(inbox)
+        agent.send_plan(many)
+        deadline_s = time.monotonic() + 100
+        while inbox.qsize() <= WAITING_EVENTS and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        for _ in range(200):  # it would be far beyond after two seconds
+            assert inbox.qsize() == WAITING_EVENTS + 1
+            time.sleep(0.01)
+        told = [inbox.get(timeout=100)]
+        while not isinstance(told[-1], Gone):
+            told.append(inbox.get(timeout=100))
+    assert sum(isinstance(each, CaseFinished) for each in told) == 100
+
+
+# ------------------------------------------------------------------ through the command
+
+
+SOME = (
+    "flood-case-finished", "flood-rounds", "garbage-lines", "endless-line", "done-at-once", "foreign-case",
+    "negative-time", "dies-in-a-line", "banner",
+)  # fmt: skip
+"""One of each kind."""
+
+
+def check_fleet(folder: Path, variants: tuple[str, ...], stream: Path) -> None:
+    ended = watch(fleet_of(folder, variants, stream), folder / "history.db")
+    assert ended.code == EXIT_CASES_FAILED
+    good = ended.hosts.pop(GOOD)
+    assert (good["state"], good["settled"], good["failed"]) == (DONE, 2, 0)
+    others = {name: host for name, host in ended.hosts.items() if name != GOOD}
+    assert {name: host["state"] for name, host in others.items()} == dict.fromkeys(variants, MISBEHAVING)
+    assert all(host["message"] and host["remedy"] for host in others.values())
+    assert not ended.has_traceback
+    assert ended.peak_bytes < MOST_BYTES
+
+
+def test_hosts_that_misbehave_are_named_and_the_good_one_is_done(tmp_path: Path, stream: Path) -> None:
+    check_fleet(tmp_path, SOME, stream)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, len(BAD), 10))
+def test_every_kind_of_host_that_misbehaves(tmp_path: Path, stream: Path, first: int) -> None:
+    check_fleet(tmp_path, BAD[first : first + 10], stream)
+
+
+@pytest.mark.parametrize(
+    ("variant", "code", "status"),
+    [
+        ("done-at-once", EXIT_CASES_FAILED, "failed"),
+        ("finished-twice", EXIT_CASES_FAILED, "failed"),
+        ("endless-line", EXIT_CASES_FAILED, "failed"),
+        ("zero-times", EXIT_OK, "done"),
+    ],
+)
+def test_an_agent_of_this_machine_is_guarded_too(
+    tmp_path: Path, stream: Path, variant: str, code: int, status: str
+) -> None:
+    python = python_of(tmp_path, variant, stream)
+    words = ["run", "matmul", "--size", SIZES, "--simulate", FAST, "--json", "--python", str(python)]
+    ended = watch(words, tmp_path / "history.db")
+    assert (ended.code, ended.last["status"]) == (code, status)
+    assert bool(ended.last["message"]) == (status == "failed")
+    assert not ended.has_traceback
+    assert ended.peak_bytes < MOST_BYTES

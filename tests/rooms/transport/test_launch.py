@@ -1,0 +1,396 @@
+"""Agents as processes: how they are started, kept ready, spoken to and ended."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.helpers.command_line import ROOT, Witness
+from tests.helpers.runs.listening import ENDLESS, PATIENCE_S, heard, next_of
+from tests.helpers.runs.recorder import QUICK, plan_of
+
+from cpugpu_tui.agent.guardian import NAME
+from cpugpu_tui.agent.main import EXIT_BROKEN, EXIT_CONTROLLER_GONE
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model import (
+    CaseFinished,
+    CaseStarted,
+    Device,
+    HalfRoundTimed,
+    Hello,
+    Progressed,
+    RunFinished,
+)
+from cpugpu_tui.transport import output
+from cpugpu_tui.transport.launch import AgentProcess, Agents, Gone, Inbox, Message
+
+
+@pytest.fixture
+def agents() -> Iterator[Agents]:
+    with closing(Agents(simulated=True)) as agents:
+        yield agents
+
+
+@pytest.fixture
+def agent(agents: Agents) -> AgentProcess:
+    """A fresh agent process of this interpreter, simulated."""
+    agent = agents.take()
+    assert isinstance(agent, AgentProcess)
+    return agent
+
+
+# ------------------------------------------------------------------ a process and its one plan
+
+
+def test_an_agent_says_hello_runs_one_plan_and_is_gone(agent: AgentProcess) -> None:
+    inbox = heard(agent)
+    hello = next_of(inbox, Hello)
+    assert hello.environment["interpreter"] == sys.executable
+    assert hello.environment["simulated"] is True
+    assert "matmul" in {info.name for info in hello.catalogue}
+    agent.send_plan(plan_of(64))
+    assert next_of(inbox, CaseFinished).case == plan_of(64).cases[0].key
+    assert next_of(inbox, RunFinished).status == "done"
+    assert next_of(inbox, Gone) == Gone(0)
+    assert not agent.alive
+
+
+def test_a_second_plan_is_not_taken(agent: AgentProcess) -> None:
+    inbox = heard(agent)
+    agent.send_plan(plan_of(64))
+    agent.send_plan(plan_of(128))
+    cases = set()
+    while not isinstance(message := inbox.get(timeout=PATIENCE_S), Gone):
+        cases |= {message.case} if isinstance(message, CaseStarted) else set()
+    assert cases == {plan_of(64).cases[0].key}
+
+
+def test_it_lives_in_a_session_of_its_own(agent: AgentProcess) -> None:
+    """ctrl+c in the terminal goes to the app alone."""
+    assert os.getsid(agent.pid) == agent.pid != os.getsid(0)
+
+
+def test_when_the_controller_is_gone_it_goes_at_once_whatever_it_does(agent: AgentProcess) -> None:
+    inbox = heard(agent)
+    agent.send_plan(plan_of(64, simulation=replace(QUICK, hang_size=64)))
+    next_of(inbox, Progressed, lambda event: event.phase == "first call")
+    assert agent._process.stdin is not None
+    agent._process.stdin.close()
+    assert next_of(inbox, Gone).exit_code == EXIT_CONTROLLER_GONE
+
+
+def test_a_crash_is_told_with_its_last_lines(agent: AgentProcess) -> None:
+    inbox = heard(agent)
+    agent.send_plan(plan_of(64, simulation=replace(QUICK, crash_size=64)))
+    gone = next_of(inbox, Gone)
+    assert gone == Gone(134, ("simulated crash: illegal memory access",))
+    assert gone.manner == "ended with exit code 134"
+
+
+def test_a_plan_that_is_none_ends_the_agent_and_says_why(agent: AgentProcess) -> None:
+    inbox = heard(agent)
+    agent._write(b'{"name": "x", "dream": true}\n')
+    gone = next_of(inbox, Gone)
+    assert gone.exit_code == EXIT_BROKEN
+    assert "Error" in gone.last_lines[-1]
+
+
+@pytest.mark.parametrize(("at_once", "number"), [(False, signal.SIGTERM), (True, signal.SIGKILL)])
+def test_it_can_be_ended_at_any_time(agent: AgentProcess, at_once: bool, number: signal.Signals) -> None:
+    inbox = heard(agent)
+    agent.send_plan(plan_of(64, simulation=replace(QUICK, hang_size=64)))
+    next_of(inbox, Progressed, lambda event: event.phase == "first call")
+    agent.end(at_once=at_once)
+    gone = next_of(inbox, Gone)
+    assert gone.exit_code == -number
+    assert gone.manner == f"was killed by {number.name}"
+    agent.end(at_once=True)  # harmless when it is over
+    agent.command("stop")
+
+
+def test_an_exit_code_that_is_no_signal_is_a_number() -> None:
+    assert Gone(-200).manner == "ended with exit code -200"
+
+
+def test_a_stop_is_obeyed_between_blocks(agent: AgentProcess) -> None:
+    inbox = heard(agent)
+    agent.send_plan(plan_of(64, 128, simulation=ENDLESS))
+    next_of(inbox, HalfRoundTimed, lambda event: event.round_index == 1)
+    agent.command("stop")
+    assert next_of(inbox, RunFinished).status == "stopped"
+    assert next_of(inbox, Gone).exit_code == 0
+
+
+def test_a_pause_holds_the_rounds_and_a_stop_ends_it(agent: AgentProcess) -> None:
+    inbox = heard(agent)
+    agent.send_plan(plan_of(64, simulation=ENDLESS))
+    agent.command("pause")
+    # The pause is noticed after the warm-up; nothing is timed from then on.
+    next_of(inbox, Progressed, lambda event: event.phase == "warm-up" and event.device == "cuda:0")
+    agent.command("stop")
+    rounds = 0
+    while not isinstance(message := inbox.get(timeout=PATIENCE_S), RunFinished):
+        rounds += isinstance(message, HalfRoundTimed) and message.round_index > 0
+    assert rounds == 0
+
+
+def test_suspended_agents_stand_still_and_go_on(agents: Agents, agent: AgentProcess) -> None:
+    inbox = heard(agent)
+    next_of(inbox, Hello)
+    agents.suspend()
+    os.waitid(os.P_PID, agent.pid, os.WSTOPPED | os.WNOWAIT)
+    agents.resume()
+    os.waitid(os.P_PID, agent.pid, os.WCONTINUED | os.WNOWAIT)
+    agent.send_plan(plan_of(64))
+    assert next_of(inbox, RunFinished).status == "done"
+
+
+def test_an_agent_that_is_still_starting_is_not_stopped(agents: Agents, agent: AgentProcess) -> None:
+    """It has no guardian yet: stopped, it would outlive us if we were killed."""
+    agents.suspend()
+    next_of(heard(agent), Hello)
+
+
+def test_a_suspended_agent_can_be_ended(agents: Agents, agent: AgentProcess) -> None:
+    inbox = heard(agent)
+    next_of(inbox, Hello)
+    agents.suspend()
+    os.waitid(os.P_PID, agent.pid, os.WSTOPPED | os.WNOWAIT)
+    agent.end(at_once=False)
+    assert next_of(inbox, Gone).exit_code == -signal.SIGTERM
+
+
+# ------------------------------------------------------------------ what it forks, and what is left of it
+
+FORKING_AGENT = """
+import os, sys, time
+from cpugpu_tui.agent.guardian import guard
+guard()
+from cpugpu_tui.agent import main
+from cpugpu_tui.timing.timers.simulated import SimulatedTimer
+def forks(self, op):
+    child = os.fork()
+    if not child:
+        time.sleep(600)
+    print("child", child, "agent", os.getpid(), file=sys.stderr, flush=True)
+    {then}
+SimulatedTimer.first_call = forks
+main.main()
+"""
+
+
+def forking(agents: Agents, folder: Path, then: str) -> tuple[AgentProcess, queue.SimpleQueue[Message]]:
+    """Give a plan to an agent that forks a child, which sleeps with the agent's pipes open, and then does `then`."""
+    (folder / "forks.py").write_text(FORKING_AGENT.format(then=then))
+    wrapper = folder / "python"
+    wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} {folder}/forks.py "$@"\n')
+    wrapper.chmod(0o755)
+    agents.python = str(wrapper)
+    agent = agents.take()
+    assert isinstance(agent, AgentProcess)
+    inbox = heard(agent)
+    agent.send_plan(plan_of(64))
+    return agent, inbox
+
+
+@pytest.mark.parametrize("then", ["os._exit(1)", "os.kill(os.getpid(), 9)"])
+def test_an_agent_that_dies_before_its_child_is_gone_with_its_child(agents: Agents, tmp_path: Path, then: str) -> None:
+    """The run waited for the end of the child's output, and no signal ended it."""
+    agent, inbox = forking(agents, tmp_path, then)
+    gone = next_of(inbox, Gone)
+    assert gone.exit_code in (1, -signal.SIGKILL)
+    child = int(gone.last_lines[-1].split()[1])
+    assert Witness(child, may_be_gone=True).sees_the_end(PATIENCE_S)
+    assert not agent.alive
+
+
+def test_an_agent_that_closes_its_output_and_stays_is_ended(
+    agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "CLOSED_LIMIT_S", 0.1)
+    _, inbox = forking(agents, tmp_path, "os.kill(child, 9); os.closerange(3, 256); time.sleep(600)")
+    assert next_of(inbox, Gone).exit_code == -signal.SIGKILL
+
+
+CONTROLLER = """
+import sys
+from tests.helpers.runs.listening import heard, next_of
+from tests.helpers.runs.recorder import plan_of
+from cpugpu_tui.model import Progressed
+from cpugpu_tui.transport.launch import Agents
+agents = Agents(sys.argv[1], simulated=True)
+agent = agents.take()
+inbox = heard(agent)
+agent.send_plan(plan_of(64))
+next_of(inbox, Progressed, lambda event: event.phase == "first call")
+while not (lines := agent._last_lines()):
+    pass
+print(agent.pid, lines[-1].split()[1], flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_an_agent_and_its_child_go_with_a_killed_controller(agents: Agents, tmp_path: Path, is_stopped: bool) -> None:
+    """Also an agent that cannot do it itself, because it was stopped."""
+    agent, inbox = forking(agents, tmp_path, "time.sleep(600)")
+    agent.end(at_once=True)  # only the interpreter that it was is wanted
+    next_of(inbox, Gone)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", CONTROLLER, tmp_path / "python"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+    ) as controller:  # fmt: skip
+        assert controller.stdout is not None
+        pids = [int(word) for word in controller.stdout.readline().split()]
+        guardians = [each.pid for each in psutil.Process(pids[0]).children() if each.name() == NAME]
+        assert len(guardians) == 1
+        witnesses = [Witness(pid) for pid in (*pids, *guardians)]
+        if is_stopped:
+            os.killpg(pids[0], signal.SIGSTOP)
+        controller.kill()
+    assert all(witness.sees_the_end(PATIENCE_S) for witness in witnesses)
+
+
+def test_without_a_guardian_an_agent_works_and_says_so(
+    agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit on processes leaves none for it."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\ndef fork():\n    raise BlockingIOError(11, 'Resource temporarily unavailable')\nos.fork = fork\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    agent = agents.take()
+    inbox = heard(agent)
+    agent.send_plan(plan_of(64))
+    next_of(inbox, CaseFinished)
+    assert next_of(inbox, Gone) == Gone(0, ("No guardian: Resource temporarily unavailable.",))
+
+
+def test_a_workload_that_reads_or_closes_stdin_takes_no_command(agents: Agents, tmp_path: Path) -> None:
+    agent, inbox = forking(agents, tmp_path, "assert sys.stdin.read() == ''; os.close(0); time.sleep(600)")
+    next_of(inbox, Progressed, lambda event: event.phase == "first call")
+    assert isinstance(agent, AgentProcess)
+    assert agent._process.stdin is not None
+    agent._process.stdin.close()
+    assert next_of(inbox, Gone).exit_code == EXIT_CONTROLLER_GONE
+
+
+# ------------------------------------------------------------------ the next one, kept started
+
+
+def test_the_next_agent_is_kept_started(agents: Agents) -> None:
+    ready: queue.SimpleQueue[Hello | CpuGpuError] = queue.SimpleQueue()
+    agents.on_ready = ready.put
+    agents.prepare()
+    agents.prepare()
+    assert isinstance(ready.get(timeout=PATIENCE_S), Hello)
+    (pid,) = agents.pids()
+    agent = agents.take()
+    assert agent.pid == pid
+    next_of(heard(agent), Hello)  # said before anybody listened
+    agents.prepare()
+    assert len(agents.pids()) == 2
+    assert agents.take().pid != pid
+
+
+def test_a_standby_agent_that_died_is_not_handed_out(agents: Agents) -> None:
+    agents.prepare()
+    (pid,) = agents.pids()
+    os.kill(pid, signal.SIGKILL)
+    assert isinstance(agents._standby, AgentProcess)
+    assert agents._standby.wait(PATIENCE_S)
+    assert agents.take().pid != pid
+
+
+def test_a_standby_agent_that_cannot_be_is_reported_to_whoever_waits(agents: Agents) -> None:
+    ready: queue.SimpleQueue[Hello | CpuGpuError] = queue.SimpleQueue()
+    agents.python, agents.on_ready = "/bin/true", ready.put
+    agents.prepare()
+    problem = ready.get(timeout=PATIENCE_S)
+    assert isinstance(problem, CpuGpuError)
+    assert problem.message.endswith("true did not become an agent: it ended with exit code 0.")
+
+
+def test_an_agent_that_is_ended_before_it_is_ready_is_not_called_unfit(agents: Agents, tmp_path: Path) -> None:
+    """`x` right after the first `r`: the app said that the interpreter is none, and which one to name."""
+    slow = tmp_path / "python"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    ready: queue.SimpleQueue[Hello | CpuGpuError] = queue.SimpleQueue()
+    agents.python, agents.on_ready = str(slow), ready.put
+    agent = agents.take()
+    inbox = heard(agent)
+    agent.end(at_once=False)
+    assert next_of(inbox, Gone).exit_code == -signal.SIGTERM
+    assert ready.empty()
+
+
+def test_closing_ends_every_agent_and_starts_no_more(agents: Agents) -> None:
+    taken = agents.take()
+    agents.prepare()
+    pids = agents.pids()
+    assert len(pids) == 2
+    agents.close()
+    assert agents.pids() == set()
+    assert not taken.alive  # type: ignore[union-attr]
+    assert all(not Path(f"/proc/{pid}").exists() for pid in pids)
+    agents.prepare()
+    assert agents.pids() == set()
+
+
+def test_what_is_said_early_is_delivered_first() -> None:
+    inbox, target = Inbox(), queue.SimpleQueue[Message]()
+    inbox.put(CaseStarted(case="a"))
+    inbox.listen(target)
+    inbox.put(CaseStarted(case="b"))
+    assert [target.get_nowait(), target.get_nowait()] == [CaseStarted(case="a"), CaseStarted(case="b")]
+
+
+# ------------------------------------------------------------------ what runs inside
+
+SPY_AGENT = """
+import threading
+from cpugpu_tui.agent import main
+from cpugpu_tui.timing.timers.simulated import SimulatedTimer
+honest = SimulatedTimer.first_call
+def noisy(self, op):
+    print("a library prints to stdout; ", end="", flush=True)
+    print("kernels run on", threading.current_thread().name, file=__import__("sys").stderr, flush=True)
+    return honest(self, op)
+SimulatedTimer.first_call = noisy
+main.main()
+"""
+
+
+def test_kernels_run_on_torch_worker_and_prints_are_no_events(tmp_path: Path, agents: Agents) -> None:
+    """Neither our events among a library's words, nor its words among our events."""
+    (tmp_path / "spy.py").write_text(SPY_AGENT)
+    wrapper = tmp_path / "python"
+    wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path}/spy.py "$@"\n')
+    wrapper.chmod(0o755)
+    agents.python = str(wrapper)
+    agent = agents.take()
+    inbox = heard(agent)
+    agent.send_plan(plan_of(64))
+    events = []
+    while not isinstance(message := inbox.get(timeout=PATIENCE_S), Gone):
+        events.append(message)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert isinstance(events[-1], RunFinished)
+    assert set(message.last_lines) == {"a library prints to stdout; kernels run on torch-worker"}
+
+
+def test_devices_are_only_asked_for_once_a_plan_needs_them(agent: AgentProcess) -> None:
+    """An agent in waiting holds no context on a shared GPU: its hello names no device."""
+    hello = next_of(heard(agent), Hello)
+    assert not any(isinstance(value, Device) or "cuda:" in str(value) for value in hello.environment.values())

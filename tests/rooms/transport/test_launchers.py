@@ -1,0 +1,146 @@
+"""The commands that start agents elsewhere: their words, and that nothing a person wrote is read as shell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import PATIENCE_S
+
+from cpugpu_tui.agent.main import EXIT_CONTROLLER_GONE
+from cpugpu_tui.config.hosts import Host
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.transport.launchers import EXIT_OLD, EXIT_PRE, REACHED, SOURCE, launch_argv, remote_start, shell_line
+from cpugpu_tui.transport.slurm import nodes_in
+
+NASTY = "a'b\"c $(touch {0}) `touch {0}` ; touch {0} \\ !! % é"
+
+
+def test_ssh_asks_for_nothing_and_notices_a_dead_link() -> None:
+    argv = launch_argv(Host("gpu1", options=("-p", "2222")), "true")
+    assert argv[:3] == ["ssh", "-p", "2222"]  # the person's own options win: ssh takes the first of each
+    assert "BatchMode=yes" in argv
+    assert {"ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"} <= set(argv)
+    assert argv[-3:] == ["--", "gpu1", "exec sh -c true"]
+
+
+def test_slurm_gives_the_whole_node_and_no_buffer() -> None:
+    argv = launch_argv(Host("n1", "srun", gpus=4, cpus=32, options=("--partition=gpu",)), "true")
+    assert argv[0] == "srun"
+    assert {"--exclusive", "--unbuffered", "--gres=gpu:4", "--nodelist=n1", "--partition=gpu"} <= set(argv)
+    assert argv[argv.index("-c") + 1] == "32"
+    assert argv[-3:] == ["sh", "-c", "true"]
+
+
+def test_a_template_gets_the_command_at_its_end_or_as_one_word() -> None:
+    docker = Host("box1", "docker", ("docker", "exec", "-i", "{host}"))
+    assert launch_argv(docker, "x y") == ["docker", "exec", "-i", "box1", "sh", "-c", "x y"]
+    rsh = Host("box1", "rsh", ("rsh", "{host}", "nice {command}"))
+    assert launch_argv(rsh, "x y") == ["rsh", "box1", "nice sh -c 'x y'"]
+
+
+@pytest.mark.parametrize("launcher", ["ssh", "srun", "local"])
+def test_a_host_that_looks_like_an_option_starts_nothing(launcher: str) -> None:
+    with pytest.raises(UsageError, match="option"):
+        launch_argv(Host("-oProxyCommand=touch x", launcher), "true")
+
+
+def ran(line: str, data: bytes = b"", shell: str = "sh", **env: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [shell, "-c", line],
+        input=data,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        env={"PATH": os.environ["PATH"], **env},
+    )
+
+
+def test_what_a_person_wrote_is_no_shell(tmp_path: Path) -> None:
+    """Interpreter, variables and arguments of every ugliness arrive as they are."""
+    trap = tmp_path / "trapped"
+    nasty = NASTY.format(trap)
+    python = tmp_path / "py'th$on; x"
+    python.write_text('#!/bin/sh\nprintf "%s\\n" "$NASTY" "$@"\n')
+    python.chmod(0o755)
+    host = Host("h", python=str(python), env={"NASTY": nasty})
+    done = ran(shell_line(host, (nasty,), 7))
+    lines = done.stdout.decode().splitlines()[1:]
+    assert lines[0].encode() == REACHED
+    assert lines[1] == nasty
+    assert lines[2] == "-c"
+    assert lines[4:6] == ["7", nasty]
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "zsh", "fish", "csh", "tcsh"])
+def test_the_line_passes_through_login_shells(shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    """Half a zip: the interpreter has begun to read, and ends with its controller."""
+    host = Host("h", python=sys.executable, env={"A": "it's; $HOME"}, pre=("A=1",))
+    argv, data = remote_start(host, ("--simulated",))
+    done = ran(argv[-1], data[: len(data) // 2], shell=shell, HOME="/nowhere")
+    assert done.stdout.split()[0] == REACHED
+    assert done.returncode == EXIT_CONTROLLER_GONE
+    assert b"Error" not in done.stderr
+
+
+def test_the_persons_commands_come_first_and_eat_nothing_of_stdin(tmp_path: Path) -> None:
+    host = Host("h", python="cat", pre=("cat", "echo ready"))
+    line = shell_line(host, (), 0)
+    line = line[: line.index("; cat -c")] + "; cat; exit $?"
+    done = ran(line, b"the zip")
+    assert done.stdout == b"\n" + REACHED + b"\nthe zip"
+    assert done.stderr == b"ready\n"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize(
+    ("pre", "code"),
+    [(("A=1 # why", "test $A = 1"), 0), (("echo 'open",), EXIT_PRE), (("if true",), EXIT_PRE), (("}",), EXIT_PRE)],
+)
+def test_a_command_of_the_person_reaches_into_nothing_else(shell: str, pre: tuple[str, ...], code: int) -> None:
+    """A comment ends with its command, and what no shell can read is the command's failure, not the connection's."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    done = ran(shell_line(Host("h", python="true", pre=pre), (), 0), shell=shell)
+    assert done.stdout.split() == [REACHED]
+    assert done.returncode == code
+
+
+def test_a_command_of_the_person_that_fails_is_told_from_all_else() -> None:
+    assert ran(shell_line(Host("h", pre=("false",)), (), 0)).returncode == EXIT_PRE
+
+
+def test_an_old_python_says_so(tmp_path: Path) -> None:
+    pretend = "import sys; sys.version_info = (3, 6, 8); exec(sys.argv[1])"
+    done = subprocess.run([sys.executable, "-c", pretend, SOURCE], capture_output=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (EXIT_OLD, b"Python 3.6\n")
+
+
+def test_the_lines_for_the_interpreter_pass_through_every_shell() -> None:
+    assert not set('"!\\') & set(SOURCE)
+
+
+def test_home_is_that_of_the_host(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"
+    python.write_text("#!/bin/sh\necho here\n")
+    python.chmod(0o755)
+    assert b"here" in ran(shell_line(Host("h", python="~/bin/python"), (), 0), HOME=str(tmp_path)).stdout
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [
+        ("gpu:4", 4), ("gpu:a100:8(S:0-1)", 8), ("gpu:a100:2,gpu:h100:2", 4), ("(null)", 0), ("nvme:1", 0),
+        ("gpu", 1), ("gpu:a100_3g.20gb:4(S:0),gpu:a100:3", 7),
+    ],
+)  # fmt: skip
+def test_what_slurm_says_of_its_nodes_is_read(gres: str, gpus: int) -> None:
+    text = f"n1 64 {gres}\nn1 64 {gres}\nnonsense\n"
+    assert nodes_in(text) == {"n1": (64, gpus)}

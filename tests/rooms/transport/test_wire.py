@@ -1,0 +1,365 @@
+"""Events on the wire: what is sent arrives as it was, and what a stranger sends never breaks anything."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cpugpu_tui.agent.main import plan_from_json
+from cpugpu_tui.errors import EXIT_UNFIT, ProtocolError
+from cpugpu_tui.model import (
+    EVENTS,
+    PROTOCOL,
+    Calibrated,
+    Case,
+    CaseFailed,
+    CaseFinished,
+    CasesChosen,
+    CaseStarted,
+    Ceilings,
+    CeilingsMeasured,
+    Check,
+    Device,
+    DevicesFound,
+    EnergyMeasured,
+    EpochFinished,
+    Event,
+    Gap,
+    GpuProcess,
+    GpuTelemetry,
+    HalfRoundTimed,
+    Hello,
+    KernelsProfiled,
+    Line,
+    MachineRead,
+    OwnFile,
+    PeerMeasured,
+    Plan,
+    Progressed,
+    Reading,
+    Refused,
+    RunFinished,
+    RunStarted,
+    Simulation,
+    TelemetryRead,
+    TensorsPlaced,
+    WorkloadInfo,
+    WorkloadsLoading,
+)
+from cpugpu_tui.plain import to_plain
+from cpugpu_tui.timing import emitter
+from cpugpu_tui.timing.emitter import LineEmitter
+from cpugpu_tui.transport.wire import MAX_LINE_BYTES, Garbage, LineReader, decode, encode
+
+PLAN = Plan(
+    "quick", (Case("matmul", 16), Case("vector-dot", 10**12, "float64", 3, "dot")), max_seconds=2.5,
+    simulation=Simulation(seed=7, oom_size=16), own_files=(OwnFile("/a.py", "00ff"),),
+)  # fmt: skip
+CASE = PLAN.cases[0].key
+
+EXAMPLES: tuple[Event, ...] = (
+    Hello(
+        protocol=PROTOCOL,
+        environment={"torch": None, "threads": 16, "quota_cores": 7.65, "inherited": {"OMP_NUM_THREADS": "1"}},
+        catalogue=(WorkloadInfo("matmul", "n of n×n", ("default",), (16, 32), "Product of two matrices"),),
+        refused=(Refused("/b.py", "/b.py, line 1: SyntaxError: '(' was never closed.", "Mend the file."),),
+        own_files=(OwnFile("/a.py", "00ff"),),
+    ),
+    WorkloadsLoading(source="/a.py"),
+    DevicesFound(devices=(Device("cpu", "Zoë's CPU"), Device("cuda:1", "H200", "GPU-1", 1 << 37)), no_gpu="None. Buy."),
+    RunStarted(run_id="a", series_id="b", plan=PLAN, environment={"argv": ["run", "µ"]}, number=3),
+    CaseStarted(case=CASE),
+    Calibrated(
+        case=CASE, device="cpu", estimate_ns=12.5, calls_per_block=7, blocks=5, rounds=8, threads=2, stable=False
+    ),
+    HalfRoundTimed(
+        case=CASE, device="cuda:1", round_index=2, calls_per_block=7, samples={"latency": (1.5, 0.1), "device": ()},
+        started_wall_ns=1, ended_wall_ns=2, started_mono_ns=3, ended_mono_ns=4, marks=("starved",),
+    ),
+    EpochFinished(
+        case=CASE, device="cuda:1", epoch=3, epochs=10, loss=0.25, accuracy=0.98, elapsed_ns=2e9, steps=1875
+    ),
+    KernelsProfiled(case=CASE, device="cuda:1", count=14_400, elapsed_ns=7.5e7),
+    PeerMeasured(
+        source=Device("cuda:0", "NVIDIA H200", "GPU-1"), target=Device("cuda:1", "NVIDIA H200", "GPU-2"),
+        has_access=True, latencies_ns=(11_000.0, 12_000.0), size_bytes=1 << 28, elapsed_ns=(700_000.0,),
+    ),
+    MachineRead(
+        case=CASE, device="cuda:1", edge="end", readings={"energy_mj": Reading(5e9, age_s=0.05, is_stamped=True)},
+        processes=(GpuProcess(99999, None, None, None, own=False),), elapsed_ns=2e9,
+    ),
+    EnergyMeasured(
+        case=CASE, device="cuda:1", calls=800, elapsed_ns=1.6e9, begin_mj=1e9, end_mj=1.001e9, tick_ns=1e8,
+        scope="board", power_mw=(6e5, 7e5),
+    ),
+    HalfRoundTimed(
+        case=CASE, device="cuda:1", round_index=3, calls_per_block=7, samples={"latency": (1.5,)},
+        sm_clock_mhz=1980.0, sm_clock_end_mhz=1575.0, throttled_ns={"power-capped": 3e6}, watched_ns=4e6, power_mw=7e5,
+    ),
+    CasesChosen(cases=(Case("matmul", 170), Case("matmul", 162, "tf32", 4))),
+    TensorsPlaced(case=CASE, device="cuda:1", inputs=("[8, 8] float32 on cuda:1",) * 2, results=()),
+    CeilingsMeasured(
+        ceilings=Ceilings(
+            "cuda:1", "H200", "GPU-1", "node1", "2.11", 2**60, 16, {"float32": 5e13}, {"float32": 8192}, 4.3e12, 2**30,
+            1e4, 8e3, 2.1e4, {"h2d_pinned": Line(7e3, 5.5e10)},
+        )
+    ),
+    Gap(duration_ms=50.0),
+    Progressed(case=CASE, device="cpu", phase="warm-up", estimate_s=0.5, seconds_left=None),
+    CaseFinished(case=CASE, check=Check("float64 on the CPU", 1e-9, 1e-3)),
+    CaseFailed(case=CASE, kind="oom", message="Needs 18 GB.", remedy="Choose smaller sizes.", device="cuda:1"),
+    TelemetryRead(
+        gpus=(
+            GpuTelemetry(
+                0, "GPU-1", "H200", None, {"power_mw": Reading(7e5, age_s=0.1), "fan": Reading(None, "not-supported")},
+                ("idle",), (GpuProcess(1, None, "ada", None, own=False),), "Lost.",
+            ),
+        ),
+        host={"cpu_pct": Reading(3.5)},
+    ),
+    RunFinished(status="failed", message="Cause.", remedy="Cure.", exit_code=4, seq=9, wall_ns=2**62, mono_ns=1),
+)  # fmt: skip
+
+
+def test_every_event_has_an_example() -> None:
+    assert {type(event) for event in EXAMPLES} == set(EVENTS.values())
+
+
+@pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)
+def test_what_is_sent_arrives_as_it_was(event: Event) -> None:
+    line = encode(event)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert decode(line) == event
+
+
+def test_a_plan_arrives_as_it_was() -> None:
+    assert plan_from_json(json.dumps(to_plain(PLAN)).encode()) == PLAN
+    assert plan_from_json(json.dumps(to_plain(Plan("x", ()))).encode()) == Plan("x", ())
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False)), st.text(st.characters(categories=["L", "N", "P"])))
+def test_numbers_and_names_arrive_to_the_last_bit(samples: list[float], name: str) -> None:
+    event = HalfRoundTimed(case=name, device="cpu", round_index=1, calls_per_block=1, samples={name: tuple(samples)})
+    assert decode(encode(event)) == event
+
+
+# ------------------------------------------------------------------ strangers
+
+
+def test_an_unknown_event_is_skipped() -> None:
+    assert decode(b'{"event":"CaseDreamt","case":"x"}') is None
+
+
+def test_a_field_that_a_later_version_added_is_ignored() -> None:
+    assert decode(b'{"event":"Gap","duration_ms":50.0,"why":"because"}') == Gap(duration_ms=50.0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"event":"Hello","protocol":2,"environment":{},"catalogue":[]}',
+        b'{"event":"Hello","protocol":0,"greeting":["nothing","of","today"]}',
+        b'{"event":"Hello"}',
+        b'{"event":"Hello","protocol":"one"}',
+    ],
+)
+def test_another_version_of_the_protocol_is_named(line: bytes) -> None:
+    with pytest.raises(ProtocolError, match=rf"this app speaks {PROTOCOL}\.") as caught:
+        decode(line)
+    assert caught.value.exit_code == EXIT_UNFIT
+    assert "same version" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"", b"\x00", b'{"event":"CaseStarted","case":"\x1b[2J"}',
+        b'{"event":"Hello","protocol":1,"environment":{"\\n":' + b"[" * 900 + b"]" * 900 + b"}}",
+        b"Traceback (most recent call last):", b"{", b"[" * 100_000, b"7", b"null", b"[]", b'"Gap"',
+        b"{}", b'{"event":7}', b'{"event":null}',
+        b'{"event":"Gap"}', b'{"event":"Gap","duration_ms":"long"}', b'{"event":"Gap","duration_ms":true}',
+        b'{"event":"Gap","duration_ms":NaN}', b'{"event":"Gap","duration_ms":Infinity}',
+        b'{"event":"Gap","duration_ms":1e999}', b'{"event":"Gap","duration_ms":1,"seq":1.5}',
+        b'{"event":"Gap\xff","duration_ms":1}', b'{"event":"CaseStarted","case":"\xff\xfe"}',
+        b'{"event":"CaseStarted","case":"\\ud800"}', b'{"event":"CaseStarted","case":["x"]}',
+        b'{"event":"HalfRoundTimed","case":"x","device":"cpu","round_index":1,"calls_per_block":1,"samples":{"a":[null]}}',
+    ],
+    ids=lambda line: repr(line[:40]),
+)  # fmt: skip
+def test_garbage_is_named_garbage(line: bytes) -> None:
+    with pytest.raises(Garbage):
+        decode(line)
+
+
+def survives(line: bytes) -> None:
+    try:
+        event = decode(line)
+    except (Garbage, ProtocolError):
+        return
+    assert event is None or isinstance(event, Event)
+
+
+@given(st.binary())
+def test_no_bytes_break_the_reader(line: bytes) -> None:
+    survives(line)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda children: st.lists(children) | st.dictionaries(st.text(), children),
+    max_leaves=5,
+)
+
+
+@st.composite
+def near_events(draw: st.DrawFn) -> bytes:
+    """A real event with some fields replaced by anything."""
+    example = draw(st.sampled_from(EXAMPLES))
+    data = to_plain(example)
+    for name in draw(st.sets(st.sampled_from(sorted(data)), max_size=3)):
+        data[name] = draw(JSON)
+    return json.dumps({"event": type(example).__name__, **data}).encode()
+
+
+@settings(max_examples=200)
+@given(near_events())
+def test_no_field_breaks_the_reader(line: bytes) -> None:
+    survives(line)
+
+
+# ------------------------------------------------------------------ text
+
+
+def test_a_lone_surrogate_leaves_as_a_question_mark() -> None:
+    line = encode(CaseFailed(case="x", kind="error", message="file \udcff.bin", remedy="é\ud800"))
+    event = decode(line)
+    assert isinstance(event, CaseFailed)
+    assert (event.message, event.remedy) == ("file ?.bin", "é?")
+
+
+def test_a_lone_surrogate_in_a_key_leaves_too() -> None:
+    assert decode(encode(Hello(protocol=PROTOCOL, environment={"\ud800": ["\ud800"]}))) == Hello(
+        protocol=PROTOCOL, environment={"?": ["?"]}
+    )
+
+
+@pytest.mark.parametrize("text", ["\x1b]0;owned\x07", "\x1b[2J", "\x9b31m", "\u202e", "\x08\x08", "\r"])
+def test_what_a_terminal_would_obey_is_gone_before_anybody_prints_it(text: str) -> None:
+    for ascii_only in (True, False):
+        data = {"event": "CaseFailed", "case": "x", "kind": "error", "message": f"bad{text}ly"}
+        event = decode(json.dumps(data, ensure_ascii=ascii_only).encode())
+        assert isinstance(event, CaseFailed)
+        assert event.message in ("badly", "bad ly")
+
+
+# ------------------------------------------------------------------ numbers that JSON does not know
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_is_never_sent(number: float) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        encode(HalfRoundTimed(case="x", device="cpu", round_index=1, calls_per_block=1, samples={"latency": (number,)}))
+
+
+# ------------------------------------------------------------------ lines
+
+
+def feed(chunks: Iterator[bytes] | list[bytes]) -> tuple[list[bytes], LineReader]:
+    reader = LineReader()
+    return [line for chunk in chunks for line in reader.feed(chunk)], reader
+
+
+@given(st.lists(st.binary(max_size=20).filter(lambda line: b"\n" not in line), max_size=8), st.data())
+def test_lines_do_not_depend_on_how_they_are_cut(lines: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(line + b"\n" for line in lines) + b"unfinished"
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
+    chunks = [stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    assert feed(chunks)[0] == lines
+
+
+@pytest.mark.parametrize("chunk_bytes", [1 << 16, 3_000_007, 10_000_000])
+def test_a_line_of_over_a_megabyte_is_dropped_and_its_neighbours_are_not(chunk_bytes: int) -> None:
+    longest = b"x" * MAX_LINE_BYTES
+    stream = b"before\n" + longest + b"\n" + longest + b"y\n" + b"z" * 5_000_000 + b"\nafter\n"
+    chunks = [stream[start : start + chunk_bytes] for start in range(0, len(stream), chunk_bytes)]
+    lines, reader = feed(chunks)
+    assert lines == [b"before", longest, b"after"]
+    assert reader.dropped_lines == 2
+
+
+def test_a_line_without_an_end_does_not_fill_the_memory() -> None:
+    tracemalloc.start()
+    try:
+        lines, reader = feed(bytes(65536) for _ in range(320))
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert lines == []
+    assert reader.dropped_lines == 1
+    assert peak_bytes < 4 * MAX_LINE_BYTES
+
+
+# ------------------------------------------------------------------ on the way out
+
+
+def test_nothing_is_written_before_a_flush_and_everything_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = bytearray()
+
+    def write_seven(descriptor: int, data: bytes) -> int:
+        """A pipe that is nearly full."""
+        assert descriptor == 5
+        written.extend(data[:7])
+        return len(data[:7])
+
+    monkeypatch.setattr(emitter.os, "write", write_seven)
+    emit = LineEmitter(5)
+    emit(CaseStarted(case="a"))
+    emit(CaseFinished(case="a"))
+    assert written == b""
+    emit.flush()
+    emit.flush()
+    events = [decode(line) for line in written.splitlines()]
+    assert [(type(event), event.seq) for event in events if event] == [(CaseStarted, 1), (CaseFinished, 2)]
+    assert all(event is not None and event.wall_ns > 0 and event.mono_ns > 0 for event in events)
+
+
+# ------------------------------------------------------------------ from many threads at once
+
+
+FIRST_AT_ONCE = """
+import sys, threading
+from cpugpu_tui.model import Case, Device, DevicesFound, MachineRead, Plan, Reading, RunStarted
+from cpugpu_tui.transport.wire import decode, encode
+sys.setswitchinterval(1e-6)
+lines = [encode(event) for event in (
+    RunStarted(run_id="r", series_id="s", plan=Plan("m", (Case("matmul", 64),)), environment={}),
+    DevicesFound(devices=(Device("cpu", "x"),)),
+    MachineRead(case="c", device="d", edge="begin", readings={"a": Reading(1.0)}),
+)]
+barrier = threading.Barrier(8)
+def read(order):
+    barrier.wait()
+    for line in lines[::order]:
+        assert decode(line) is not None
+threads = [threading.Thread(target=read, args=(1 - 2 * (index % 2),)) for index in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_the_first_events_of_many_agents_can_come_at_the_same_time() -> None:
+    """A fleet ended with signal 11, in CI and without a word, when two hosts said their first line together."""
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", FIRST_AT_ONCE], capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,332 @@
+"""The demo in the app: it plays by itself, every screen says REPLAY, looking around works, nothing is measured."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_run import settled
+from tests.helpers.app.looking import text_of
+from tests.helpers.app.pty_app import PtyApp
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from cpugpu_tui.demo.recording import SHIPPED, Recording, packed, shipped
+from cpugpu_tui.model import TelemetryRead
+from cpugpu_tui.state.state import TelemetryState
+from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap
+from cpugpu_tui.ui.demo import DemoApp
+from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.panes.workload import WorkloadPane
+from cpugpu_tui.ui.screens.chart import ChartScreen
+from cpugpu_tui.ui.screens.main import MainScreen
+
+AT_ONCE, NEVER = 1000.0, 0.001
+"""Paces: all of it in a second, and none of it while a test looks."""
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+@pytest.fixture(scope="module")
+def whole() -> Recording:
+    return shipped()
+
+
+@pytest.fixture(scope="module")
+def short(whole: Recording) -> Recording:
+    """The search and one of the publications' runs."""
+    return Recording((whole.runs[0], whole.runs[7]))
+
+
+@asynccontextmanager
+async def demo(
+    recording: Recording, pace: float = AT_ONCE, size: tuple[int, int] = (120, 40)
+) -> AsyncIterator[Pilot[Any]]:
+    """The app, and its end."""
+    app = DemoApp(AppOptions(demo=recording, demo_pace=pace))
+    async with app.run_test(size=size) as pilot:
+        try:
+            await settled(pilot, lambda: app.picture.run.run is not None)
+            yield pilot
+        finally:
+            app.bridge.kill()
+            await settled(pilot, lambda: not app.picture.situation.live)
+            app.bridge.close()
+
+
+async def ended(pilot: Pilot[Any]) -> None:
+    """Wait for the end, and close the chart that it ends on."""
+    await settled(pilot, lambda: pilot.app.picture.situation.ran and not pilot.app.picture.situation.live)
+    if isinstance(pilot.app.screen, ChartScreen):
+        await pilot.press("escape")
+
+
+def screen_text(pilot: Pilot[Any]) -> str:
+    return "\n".join(str(strip.text) for strip in pilot.app.screen._compositor.render_strips())
+
+
+# ------------------------------------------------------------------ what is shown
+
+
+async def test_at_80_columns_no_time_is_cut_and_runs_of_other_work_are_no_series(whole: Recording) -> None:
+    """The second run has a CPU time of a million microseconds, whose column the first did without."""
+    async with demo(Recording((whole.runs[8], whole.runs[1])), size=(80, 24)) as pilot:
+        await ended(pilot)
+        shown = screen_text(pilot)
+        (row,) = [line for line in shown.splitlines() if line.startswith(" matmul 9951")]
+        assert row.split()[2:4] == ["1.03", "s"]
+        assert "min-max" not in shown
+        assert "±" in shown
+
+
+async def test_at_80_columns_the_answer_is_whole_and_the_rows_stay(whole: Recording) -> None:
+    async with demo(Recording(whole.runs[1:2]), size=(80, 24)) as pilot:
+        await ended(pilot)
+        assert " ".join(text_of(pilot, "#answer").split()).endswith(
+            "at 9,951 it was 7.10× faster (1 round, not judged)."
+        )
+        assert pilot.app.screen.query_one("#timing-table").size.height >= 8, "a head and its rows"
+        await pilot.press("q")
+
+
+async def test_its_end_names_the_keys_in_force(whole: Recording) -> None:
+    keymap = Keymap({**DEFAULT_KEYMAP.keys, "run": ("f5",), "history": ("L",)})
+    app = DemoApp(AppOptions(demo=Recording(whole.runs[:1]), demo_pace=AT_ONCE, keymap=keymap))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ended(pilot)
+        assert "f5 plays it again, L lists its runs" in screen_text(pilot)
+        app.bridge.close()
+
+
+async def test_it_begins_by_itself_and_ends_in_the_recorded_state(whole: Recording) -> None:
+    async with demo(whole) as pilot:
+        await ended(pilot)
+        picture = pilot.app.picture
+        assert picture.run == whole.runs[0].state, "the search, whose crossover is what it is all about"
+        telemetry = TelemetryState()
+        for run in whole.runs:
+            for event in run.events:
+                if isinstance(event, TelemetryRead):
+                    telemetry = telemetry.apply(event)
+        assert picture.telemetry == telemetry
+        assert picture.ceilings == whole.ceilings
+        assert "the demo has ended: r plays it again" in text_of(pilot, "#status")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_while_it_plays_the_status_line_says_what_and_whose(short: Recording, size: tuple[int, int]) -> None:
+    async with demo(short, NEVER, size) as pilot:
+        await settled(pilot, lambda: "left" in text_of(pilot, "#status"))
+        status = text_of(pilot, "#status")
+        assert status.startswith(" REPLAY  quick ░░░░░░░░░░ 0 of at most 14 points")
+        assert "run 1 of 2" in status
+        await pilot.press("space")  # the line is shorter without the clock
+        await settled(pilot, lambda: "paused" in text_of(pilot, "#status"))
+        assert size[0] == 80 or "NVIDIA H200" in text_of(pilot, "#status")
+        assert "NVIDIA H200" in screen_text(pilot)
+
+
+@pytest.mark.parametrize("key", ["g", "m", "K", "h", "c", "question_mark", "enter", "e", "T", "z"])
+async def test_every_screen_says_that_it_is_a_replay(short: Recording, key: str) -> None:
+    async with demo(short, size=(80, 24)) as pilot:
+        await ended(pilot)
+        if key == "z":
+            await pilot.press("tab")
+        await pilot.press(key)
+        await settled(pilot, lambda: not isinstance(pilot.app.screen, MainScreen))
+        assert "REPLAY" in screen_text(pilot).splitlines()[0]
+
+
+async def test_each_run_is_highlighted_as_if_it_had_been_chosen(short: Recording) -> None:
+    async with demo(Recording(short.runs[1:])) as pilot:
+        await ended(pilot)
+        assert pilot.app.screen.query_one(WorkloadPane).entry.name == "mnist-mlp"
+        assert pilot.app.picture.request.scale == "small"
+
+
+# ------------------------------------------------------------------ what keys do
+
+
+async def test_skip_goes_to_the_end_of_the_run_and_then_to_the_next(short: Recording) -> None:
+    async with demo(short, NEVER) as pilot:
+        await pilot.press("x")
+        await settled(pilot, lambda: pilot.app.picture.run.finished is not None)
+        assert pilot.app.picture.run == short.runs[0].state
+        assert "quick" in text_of(pilot, "#status")
+        assert "done 14 points · run 1 of 2" in text_of(pilot, "#status")
+        await pilot.press("x")
+        await settled(pilot, lambda: pilot.app.picture.run.run.plan.name == "mnist-mlp")
+        await pilot.press("x")
+        await ended(pilot)
+        assert pilot.app.picture.run == short.runs[0].state
+
+
+async def test_skip_works_out_of_a_pause(short: Recording) -> None:
+    async with demo(short, NEVER) as pilot:
+        await pilot.press("space")
+        assert pilot.app.picture.situation.paused
+        await pilot.press("x")
+        await settled(pilot, lambda: pilot.app.picture.run.finished is not None)
+        assert not pilot.app.picture.situation.paused
+
+
+async def test_r_plays_it_again_from_the_beginning(short: Recording) -> None:
+    async with demo(short) as pilot:
+        await ended(pilot)
+        before = pilot.app.picture
+        await pilot.press("r")
+        await settled(pilot, lambda: pilot.app.picture.situation.live or pilot.app.picture is not before)
+        await ended(pilot)
+        assert pilot.app.picture.run == short.runs[0].state
+        assert pilot.app.picture.telemetry == before.telemetry, "not twice as long"
+        await pilot.press("h")
+        await settled(pilot, lambda: "2 runs" in text_of(pilot, "#page-title"))
+
+
+@pytest.mark.parametrize("key", ["f", "M"])
+async def test_what_would_measure_is_dimmed_and_says_why(short: Recording, key: str) -> None:
+    async with demo(short) as pilot:
+        await ended(pilot)
+        await pilot.press(key)
+        await settled(pilot, lambda: pilot.app.picture.said)
+        assert "this is a demo, which measures nothing; start cpugpu-tui on your own" in screen_text(pilot)
+        assert not pilot.app.picture.situation.live
+
+
+async def test_while_it_plays_run_says_how_to_get_there(short: Recording) -> None:
+    async with demo(short, NEVER) as pilot:
+        await pilot.press("r")
+        assert "the demo is playing; x skips to the end of a run." in screen_text(pilot)
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_while_it_plays_any_of_its_runs_can_be_opened(short: Recording) -> None:
+    async with demo(short, NEVER) as pilot:
+        await pilot.press("h")
+        await settled(pilot, lambda: "2 runs" in text_of(pilot, "#page-title"))
+        await pilot.press("enter")
+        await settled(pilot, lambda: pilot.app.picture.past is not None)
+        assert pilot.app.picture.run.rows == short.runs[1].state.rows
+        await pilot.press("h")
+        assert pilot.app.picture.past is None
+        await pilot.press("r")
+        await settled(pilot, lambda: pilot.app.picture.situation.live)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_ends_on_the_picture_of_the_crossover(short: Recording, size: tuple[int, int]) -> None:
+    async with demo(short, size=size) as pilot:
+        await settled(pilot, lambda: "the demo has ended" in screen_text(pilot))
+        await settled(pilot, lambda: "both axes logarithmic" in screen_text(pilot))
+        assert "215" in screen_text(pilot), "the crossover"
+        played: list[bool] = []
+        pilot.app.play = lambda: played.append(isinstance(pilot.app.screen, MainScreen))  # type: ignore[attr-defined]
+        await pilot.press("r")
+        assert played == [True]
+
+
+async def test_claims_of_a_replay_offer_no_measurement(short: Recording) -> None:
+    async with demo(short, NEVER) as pilot:
+        await pilot.press("K")
+        await settled(pilot, lambda: "hold" in text_of(pilot, "#page-title"))
+        assert "enter" not in screen_text(pilot)
+
+
+async def test_a_preset_of_the_palette_is_refused_with_the_same_reason(short: Recording) -> None:
+    async with demo(short) as pilot:
+        await ended(pilot)
+        pilot.app.run_named("elementwise")
+        await settled(pilot, lambda: "Not run: this is a demo" in screen_text(pilot))
+        assert not pilot.app.picture.situation.live
+
+
+async def test_a_run_is_exported_while_it_plays(short: Recording, tmp_path: Path) -> None:
+    path = tmp_path / "quick.md"
+    async with demo(short, NEVER) as pilot:
+        await pilot.press("e")
+        pilot.app.screen.query_one(Input).value = str(path)
+        await pilot.press("enter")
+        await settled(pilot, lambda: "Wrote" in pilot.app.picture.said)
+    assert "NVIDIA H200" in path.read_text()
+
+
+async def test_an_earlier_run_is_opened_from_the_history_in_memory(short: Recording) -> None:
+    async with demo(short) as pilot:
+        await ended(pilot)
+        await pilot.press("h")
+        await settled(pilot, lambda: "2 runs" in text_of(pilot, "#page-title"))
+        await pilot.press("G", "enter")
+        await settled(pilot, lambda: pilot.app.picture.past is not None)
+        assert pilot.app.picture.run.rows == short.runs[0].state.rows
+        status = text_of(pilot, "#status")
+        assert status.startswith(" run 1 of ")
+        assert "REPLAY" in status
+        await pilot.press("r")
+        await settled(pilot, lambda: pilot.app.picture.past is None)
+
+
+async def test_claims_are_judged_by_what_has_been_played(whole: Recording) -> None:
+    async with demo(whole, size=(200, 60)) as pilot:
+        await ended(pilot)
+        await pilot.press("K")
+        await settled(pilot, lambda: "6 hold, 5 do not" in text_of(pilot, "#page-title"))
+
+
+# ------------------------------------------------------------------ the command
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str | None]:
+    folders = {f"XDG_{name}_HOME": str(tmp_path) for name in ("DATA", "STATE", "CONFIG", "CACHE")}
+    return {**folders, "CPUGPU_SIMULATE": None, "CPUGPU_DB": None}
+
+
+SPY = """
+import sys
+from cpugpu_tui.__main__ import main
+sys.argv = ["cpugpu-tui", "demo", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print("loaded:", sorted({"torch", "pynvml"} & set(sys.modules)))
+"""
+
+
+def test_on_a_terminal_it_plays_and_leaves_the_table_and_nothing_else(
+    short: Recording, tmp_path: Path, environment: dict[str, str | None]
+) -> None:
+    path = tmp_path / "short.gz"
+    path.write_bytes(packed(short.runs))
+    with PtyApp([sys.executable, "-c", SPY, path, "--pace", "1000"], env=environment, columns=150) as app:
+        app.until_text("the demo has ended")
+        app.until_text("REPLAY")
+        app.send("q")
+        assert app.exit_code() == 0
+        left = app.output[app.output.rfind(b"\x1b[?1049l") :].decode()
+    assert "REPLAY: recorded on NVIDIA H200" in left
+    assert "quick" in left, left
+    assert "loaded: []" in left
+    assert not list(tmp_path.rglob("*.db"))
+
+
+def test_quitting_in_the_middle_asks_nothing(tmp_path: Path, environment: dict[str, str | None]) -> None:
+    with PtyApp([sys.executable, "-m", "cpugpu_tui", "demo"], env=environment) as app:
+        app.until_text("run 1 of 10")
+        app.send("q")
+        assert app.exit_code() == 0
+    assert not list(tmp_path.rglob("*.db"))
+
+
+def test_a_damaged_recording_is_said_before_the_screen_changes(
+    tmp_path: Path, environment: dict[str, str | None]
+) -> None:
+    path = tmp_path / SHIPPED
+    path.write_bytes(packed(shipped().runs[6:])[:-99])
+    with PtyApp([sys.executable, "-m", "cpugpu_tui", "demo", path], columns=200, env=environment) as app:
+        assert app.exit_code() == 2
+        assert b"\x1b[?1049h" not in app.output
+        assert "is damaged" in app.output.decode()

@@ -1,0 +1,129 @@
+"""Runs of the history that go on: run again with their plan, followed while another terminal has them live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_run import FakeSession, finish, opened, settled, start_run
+from tests.helpers.app.looking import shown, text_of
+from tests.helpers.app.saved_runs import (
+    SWEEP,
+    app_with,
+    begin,
+    list_runs,
+    listed,
+    open_newest,
+    status,
+    stream,
+)
+from textual.pilot import Pilot
+from textual.widgets import OptionList
+
+from cpugpu_tui.model import RunFinished, Simulation
+from cpugpu_tui.store import Store
+from cpugpu_tui.ui.screens.main import MainScreen
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "results.db")) as store:
+        yield store
+
+
+# ------------------------------------------------------------------ running it again
+
+
+async def again(pilot: Pilot[Any], count: int) -> FakeSession:
+    await pilot.press("r")
+    await settled(pilot, lambda: len(pilot.app.backend.sessions) == count and pilot.app.gate.held)
+    return pilot.app.backend.sessions[-1]
+
+
+@pytest.mark.parametrize("opened_first", [True, False], ids=["in the panes", "in the list"])
+async def test_r_runs_the_same_plan_with_the_same_seed_until_something_else_is_chosen(
+    store: Store, opened_first: bool
+) -> None:
+    plan = replace(SWEEP, seed=77, rounds=5, name="mine")
+    store.import_run(stream("a", plan))
+    async with opened(app_with(store)) as pilot:
+        await (open_newest(pilot) if opened_first else list_runs(pilot))
+        session = await again(pilot, 1)
+        assert session.plan == replace(plan, gaps=True)
+        assert isinstance(pilot.app.screen, MainScreen)
+        assert status(pilot).startswith("mine")
+        assert pilot.app.picture.past is None
+        await finish(pilot, session)
+        session = await again(pilot, 2)
+        assert session.plan.seed == 77
+        await finish(pilot, session)
+        pilot.app.screen.query_one("#workload OptionList", OptionList).focus()
+        await pilot.press("j")
+        session = await again(pilot, 3)
+        assert session.plan.seed != 77
+        await finish(pilot, session)
+
+
+async def test_made_up_and_measured_runs_are_not_mixed(store: Store) -> None:
+    store.import_run(stream("a", replace(SWEEP, simulation=Simulation())))
+    async with opened(app_with(store), (120, 40)) as pilot:
+        await open_newest(pilot)
+        assert "SIMULATED" in status(pilot)
+        await pilot.press("r")
+        await settled(pilot, lambda: "Run 1 was simulated" in text_of(pilot, "#answer"))
+        assert pilot.app.backend.sessions == []
+        await pilot.press("h")
+        assert "SIMULATED" not in status(pilot)
+
+
+async def test_during_a_run_nothing_is_read(store: Store) -> None:
+    store.import_run(stream("a"))
+    async with opened(app_with(store)) as pilot:
+        session = await start_run(pilot)
+        await pilot.press("h")
+        assert isinstance(pilot.app.screen, MainScreen)
+        await finish(pilot, session)
+        await list_runs(pilot)
+
+
+# ------------------------------------------------------------------ another terminal's run
+
+
+async def test_another_terminals_run_is_followed_to_its_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cpugpu_tui.ui.looking_back.FOLLOW_S", 0.02)
+    monkeypatch.setattr("cpugpu_tui.ui.screens.run_list.LOOK_S", 0.02)
+    events = stream("a", age_ns=0)
+    cases = begin(store, events)
+    store.commit_case("a", cases[0])
+    async with opened(app_with(store)) as pilot:
+        await list_runs(pilot)
+        assert "→ running 1" in listed(pilot)[0]
+        store.commit_case("a", cases[1])
+        await settled(pilot, lambda: "→ running 2" in listed(pilot)[0])
+        await pilot.press("enter")
+        await settled(pilot, lambda: pilot.app.picture.past is not None)
+        assert status(pilot).startswith("run 1, live in another terminal matmul → running 2/3")
+        assert "▲ GPU" not in shown(pilot)[2]
+        store.commit_case("a", cases[2])
+        await settled(pilot, lambda: "▲ GPU" in shown(pilot)[2])
+        assert not pilot.app.picture.situation.live
+        last = events[-1]
+        assert isinstance(last, RunFinished)
+        store.finish_run("a", last)
+        await settled(pilot, lambda: status(pilot).startswith("run 1 of just now matmul ✓ done 3/3"))
+
+
+async def test_a_run_that_is_deleted_while_it_is_followed_is_missed_in_a_sentence(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cpugpu_tui.ui.looking_back.FOLLOW_S", 0.02)
+    begin(store, stream("a"))
+    async with opened(app_with(store)) as pilot:
+        await open_newest(pilot)
+        store._connection.execute("DELETE FROM run")
+        await settled(pilot, lambda: "Run 1 is no longer in the history" in text_of(pilot, "#answer"))
+        assert shown(pilot)

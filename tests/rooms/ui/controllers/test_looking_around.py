@@ -1,0 +1,228 @@
+"""Filter, zoom, panes, detail, help and themes: what a person does between runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.helpers.app.fake_run import (
+    FakeBackend,
+    finish,
+    new_app,
+    opened,
+    reach_gap,
+    rounds,
+    settled,
+    start_run,
+    whole_sweep,
+)
+from tests.helpers.app.looking import done_run, shown, table_of, text_of
+
+from cpugpu_tui.model import LATENCY, CaseFailed, HalfRoundTimed
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.ui.app import AppOptions, CpuGpuApp
+from cpugpu_tui.ui.glyphs import ASCII
+from cpugpu_tui.ui.keys import COMMANDS
+from cpugpu_tui.ui.screens.detail import DetailScreen
+from cpugpu_tui.ui.screens.help import HelpScreen
+from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.screens.themes import ThemesScreen
+
+
+async def test_filter_narrows_while_typing_and_esc_shows_all() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        await pilot.press("/", *"gpu")
+        assert len(shown(pilot)) == 5
+        assert all("▲ GPU" in line for line in shown(pilot))
+        await pilot.press("enter")
+        assert pilot.app.focused is table_of(pilot)
+        assert len(shown(pilot)) == 5
+        await pilot.press("escape")
+        sizes = [line.removeprefix("▸").removeprefix("matmul ").split()[0] for line in shown(pilot)]
+        assert sizes == ["16", "50", "100", "200", "500", "1000", "2048"]
+
+
+async def test_zoom_gives_the_focused_pane_the_screen_and_takes_it_back() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        screen = pilot.app.screen
+        timings, answer = screen.query_one("#timings"), screen.query_one("#answer")
+        before = timings.outer_size.height
+        await pilot.press("z")
+        await settled(pilot, lambda: timings.outer_size.height > before)
+        assert not screen.query_one("#telemetry").display
+        assert not screen.query_one("#workload").display
+        # Table and answer have all that status line and keys leave.
+        assert timings.outer_size.height + answer.outer_size.height == screen.size.height - 2
+        await pilot.press("escape")
+        await settled(pilot, lambda: timings.outer_size.height == before)
+        assert screen.query_one("#telemetry").display
+        assert screen.query_one("#workload").display
+
+
+async def test_tab_goes_through_the_panes() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        await pilot.press("shift+tab")
+        panes = []
+        for _ in range(4):
+            panes.append(pilot.app.screen.focused_pane)
+            await pilot.press("tab")
+        assert panes == ["workload", "timings", "telemetry", "workload"]
+
+
+async def test_where_nothing_opens_the_key_that_helps_is_named() -> None:
+    async with opened() as pilot:
+        await pilot.press("tab", "enter")
+        assert pilot.app.screen.focused_pane == "telemetry"
+        assert "z gives this pane the whole screen" in text_of(pilot, "#status")
+
+
+async def test_enter_on_a_row_opens_its_detail_and_esc_goes_back() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        session = await start_run(pilot)
+        case = session.plan.cases[2]
+        session.put(*whole_sweep(session.plan))
+        session.put(
+            HalfRoundTimed(
+                case=case.key,
+                device="cuda:0",
+                round_index=9,
+                calls_per_block=40,
+                samples={LATENCY: (2e4,)},
+                marks=("starved",),
+            )
+        )
+        await finish(pilot, session)
+        await pilot.press("home", "j", "j", "enter")
+        assert isinstance(pilot.app.screen, DetailScreen)
+        assert f"{case.workload} {case.size}" in text_of(pilot, "#page-title")
+        detail = text_of(pilot, "#page-text")
+        assert "95 % interval" in detail
+        assert "starved: the queue ran dry" in detail
+        assert "error 3e-07 against float64 on the CPU, allowed 0.001" in " ".join(detail.split())
+        assert "torch 2.11.0+cu130" in " ".join(detail.split())
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_the_detail_of_a_failed_row_says_why_and_what_to_do() -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        session.put(
+            CaseFailed(
+                case=session.plan.cases[0].key, kind="oom", message="Needs 18 GB, 12 free.", remedy="Go smaller."
+            )
+        )
+        await finish(pilot, session)
+        assert "✗ OOM" in shown(pilot)[0]
+        await pilot.press("home", "enter")
+        detail = text_of(pilot, "#page-text")
+        assert "Needs 18 GB, 12 free." in detail
+        assert "Go smaller." in detail
+
+
+async def test_the_detail_changes_with_the_run() -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        case = session.plan.cases[0]
+        session.put(*rounds(case, 1_000, 20_000, 2))
+        await reach_gap(pilot, session, case)
+        await pilot.press("enter")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, DetailScreen))
+        assert "from 2 rounds" in text_of(pilot, "#page-text")
+        session.put(*rounds(case, 1_000, 20_000, 6))
+        await reach_gap(pilot, session, case)
+        assert "from 6 rounds" in text_of(pilot, "#page-text")
+
+
+async def test_help_explains_the_pane_and_lists_every_key() -> None:
+    async with opened() as pilot:
+        await pilot.press("tab", "?")
+        assert isinstance(pilot.app.screen, HelpScreen)
+        text = text_of(pilot, "#page-text")
+        assert text.startswith("kernel-active")
+        for command in COMMANDS:
+            assert command.help in " ".join(text.split())
+        await pilot.press("?")
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_t_changes_the_theme_and_the_cells_follow() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        before = pilot.app.theme
+        colour = table_of(pilot).get_cell_at((0, 1)).spans[0].style.color
+        await pilot.press("t")
+        await settled(pilot, lambda: table_of(pilot).get_cell_at((0, 1)).spans[0].style.color != colour)
+        assert pilot.app.theme != before
+
+
+async def test_the_theme_list_previews_and_esc_takes_it_back() -> None:
+    async with opened() as pilot:
+        before = pilot.app.theme
+        await pilot.press("T")
+        assert isinstance(pilot.app.screen, ThemesScreen)
+        await pilot.press("k")
+        assert pilot.app.theme != before
+        await pilot.press("escape")
+        assert pilot.app.theme == before
+        await pilot.press("T", "k")
+        chosen = pilot.app.theme
+        await pilot.press("enter")
+        assert (pilot.app.theme, isinstance(pilot.app.screen, MainScreen)) == (chosen, True)
+
+
+async def test_a_page_without_utf8_is_ascii_to_its_edge() -> None:
+    """A scrollbar is drawn with signs that such a terminal shows as a row of question marks."""
+    app = CpuGpuApp(AppOptions(), ASCII, FakeBackend())
+    async with opened(app, (80, 24)) as pilot:
+        for key in ("?", "T", "m", "K"):
+            await pilot.press(key)
+            await pilot.pause()
+            strips = pilot.app.screen._compositor.render_strips()
+            wrong = [segment.text for strip in strips for segment in strip if not segment.text.isascii()]
+            assert not wrong, (key, wrong)
+            await pilot.press("escape")
+
+
+async def test_the_line_for_workloads_says_which_of_how_many() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await pilot.press("end")
+        await pilot.pause()
+        line = "".join(segment.text for segment in pilot.app.screen._compositor.render_strips()[1])
+        assert line.startswith(" Workload 13/13 transfer-model"), line
+
+
+async def test_the_size_stays_where_the_name_is_too_long() -> None:
+    async with opened(new_app(PlanRequest(("mnist-width",))), (80, 24)) as pilot:
+        session = await start_run(pilot)
+        names = [" ".join(line.removeprefix("▸").split()[:2]) for line in shown(pilot)]
+        assert names == [f"{case.size} {case.variant}" for case in session.plan.cases]
+        await finish(pilot, session)
+
+
+async def test_signs_are_explained_while_they_are_on_the_screen() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        session = await start_run(pilot)
+        legend = pilot.app.screen.query_one("#legend")
+        case = session.plan.cases[0]
+        events = [event for event in whole_sweep(session.plan) if getattr(event, "case", "") == case.key]
+        session.put(*(replace(event, marks=()) if isinstance(event, HalfRoundTimed) else event for event in events))
+        await reach_gap(pilot, session, session.plan.cases[1])
+        await settled(pilot, lambda: "▼ CPU" in shown(pilot)[0])
+        assert not legend.display, "nothing to explain takes no line"
+        marked = next(event for event in events if isinstance(event, HalfRoundTimed) and event.device == "cuda:0")
+        session.put(replace(marked, round_index=9, marks=("throttled",)))
+        await reach_gap(pilot, session, session.plan.cases[1])
+        await settled(pilot, lambda: bool(legend.display))
+        assert "~ less certain, enter says why" in text_of(pilot, "#legend")
+        assert "~" in shown(pilot)[0]
+        await finish(pilot, session)
+
+
+async def test_the_selected_row_has_a_sign_in_a_plain_copy() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await done_run(pilot)
+        await pilot.press("home", "j")
+        assert [line.startswith("▸") for line in shown(pilot)] == [index == 1 for index in range(7)]

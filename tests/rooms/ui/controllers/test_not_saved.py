@@ -1,0 +1,63 @@
+"""What the app shows while the history takes nothing, and that it goes away once everything is saved."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from tests.helpers.app.fake_run import settled
+from tests.rooms.ui.test_states import ShownApp, joined, reads, run_to_its_end, screen_lines
+
+from cpugpu_tui.model import Simulation
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.store import Store
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.options import AppOptions
+
+
+async def test_rows_that_are_not_saved_yet_are_marked_until_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "results.db"
+    asked = PlanRequest(("matmul",), sizes="64", rounds=5, simulation=Simulation())
+    app = CpuGpuApp(AppOptions(asked, database=path))
+    async with ShownApp(app) as pilot:
+        await settled(pilot, lambda: app.picture.agent_ready)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            await run_to_its_end(pilot)
+            await reads(pilot, "*matmul 64", "Not saved yet: The database", "Close that program")
+            (row,) = app.picture.run.rows.values()
+            assert not row.saved
+            assert app.picture.run.run is not None
+            assert app.picture.run.run.number is None
+            await pilot.press("enter")
+            await reads(pilot, "* not saved: the history has not taken this row")
+            await pilot.press("escape")
+            other.execute("ROLLBACK")
+            await settled(pilot, lambda: not app.picture.unsaved)
+        assert app.picture.run.run.number == 1
+        assert all(row.saved for row in app.picture.run.rows.values())
+        await reads(pilot, "done 1 point")
+        assert "*matmul" not in joined(screen_lines(pilot))
+        assert "Not saved" not in joined(screen_lines(pilot))
+    with closing(Store.open(path)) as store:
+        (run,) = store.runs()
+        assert (run.status, run.cases_ok) == ("done", 1)
+    assert app.bridge.outbox is not None
+    app.bridge.outbox.close()
+
+
+async def test_a_history_that_could_not_be_opened_is_used_once_it_can(tmp_path: Path) -> None:
+    path = tmp_path / "later" / "results.db"
+    asked = PlanRequest(("matmul",), sizes="64", rounds=5, simulation=Simulation())
+    app = CpuGpuApp(AppOptions(asked, database=path))
+    async with ShownApp(app) as pilot:
+        await run_to_its_end(pilot)
+        await reads(pilot, "Not saved")
+        path.parent.mkdir()
+        await settled(pilot, lambda: not app.picture.unsaved and not app.picture.notice)
+        assert "Not saved" not in joined(screen_lines(pilot)[:1])
+    with closing(Store.open(path)) as store:
+        assert [run.status for run in store.runs()] == ["done"]
+    assert app.bridge.outbox is not None
+    app.bridge.outbox.close()

@@ -1,0 +1,363 @@
+"""Repeat runs in the app: what changed since the run before, a count before r, one row again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_run import (
+    DEVICES,
+    FakeSession,
+    finish,
+    finished,
+    new_app,
+    opened,
+    reach_gap,
+    rounds,
+    settled,
+    start_run,
+)
+from tests.helpers.app.saved_runs import HistoryBackend, stream
+from tests.helpers.command_line import PATIENCE_S
+from tests.rooms.ui.screens.test_compare_screen import run_stream, status_of
+from textual.pilot import Pilot
+
+from cpugpu_tui.compare.changes import remark_on, series_before
+from cpugpu_tui.compare.series import Series
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model import Device, DevicesFound, Plan, RunFinished, RunStarted, Simulation
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.state.measured import measured
+from cpugpu_tui.store import Store
+from cpugpu_tui.ui import running
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.glyphs import ASCII
+from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.panes.timings import TimingsPane
+from cpugpu_tui.ui.quiet_reader import QuietReader
+
+REQUEST = PlanRequest(("matmul",), sizes="64,256")
+
+
+def table_of(pilot: Pilot[Any]) -> TimingTable:
+    return pilot.app.screen_stack[0].query_one(TimingTable)
+
+
+def told(pilot: Pilot[Any], label: str, row: int = 0) -> str:
+    """A cell of the table by what its column is called."""
+    table = table_of(pilot)
+    labels = [str(column.label) for column in table.ordered_columns]
+    assert label in labels, labels
+    return str(table.get_row_at(row)[labels.index(label)]).strip()
+
+
+def title_of(pilot: Pilot[Any]) -> str:
+    return str(pilot.app.screen_stack[0].query_one(TimingsPane).border_title)
+
+
+def feed(session: FakeSession, gpu_factor: float, index: int = 0) -> None:
+    """Every case of the plan, the GPU so much slower; runs of a series lie 0.2 % apart."""
+    off = 1 + 0.001 * (0, 1, -1)[index % 3]
+    for case in session.plan.cases:
+        session.put(*rounds(case, 1e5 * off, 2e4 * gpu_factor * off), finished(case))
+
+
+async def whole_run(pilot: Pilot[Any], gpu_factor: float = 1.0) -> FakeSession:
+    session = await start_run(pilot)
+    feed(session, gpu_factor)
+    await finish(pilot, session)
+    return session
+
+
+async def whole_series(pilot: Pilot[Any], keys: Sequence[str], count: int, gpu_factor: float = 1.0) -> None:
+    """Press the keys, and give each run of the series its times."""
+    app = pilot.app
+    before = len(app.backend.sessions)
+    await settled(pilot, lambda: app.picture.agent_ready)
+    await pilot.press(*keys)
+    for index in range(count):
+        await settled(pilot, lambda index=index: len(app.backend.sessions) == before + index + 1)
+        feed(app.backend.sessions[-1], gpu_factor, index)
+        app.backend.sessions[-1].put(RunFinished(status="done"))
+    await settled(pilot, lambda: not app.picture.situation.live)
+    assert len(app.backend.sessions) == before + count
+
+
+# ------------------------------------------------------------------ change
+
+
+async def test_the_second_run_tells_each_row_what_changed_as_soon_as_the_row_is_done() -> None:
+    async with opened(new_app(REQUEST)) as pilot:
+        await whole_run(pilot)
+        assert "change" not in title_of(pilot)
+        session = await start_run(pilot)
+        case = session.plan.cases[0]
+        session.put(*rounds(case, 1e5, 2e4 * 1.1), finished(case))
+        await reach_gap(pilot, session)
+        assert told(pilot, "GPU change") == "+10.0%"
+        assert told(pilot, "CPU change") == "0.0%"
+        assert told(pilot, "GPU change", row=1) == "–"
+        assert "run 8 vs run 7" in title_of(pilot)
+
+
+async def test_one_run_is_too_few_for_a_word_and_the_title_says_from_when_there_is_one() -> None:
+    async with opened(new_app(REQUEST)) as pilot:
+        await whole_run(pilot)
+        await whole_run(pilot, 1.5)
+        assert told(pilot, "GPU change") == "+50.0%"
+        assert "verdicts need 3 runs each" in title_of(pilot)
+
+
+async def test_from_three_runs_each_on_a_word_stands_beside_the_percent() -> None:
+    async with opened(new_app(REQUEST)) as pilot:
+        await whole_series(pilot, ["3", "r"], 3)
+        await whole_series(pilot, ["3", "r"], 3, gpu_factor=1.2)
+        assert told(pilot, "GPU change") == "+20.0% slower"
+        assert told(pilot, "CPU change") == "0.0% same"
+        assert "runs 10-12 vs runs 7-9" in title_of(pilot)
+        await whole_series(pilot, ["3", "r"], 3)
+        assert told(pilot, "GPU change") == "-16.7% faster"
+
+
+@pytest.mark.parametrize(("factor", "said"), [(1.2, "GPU +20% slower"), (1.0, "same"), (3.0, "GPU 3.00× slower")])
+async def test_80_columns_name_the_device_that_is_worst(factor: float, said: str) -> None:
+    async with opened(new_app(REQUEST), (80, 24)) as pilot:
+        await whole_series(pilot, ["3", "r"], 3)
+        await whole_series(pilot, ["3", "r"], 3, gpu_factor=factor)
+        assert told(pilot, "change CPU, GPU") == said
+
+
+async def test_80_columns_without_a_verdict_show_both_devices() -> None:
+    async with opened(new_app(REQUEST), (80, 24)) as pilot:
+        await whole_run(pilot)
+        await whole_run(pilot, 1.1)
+        assert told(pilot, "change CPU, GPU").split() == ["0.0%", "+10.0%"]
+
+
+async def test_a_run_that_was_stopped_is_no_measure_for_the_next() -> None:
+    async with opened(new_app(REQUEST)) as pilot:
+        await whole_run(pilot)
+        session = await start_run(pilot)
+        feed(session, 5.0)
+        await finish(pilot, session, "stopped")
+        await whole_run(pilot, 1.1)
+        assert told(pilot, "GPU change") == "+10.0%"
+        assert "run 9 vs run 7" in title_of(pilot)
+
+
+async def test_another_plan_is_not_compared_with() -> None:
+    async with opened(new_app(REQUEST)) as pilot:
+        await whole_run(pilot)
+        pilot.app.change(request=replace(REQUEST, sizes="64,128"))
+        await whole_run(pilot)
+        assert " vs " not in title_of(pilot)
+
+
+async def test_without_utf8_the_columns_are_ascii() -> None:
+    app = CpuGpuApp(AppOptions(request=REQUEST), ASCII, HistoryBackend(None))
+    app.backend = app.bridge._backend  # type: ignore[attr-defined]
+    async with opened(app) as pilot:
+        await whole_series(pilot, ["2", "r"], 2)
+        await whole_series(pilot, ["2", "r"], 2, gpu_factor=3.0)
+        assert told(pilot, "GPU change") == "3.00x"
+        rows = ["".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips()]
+        assert all(row.isascii() for row in rows)
+
+
+# ------------------------------------------------------------------ from the history
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Any:
+    store = Store.open(tmp_path / "history.db")
+    yield store
+    store.close()
+
+
+async def test_the_first_run_of_a_day_is_compared_with_the_last_of_the_history(store: Store) -> None:
+    plan = build_plan(replace(REQUEST, gaps=True))
+    for index in range(2):
+        store.import_run(run_stream(f"old{index}", "old", index, 1.0, "2.10.0", plan))
+    async with opened(new_app(REQUEST, HistoryBackend(store))) as pilot:
+        session = await start_run(pilot)
+        assert " vs " not in title_of(pilot)
+        for case in session.plan.cases:
+            session.put(*rounds(case, 1e5, 2e4 * 1.3), finished(case))
+        await finish(pilot, session)
+        await settled(pilot, lambda: "vs runs 1-2" in title_of(pilot))
+        assert told(pilot, "GPU change").startswith("+3")
+        assert "torch differs" in title_of(pilot)
+
+
+def reader_of(store: Store) -> QuietReader:
+    app = new_app(backend=HistoryBackend(store))
+    app.bridge._opened.set()
+    return QuietReader(app.bridge.between_runs)
+
+
+def test_neither_made_up_nor_other_runs_are_the_series_before(store: Store) -> None:
+    plan = build_plan(REQUEST)
+    simulated = replace(plan, simulation=Simulation())
+    for number, (run_id, other) in enumerate(
+        [("right", plan), ("made-up", simulated), ("other", replace(plan, cases=plan.cases[:1]))]
+    ):
+        store.import_run(run_stream(run_id, run_id, number, 1.0, "2.11.0", other))
+    events = run_stream("elsewhere", "elsewhere", 5, 1.0, "2.11.0", plan)
+    started = events[0]
+    assert isinstance(started, RunStarted)
+    store.import_run([replace(started, environment={**started.environment, "hostname": "far"}), *events[1:]])
+    before = series_before(reader_of(store), replace(started, run_id="now", series_id="now", number=None))
+    assert before is not None
+    assert [run.run_id for run in before.runs] == ["right"]
+    other_noise = replace(simulated, simulation=Simulation(seed=9))  # as in each run of a made-up series
+    made_up = replace(started, run_id="now", series_id="now", number=None, plan=other_noise)
+    before = series_before(reader_of(store), made_up)
+    assert before is not None
+    assert [run.run_id for run in before.runs] == ["made-up"]
+
+
+def test_a_machine_with_another_gpu_is_not_compared_with(store: Store) -> None:
+    plan: Plan = build_plan(REQUEST)
+    store.import_run(run_stream("old", "old", 0, 1.0, "2.11.0", plan))
+    base = reader_of(store).series("old")
+    events = run_stream("new", "new", 1, 1.0, "2.11.0", plan)
+    mine = measured(events)
+    assert mine is not None
+    assert remark_on(base, mine) == ""
+    limited = Series("", tuple(replace(run, facts={**run.facts, "power limit": "700 W"}) for run in base.runs))
+    assert remark_on(limited, mine) == "", "the first reading of this run is still to come"
+    lower = replace(mine, facts={**mine.facts, "power limit": "350 W"})
+    assert remark_on(limited, lower) == "power limit differs"
+    other = DevicesFound(devices=(DEVICES[0], Device("cuda:0", "NVIDIA A100", "GPU-2")))
+    theirs = measured([event if not isinstance(event, DevicesFound) else other for event in events])
+    assert theirs is not None
+    assert remark_on(base, theirs) is None
+
+
+# ------------------------------------------------------------------ reading between runs
+
+
+def test_once_a_run_has_begun_nothing_is_read(store: Store) -> None:
+    store.import_run(stream("saved"))
+    app = new_app(backend=HistoryBackend(store))
+    app.bridge._opened.set()
+    reader = QuietReader(app.bridge.between_runs)
+    assert reader.measured("saved") is not None
+    app.bridge.expect_series()
+    with pytest.raises(CpuGpuError, match="A run has begun"):
+        reader.runs(1)
+
+
+async def test_a_run_waits_for_the_step_of_reading_in_flight() -> None:
+    async with opened(new_app(REQUEST)) as pilot:
+        inside, leave = threading.Event(), threading.Event()
+
+        def read() -> None:
+            with pilot.app.bridge.between_runs():
+                inside.set()
+                leave.wait(PATIENCE_S)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        inside.wait(PATIENCE_S)
+        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await pilot.press("r")
+        assert pilot.app.picture.situation.live
+        assert pilot.app.backend.sessions == []
+        leave.set()
+        reader.join(PATIENCE_S)
+        await settled(pilot, lambda: len(pilot.app.backend.sessions) == 1)
+
+
+# ------------------------------------------------------------------ how many
+
+
+async def test_a_count_is_said_in_the_status_line_and_esc_drops_it() -> None:
+    async with opened(new_app(REQUEST)) as pilot:
+        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await pilot.press("1", "2")
+        assert "12 runs: r starts, esc drops" in status_of(pilot)
+        await pilot.press("escape")
+        assert "12 runs" not in status_of(pilot)
+        session = await start_run(pilot)
+        assert pilot.app.picture.repeats == 1
+        await pilot.press("5")
+        assert pilot.app.picture.count == 0
+        session.put(RunFinished(status="done"))
+
+
+async def test_a_count_makes_one_series_and_its_rows_say_how_far_the_runs_are_apart() -> None:
+    async with opened(new_app(REQUEST)) as pilot:
+        await whole_series(pilot, ["3", "r"], 3)
+        assert len({session.series_id for session in pilot.app.backend.sessions}) == 1
+        assert told(pilot, "min-max %") == "0.2, 0.2"
+        assert "min-max of 3 runs up to 0.2%" in title_of(pilot)
+        await whole_run(pilot)
+        assert pilot.app.picture.repeats == 1  # the count was for one series
+        assert "min-max" not in title_of(pilot)
+
+
+async def test_digits_in_the_filter_are_text() -> None:
+    async with opened(new_app(REQUEST)) as pilot:
+        await whole_run(pilot)
+        await pilot.press("/", "2", "5")
+        assert pilot.app.picture.count == 0
+        assert len(table_of(pilot).row_keys) == 1
+
+
+# ------------------------------------------------------------------ one row
+
+
+async def test_shift_r_runs_the_highlighted_row_as_a_run_of_its_own_and_esc_brings_all_back() -> None:
+    async with opened(new_app(REQUEST)) as pilot:
+        first = await whole_run(pilot)
+        whole = pilot.app.picture.run
+        table_of(pilot).move_cursor(row=1)
+        await settled(pilot, lambda: pilot.app.picture.cursor == first.plan.cases[1].key)
+        await whole_series(pilot, ["R"], 1, gpu_factor=1.25)
+        again = pilot.app.backend.sessions[-1]
+        assert again.plan.cases == first.plan.cases[1:]
+        assert (again.plan.seed, again.plan.devices, again.plan.name) == (first.plan.seed, ("auto",), "matmul")
+        assert len(table_of(pilot).row_keys) == 1
+        assert told(pilot, "GPU change") == "+25.0%"
+        assert "one row re-run, esc back to all" in title_of(pilot)
+        assert "run 8 vs run 7" in title_of(pilot)
+        await pilot.press("escape")
+        assert pilot.app.picture.run is whole
+        assert len(table_of(pilot).row_keys) == 2
+        assert "one row" not in title_of(pilot)
+
+
+async def test_a_row_that_is_run_again_and_again_is_compared_with_the_whole_run_each_time() -> None:
+    async with opened(new_app(REQUEST)) as pilot:
+        await whole_series(pilot, ["3", "r"], 3)
+        await whole_series(pilot, ["R"], 1, gpu_factor=2.0)
+        await whole_series(pilot, ["3", "R"], 3, gpu_factor=1.2)
+        assert told(pilot, "GPU change") == "+20.0% slower"
+        assert "runs 11-13 vs runs 7-9" in title_of(pilot)
+        await whole_run(pilot, 1.5)  # r: the whole again
+        assert len(table_of(pilot).row_keys) == 2
+        assert "run 14 vs runs 7-9" in title_of(pilot)
+
+
+# ------------------------------------------------------------------ the end of a long run
+
+
+@pytest.mark.parametrize(("longer_than_s", "rings"), [(-1.0, 1), (3600.0, 0)])
+async def test_only_a_long_run_rings_the_bell(
+    monkeypatch: pytest.MonkeyPatch, longer_than_s: float, rings: int
+) -> None:
+    monkeypatch.setattr(running, "BELL_S", longer_than_s)
+    async with opened(new_app(REQUEST)) as pilot:
+        rung: list[str] = []
+        titles: list[str] = []
+        monkeypatch.setattr(pilot.app, "bell", lambda: rung.append("bell"))
+        monkeypatch.setattr(pilot.app, "set_terminal_title", titles.append)
+        await whole_run(pilot)
+        assert len(rung) == rings
+        assert titles == ["cpugpu-tui: matmul", "cpugpu-tui: done"]

@@ -1,0 +1,148 @@
+"""`e` writes the run to a file, `y` sends the row to the clipboard."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_run import FakeBackend, new_app, opened, settled, start_run
+from tests.helpers.app.looking import done_run, table_of, text_of
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from cpugpu_tui.model import RunFinished, RunStarted
+from cpugpu_tui.store import Store
+from cpugpu_tui.ui.history import SavedRuns
+from cpugpu_tui.ui.screens.export_form import ExportForm
+from cpugpu_tui.ui.screens.main import MainScreen
+
+
+class SavingBackend(FakeBackend):
+    """Has a history."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self.store = store
+
+    @property
+    def history(self) -> SavedRuns:
+        return SavedRuns(self.store)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "x.db")) as store:
+        yield store
+
+
+async def ask(pilot: Pilot[Any], path: Path) -> None:
+    """Press e, write a name, press enter."""
+    await pilot.press("e")
+    pilot.app.screen.query_one(Input).value = str(path)
+    await pilot.press("enter")
+
+
+def hint(pilot: Pilot[Any]) -> str:
+    """What the box says of the name, on however many lines."""
+    return " ".join(text_of(pilot, "#hint").split())
+
+
+def keep_run(store: Store, pilot: Pilot[Any]) -> None:
+    """Save what is on the screen."""
+    started: RunStarted = pilot.app.picture.run.run
+    store.import_run([replace(started, number=None), RunFinished(status="done", seq=2)])
+
+
+async def test_y_copies_the_row_under_the_cursor() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        table_of(pilot).focus()
+        await pilot.press("home", "j")
+        await settled(pilot, lambda: "/50/" in (pilot.app.picture.cursor or ""))
+        await pilot.press("y")
+        head, rule, row = pilot.app.clipboard.splitlines()
+        assert head.startswith("| size | CPU | GPU |")
+        assert rule.startswith("| ---: |")
+        assert row.startswith("| 50 | ")
+        assert "sent to the clipboard" in text_of(pilot, "#status")
+
+
+async def test_a_new_run_ends_what_an_earlier_key_came_to() -> None:
+    """It stood where the progress of the run does, for six seconds."""
+    async with opened() as pilot:
+        await done_run(pilot)
+        await pilot.press("y")
+        assert "sent to the clipboard" in text_of(pilot, "#status")
+        await pilot.press("r")
+        await settled(pilot, lambda: pilot.app.picture.situation.live)
+        assert "sent to the clipboard" not in text_of(pilot, "#status")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+async def test_every_ending_of_a_file_stands_in_the_box(columns: int) -> None:
+    async with opened(size=(columns, 24)) as pilot:
+        await done_run(pilot)
+        await pilot.press("e")
+        await settled(pilot, lambda: bool(hint(pilot)))
+        seen = "".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
+        for ending in (".json", ".ndjson", ".csv", ".md", ".html"):
+            assert ending in seen
+
+
+async def test_e_writes_the_run_to_a_file(store: Store, tmp_path: Path) -> None:
+    async with opened(new_app(backend=SavingBackend(store))) as pilot:
+        await done_run(pilot)
+        keep_run(store, pilot)
+        await ask(pilot, tmp_path / "x.json")
+        await settled(pilot, lambda: "Wrote" in text_of(pilot, "#status"))
+        assert json.loads((tmp_path / "x.json").read_text())["runs"][0]["name"] == "quick"
+
+
+async def test_what_cannot_be_written_is_said_under_the_name(tmp_path: Path) -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        await ask(pilot, tmp_path)
+        assert "does not say which format" in hint(pilot)
+        pilot.app.screen.query_one(Input).value = str(tmp_path / "missing" / "x.md")
+        await pilot.press("enter")
+        assert "There is no folder" in hint(pilot)
+        for name, said in (("~nobody-of-that-name/x.md", "There is no folder"), ("x" * 300 + ".md", "too long")):
+            pilot.app.screen.query_one(Input).value = name
+            await pilot.press("enter")
+            assert said in hint(pilot)
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_a_file_that_is_there_is_asked_for_twice(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "x.md").write_text("old")
+    async with opened(new_app(backend=SavingBackend(store))) as pilot:
+        await done_run(pilot)
+        keep_run(store, pilot)
+        await ask(pilot, tmp_path / "x.md")
+        assert "is there already" in hint(pilot)
+        assert (tmp_path / "x.md").read_text() == "old"
+        await pilot.press("enter")
+        await settled(pilot, lambda: "Wrote" in text_of(pilot, "#status"))
+        assert (tmp_path / "x.md").read_text().startswith("## quick")
+
+
+async def test_a_run_that_was_not_saved_is_a_sentence(tmp_path: Path) -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        await ask(pilot, tmp_path / "x.md")
+        await settled(pilot, lambda: pilot.app.picture.problem is not None)
+        assert "There is no history here" in str(pilot.app.picture.problem)
+        assert list(tmp_path.iterdir()) == []
+
+
+async def test_nothing_is_written_during_a_run() -> None:
+    async with opened() as pilot:
+        await start_run(pilot)
+        await pilot.press("e")
+        assert not isinstance(pilot.app.screen, ExportForm)

@@ -1,0 +1,101 @@
+"""The answer pane: whole sentences, reasons that fold away, a table that begins with the highlighted sweep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import pytest
+from tests.helpers.app.several_gpus import run_of as simulated
+
+from cpugpu_tui.model import METRICS, Case
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.keys import Situation
+from cpugpu_tui.ui.panes.answer import pane_lines
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import plain
+
+SMALL, TALL, WIDE = (78, 2, 4), (118, 3, 6), (118, 7, 7)
+"""Cells, least and most lines of the pane at 80×24, 120×40 and 200×60."""
+
+
+@lru_cache
+def product() -> RunState:
+    """A run of one sweep, over."""
+    return simulated(1, cases=tuple(Case("matmul", size) for size in (16, 64, 256, 1024)), metrics=METRICS)
+
+
+@lru_cache
+def variants() -> RunState:
+    """A run of four sweeps, over."""
+    names = ("fresh", "out", "add", "add-out")
+    cases = (Case("elementwise", size, variant=name) for size in (100, 10_000, 1_000_000) for name in names)
+    return simulated(1, cases=tuple(cases), metrics=METRICS)
+
+
+def shown(run: RunState, size: tuple[int, int, int], cursor: str = "", glyphs: Glyphs = UNICODE) -> list[str]:
+    """The lines of the pane that say anything."""
+    picture = Picture(run=run, situation=Situation(ran=True), cursor=cursor)
+    return [text for line in pane_lines(picture, *size, glyphs) if (text := plain(line))]
+
+
+def test_at_80x24_the_answer_stands_whole_and_its_reasons_fold_away() -> None:
+    lines = shown(product(), SMALL)
+    said = " ".join(lines)
+    assert said.startswith("The GPU wins from n ≈ ")
+    assert said.count(". ") == 2
+    assert said.endswith("× faster.")
+    assert len(lines) <= 4
+
+
+@pytest.mark.parametrize("size", [SMALL, TALL, WIDE])
+def test_no_sentence_is_cut(size: tuple[int, int, int]) -> None:
+    lines = shown(product(), size)
+    assert lines[-1].endswith(".")
+    assert "..." not in " ".join(lines)
+    assert all(len(line) <= size[0] for line in lines)
+
+
+def test_cause_counterfactual_and_the_papers_error_are_lines_of_their_own() -> None:
+    starts = [line.split(" ")[0] for line in shown(product(), WIDE)]
+    assert [word for word in starts if word in {"The", "At", "Without", "Timed"}] == ["The", "At", "Without", "Timed"]
+
+
+def test_several_variants_are_a_table() -> None:
+    run = variants()
+    head, *rows = shown(run, TALL)
+    assert head.startswith("workload ")
+    assert "GPU wins from" in head
+    assert [row.split("  ")[0] for row in rows] == [
+        "elementwise fresh", "elementwise out", "elementwise add", "elementwise add-out",
+    ]  # fmt: skip
+
+
+def test_where_the_table_is_too_long_it_begins_with_the_highlighted_sweep() -> None:
+    run = variants()
+    cursor = next(key for key, row in run.rows.items() if row.case.variant == "add")
+    for chosen, first in (("", "elementwise fresh "), (cursor, "elementwise add ")):
+        head, row, _, more = shown(run, SMALL, chosen)
+        assert head.startswith("workload ")
+        assert row.startswith(first)
+        assert more.startswith("2 more: z ")
+
+
+def test_without_utf8_every_sign_is_ascii() -> None:
+    for run in (product(), variants()):
+        text = " ".join(shown(run, WIDE, glyphs=ASCII))
+        assert text.isascii()
+        assert "+- " in text
+    assert "n ~ " in " ".join(shown(product(), SMALL, glyphs=ASCII))
+
+
+def test_while_the_run_goes_on_it_says_so() -> None:
+    run = replace(product(), finished=None)
+    assert shown(run, SMALL)[0].startswith("So far, the GPU wins from n ≈ ")
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_no_line_ends_between_a_number_and_its_sign(glyphs: Glyphs) -> None:
+    lines = [line for width in range(40, 120) for line in shown(product(), (width, 9, 9), glyphs=glyphs)]
+    assert not [line for line in lines if line.startswith(("%", "≈", "~ ")) or line.endswith(("±", "+-", "≈", " ~"))]

@@ -1,0 +1,148 @@
+"""Several GPUs in the app: a column each or a bar each, which is slow, and the copies between them in the detail."""
+
+from __future__ import annotations
+
+import pytest
+from tests.helpers.app.several_gpus import run_of
+
+from cpugpu_tui.model import Case, Device
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.ui import rows
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
+from cpugpu_tui.ui.panes.answer import pane_lines
+from cpugpu_tui.ui.panes.device_choice import option_names, toggled
+from cpugpu_tui.ui.panes.timing_columns import LEAST_ROUNDS, PADDING, columns, shape_of
+from cpugpu_tui.ui.screens.detail import detail_lines
+
+
+@pytest.fixture(scope="module")
+def eight() -> RunState:
+    return run_of(8)
+
+
+@pytest.fixture(scope="module")
+def two() -> RunState:
+    return run_of(2)
+
+
+def keys(run: RunState, width: int) -> list[str]:
+    return [column.key for column in columns(width, UNICODE, shape=shape_of(run, UNICODE))]
+
+
+def text_of(lines: list[tuple[tuple[str, str], ...]]) -> list[str]:
+    return ["".join(text for text, _ in line) for line in lines]
+
+
+# ------------------------------------------------------------------ columns
+
+
+@pytest.mark.parametrize("width", [77, 112, 117, 197])
+@pytest.mark.parametrize("devices", [("cpu", "cuda"), ("cuda",)])
+@pytest.mark.parametrize("gpus", [2, 4, 8])
+def test_the_columns_fit_and_keep_the_sparkline(width: int, devices: tuple[str, ...], gpus: int) -> None:
+    run = run_of(gpus, devices, cases=(Case("matmul", 64),))
+    found = columns(width, UNICODE, shape=shape_of(run, UNICODE))
+    assert sum(column.width + PADDING for column in found) - 1 <= width
+    assert found[-1].key == rows.ROUNDS
+    assert found[-1].width >= LEAST_ROUNDS
+    shown = {column.key for column in found}
+    assert {rows.gpu_key(f"cuda:{index}") for index in range(1, gpus)} <= shown or rows.GPUS in shown
+
+
+def test_two_gpus_have_a_column_each_at_80_columns(two: RunState) -> None:
+    assert keys(two, 77)[:4] == [rows.CASE, rows.CPU, rows.GPU, rows.gpu_key("cuda:1")]
+
+
+def test_eight_gpus_have_a_bar_each_at_80_columns_and_a_column_each_at_160(eight: RunState) -> None:
+    assert rows.GPUS in keys(eight, 77)
+    assert rows.GPUS not in keys(eight, 157)
+    assert rows.gpu_key("cuda:7") in keys(eight, 157)
+
+
+def test_without_a_cpu_nothing_that_compares_with_it_has_a_column() -> None:
+    run = run_of(2, ("cuda",), cases=(Case("matmul", 64),))
+    assert not {rows.CPU, rows.SPEEDUP, rows.PLUS_MINUS, rows.MOVED} & set(keys(run, 117))
+    assert columns(117, UNICODE, shape=shape_of(run, UNICODE))[0].label == "case"
+
+
+def test_one_gpu_has_the_columns_that_it_had() -> None:
+    run = run_of(1, cases=(Case("matmul", 64),))
+    assert keys(run, 77) == [column.key for column in columns(77, UNICODE)]
+
+
+# ------------------------------------------------------------------ cells
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_a_slow_gpu_has_a_sign_in_its_cell_and_among_the_bars(eight: RunState, glyphs: rows.Glyphs) -> None:
+    row = eight.rows[Case("matmul", 2048).key]
+    cells = rows.cells(row, rows.look_of(eight, glyphs, 9), eight)
+    bars = "".join(text for text, _ in cells[rows.GPUS])
+    assert len(bars) == 8
+    assert [index for index, sign in enumerate(bars) if sign == "!"] == [6]
+    assert bars[7] == glyphs.dot, "the only one of its model is beside nobody"
+    assert next(text for text, _ in cells[rows.gpu_key("cuda:6")]) == "!"
+    assert "!" not in "".join(text for text, _ in cells[rows.gpu_key("cuda:5")])
+    assert "".join(text for text, _ in cells[rows.GPU]) == f"880 {glyphs.micro}s"
+
+
+# ------------------------------------------------------------------ answer and detail
+
+
+def test_the_answer_pane_says_which_gpu_it_speaks_of(eight: RunState) -> None:
+    from cpugpu_tui.ui.keys import Situation
+    from cpugpu_tui.ui.picture import Picture
+
+    picture = Picture(run=eight, situation=Situation(ran=True))
+    said = text_of(pane_lines(picture, 117, 4, 4, UNICODE))
+    assert said[0].startswith("workload                       GPU wins from")
+    assert any(line.startswith("cuda:6 is slow: ") for line in said)
+
+
+def test_the_detail_has_a_line_for_each_gpu(eight: RunState) -> None:
+    row = eight.rows[Case("matmul", 2048).key]
+    lines = text_of(detail_lines(row, eight, 78, UNICODE))
+    found = {line.split()[0]: line for line in lines if line.split() and line.strip().startswith("cuda:")}
+    assert [name for name in found if len(name) == 6] == [f"cuda:{index}" for index in range(8)]
+    assert "! slow +20%" in next(line for line in lines if "! slow" in line)
+    assert any("only one" in line and "other simulated" in line for line in lines)
+    assert lines[0].startswith("speedup of cuda:0 ")
+    assert all(len(line) <= 78 for line in lines)
+
+
+def test_the_detail_of_a_copy_has_the_matrices_and_that_of_a_product_has_not(eight: RunState) -> None:
+    copy = text_of(detail_lines(eight.rows[Case("transfer", 1 << 20, variant="d2d").key], eight, 78, UNICODE))
+    at = next(index for index, line in enumerate(copy) if line.startswith("Copies between GPUs in GB/s"))
+    assert copy[at + 1].split() == ["from", *(f"cuda:{index}" for index in range(8))]
+    assert copy[at + 2].split()[:2] == ["cuda:0", "–"]
+    assert any("peer access" in line for line in copy[:at])
+    product = text_of(detail_lines(eight.rows[Case("matmul", 64).key], eight, 78, UNICODE))
+    assert not any("Copies between" in line for line in product)
+
+
+# ------------------------------------------------------------------ choosing devices
+
+FOUND = (Device("cpu", "Xeon"), Device("cuda:0", "NVIDIA H200"), Device("cuda:1", "NVIDIA H200"))
+
+
+def test_every_gpu_can_be_chosen_at_once_where_there_are_several() -> None:
+    assert option_names(("auto",), FOUND) == ["auto", "cpu", "cuda", "cuda:0", "cuda:1"]
+    assert option_names(("auto",), FOUND[:2]) == ["auto", "cpu", "cuda:0"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "name", "then"),
+    [
+        (("auto",), "cuda", ("cuda",)),
+        (("cpu",), "cuda", ("cpu", "cuda")),
+        (("cpu", "cuda:0", "cuda:1"), "cuda", ("cpu", "cuda")),
+        (("cpu", "cuda"), "cuda:1", ("cpu", "cuda:1")),
+        (("cuda", "cpu"), "cpu", ("cuda",)),
+        (("cuda:0",), "cuda:1", ("cuda:0", "cuda:1")),
+        (("cuda",), "cuda", ("auto",)),
+    ],
+)
+def test_every_gpu_and_one_of_them_are_not_chosen_together(
+    chosen: tuple[str, ...], name: str, then: tuple[str, ...]
+) -> None:
+    assert toggled(chosen, name) == then

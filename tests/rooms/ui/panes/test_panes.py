@@ -1,0 +1,322 @@
+"""What the panes say, as pure functions of the picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers.app.fake_run import DEVICES, ENVIRONMENT, finished, opened, readings, rounds, settled
+from tests.helpers.app.looking import done_run
+from tests.helpers.app.looking import text_of as shown_by
+
+from cpugpu_tui.model import (
+    Case,
+    CaseFailed,
+    CaseStarted,
+    DevicesFound,
+    Event,
+    GpuTelemetry,
+    Plan,
+    Progressed,
+    Reading,
+    RunStarted,
+    TelemetryRead,
+)
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.state.state import RunState, TelemetryState
+from cpugpu_tui.ui import rows
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
+from cpugpu_tui.ui.keys import COMMANDS, Situation, markdown
+from cpugpu_tui.ui.panes.footer import keys_line
+from cpugpu_tui.ui.panes.status import status_line
+from cpugpu_tui.ui.panes.telemetry import telemetry_lines
+from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
+from cpugpu_tui.ui.panes.workload import Entry, parameter_lines
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import Spans, plain, width_of
+
+CASES = tuple(Case("matmul", size) for size in (16, 64, 256))
+
+
+def run_of(*events: Event, cases: tuple[Case, ...] = CASES) -> RunState:
+    """The state after these events of a run."""
+    state = RunState()
+    started = RunStarted(run_id="id", series_id="s", plan=Plan("quick", cases), environment=ENVIRONMENT, number=3)
+    for event in (started, DevicesFound(devices=DEVICES), *events):
+        state = state.apply(event)
+    return state
+
+
+def cells_of(run: RunState, index: int = 0) -> dict[str, str]:
+    """The cells of a row as text."""
+    row = list(run.rows.values())[index]
+    look = rows.look_of(run, UNICODE, 11)
+    return {key: plain(spans) for key, spans in rows.cells(row, look, run).items()}
+
+
+def text_of(lines: list[Spans]) -> str:
+    return "\n".join(plain(line) for line in lines)
+
+
+# ------------------------------------------------------------------ rows
+
+
+def test_a_row_before_anything_is_known_shows_dashes() -> None:
+    cells = cells_of(run_of())
+    assert cells[rows.CASE] == "matmul 16"
+    assert cells[rows.CPU] == cells[rows.GPU] == cells[rows.SPEEDUP] == "–"
+    assert cells[rows.ROUNDS].strip() == ""
+
+
+def test_a_row_in_progress_shows_its_rounds_and_no_interval_below_five() -> None:
+    cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000, 3)))
+    assert cells[rows.VERDICT] == "3 of 8"
+    assert cells[rows.PLUS_MINUS] == "–"
+    assert len(cells[rows.ROUNDS].split()[0]) == 3
+
+
+def test_a_finished_row_says_who_is_faster_in_words_and_by_how_much() -> None:
+    cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0])))
+    assert cells[rows.VERDICT] == "▼ CPU"
+    assert cells[rows.SPEEDUP] == "0.0500×"
+    assert cells[rows.CPU] == "1.00 µs"
+    assert cells[rows.WRITTEN] == "3.00×"
+
+
+def test_what_is_odd_has_a_tilde_at_the_number_it_concerns() -> None:
+    cells = cells_of(run_of(*rounds(CASES[1], 1_000, 20_000)), 1)
+    assert cells[rows.GPU].startswith("~")
+    assert not cells[rows.CPU].startswith("~")
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"), [("oom", "✗ OOM"), ("crashed", "✗ crashed"), ("skipped", "· skipped"), ("new", "✗ new")]
+)
+def test_a_failed_row_says_what_happened(kind: str, word: str) -> None:
+    run = run_of(CaseStarted(case=CASES[0].key), CaseFailed(case=CASES[0].key, kind=kind, message="m"))
+    assert cells_of(run)[rows.VERDICT] == word
+
+
+def test_a_mismatch_shows_no_time() -> None:
+    failed = CaseFailed(case=CASES[0].key, kind="mismatch", message="m")
+    cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000), failed))
+    assert cells[rows.CPU] == cells[rows.GPU] == cells[rows.SPEEDUP] == "–"
+
+
+def test_each_time_has_the_unit_that_reads() -> None:
+    cells = cells_of(run_of(*rounds(CASES[0], 1_035_000_000, 999_700)))
+    assert cells[rows.CPU] == "1.04 s"
+    assert cells[rows.GPU].removeprefix("~") == "1.00 ms"
+
+
+def test_fewer_rounds_than_an_interval_needs_are_counted() -> None:
+    cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000, 3), finished(CASES[0])))
+    assert cells[rows.PLUS_MINUS] == "3 rounds"
+    assert cells[rows.VERDICT] == "▼ CPU", "observed"
+
+
+def test_a_row_names_only_what_differs() -> None:
+    cases = (Case("vector-dot", 10**6, variant="dot"), Case("vector-dot", 10**6, variant="matmul", threads=4))
+    assert cells_of(run_of(cases=cases), 1)[rows.CASE] == "vector-dot 1M matmul 4 threads"
+
+
+def names_of(cases: tuple[Case, ...], width: int) -> list[str]:
+    """What the rows of a run are called in a column of so many cells."""
+    run = run_of(cases=cases)
+    look = rows.look_of(run, UNICODE, 9, width)
+    return [plain(rows.cells(row, look, run)[rows.CASE]) for row in run.rows.values()]
+
+
+VARIANTS = ("fresh", "out", "add", "add-out")
+SWEEPS = tuple(Case("elementwise", size, variant=name) for size in (1_000, 10_000, 10**8) for name in VARIANTS)
+NETS = tuple(Case(name, 32, variant=how) for name in ("mnist-mlp", "mnist-mlp-wide") for how in ("eager", "cuda-graph"))
+
+
+@pytest.mark.parametrize(
+    ("cases", "width", "last"),
+    [
+        (CASES, 10, "matmul 256"),
+        (CASES, 9, "256"),
+        (SWEEPS, 25, "elementwise 100M add-out"),
+        (SWEEPS, 13, "100M add-out"),
+        (SWEEPS, 9, "100M …out"),
+        (NETS, 28, "mnist-mlp-wide 32 cuda-graph"),
+        (NETS, 20, "…-wide cuda-graph"),
+        ((Case("matmul", 123_456_789),), 11, "123,456,789"),
+    ],
+)
+def test_names_lose_first_what_all_rows_share(cases: tuple[Case, ...], width: int, last: str) -> None:
+    assert names_of(cases, width)[-1] == last
+
+
+@pytest.mark.parametrize("cases", [CASES, SWEEPS, NETS])
+def test_no_two_rows_look_alike(cases: tuple[Case, ...]) -> None:
+    for width in range(13, 40):
+        found = names_of(cases, width)
+        assert len(set(found)) == len(found), found
+        assert max(map(len, found)) <= max(width, 17)
+
+
+def test_on_a_machine_without_gpu_the_sparkline_has_the_whole_width() -> None:
+    state = run_of().apply(DevicesFound(devices=DEVICES[:1], no_gpu="none"))
+    for event in rounds(CASES[0], 1_000, 20_000, 8):
+        state = state if getattr(event, "device", "") == "cuda:0" else state.apply(event)
+    cells = cells_of(state)
+    assert len(cells[rows.ROUNDS].strip()) == 8
+    assert cells[rows.GPU] == "–"
+
+
+def test_one_device_alone_has_an_interval_of_its_time() -> None:
+    only_cpu = run_of().apply(DevicesFound(devices=DEVICES[:1], no_gpu="none"))
+    events = [e for e in rounds(CASES[0], 1_000, 20_000, 8) if getattr(e, "device", "") != "cuda:0"]
+    for event in events:
+        only_cpu = only_cpu.apply(event)
+    cells = cells_of(only_cpu)
+    assert cells[rows.PLUS_MINUS].startswith("± ")
+    labels = [column.label for column in columns(77, UNICODE, shape=shape_of(only_cpu, UNICODE))]
+    assert labels[:4] == ["case", "CPU", "±", "state"]
+    assert not {"GPU", "speedup", "with copies", "paper's error"} & set(labels)
+
+
+async def test_a_filter_says_how_many_rows_it_lets_through_at_every_size() -> None:
+    for size in ((80, 24), (120, 40)):
+        async with opened(size=size) as pilot:
+            await done_run(pilot)
+            await pilot.press("slash", *"2048")
+            await settled(pilot, lambda: shown_by(pilot, "#filter-count") == "1 of 7 rows")
+            assert any("1 of 7 rows" in strip.text for strip in pilot.app.screen._compositor.render_strips())
+            await pilot.press("z")
+            await settled(pilot, lambda: shown_by(pilot, "#filter-count") == "0 of 7 rows")
+
+
+@pytest.mark.parametrize(
+    ("fact", "said"),
+    [
+        ("about 9.1 s, as run 12 of the same plan took.", "about 9.1 s"),
+        ("unknown: no earlier run of matmul 16 on cpu, and the machine card has no rate for it.", "unknown"),
+        ("48 MiB a device, at matmul 2048, by its own count.", "48 MiB a device, at matmul 2048"),
+    ],
+)
+def test_where_a_fact_has_one_line_a_whole_clause_stands_there(fact: str, said: str) -> None:
+    entry = Entry(PlanRequest(("quick",)), "matrix product", "a claim " * 20)
+    facts = {"sizes": "16 to 2048", "time": fact}
+    (_, line) = parameter_lines(entry, facts, width=44, height=4)
+    assert plain(line).split(maxsplit=1)[1] == said
+
+
+def test_filter_words_match_name_verdict_and_failure() -> None:
+    run = run_of(
+        *rounds(CASES[0], 1_000, 20_000), *rounds(CASES[2], 90_000, 20_000),
+        CaseFailed(case=CASES[1].key, kind="oom", message="m"),
+    )  # fmt: skip
+
+    def kept(wanted: str) -> list[int]:
+        return [run.rows[key].case.size for key in rows.shown_keys(run, wanted, frozenset())]
+
+    assert kept("") == [16, 64, 256]
+    assert kept("gpu") == [256]
+    assert kept("OOM") == [64]
+    assert kept("matmul 16") == [16]
+    assert kept("nothing") == []
+
+
+# ------------------------------------------------------------------ status
+
+
+def picture_of(run: RunState, **changes: object) -> Picture:
+    situation = Situation(live=run.finished is None, ran=True)
+    return replace(Picture(run=run, situation=situation, agent_ready=True), **changes)  # type: ignore[arg-type]
+
+
+def test_the_status_says_how_far_it_is_and_what_is_left() -> None:
+    run = run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0]))
+    run = run.apply(Progressed(case=CASES[1].key, device="cuda:0", phase="round", round_index=3, seconds_left=42.0))
+    line = plain(status_line(picture_of(run, step_s=2.0), 100, UNICODE))
+    assert line.startswith("quick ███░░░░░░░ 1 of 3 points · 0:40 left · matmul 64 GPU round 3")
+    assert line.endswith("torch 2.11.0+cu130")
+    assert len(line) == 100
+
+
+def test_between_two_cases_the_status_ends_in_no_dot() -> None:
+    run = run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0])).apply(
+        Progressed(case="", device="", phase="gap")
+    )
+    assert plain(status_line(picture_of(run), 60, UNICODE)).partition("torch")[0].rstrip().endswith("points")
+
+
+@given(st.integers(10, 300), st.text(max_size=80))
+def test_the_status_line_is_as_wide_as_the_screen_or_its_left_side(width: int, notice: str) -> None:
+    line = status_line(picture_of(run_of(), notice=notice), width, UNICODE)
+    left = status_line(picture_of(run_of(), notice=notice), 0, UNICODE)
+    assert width_of(line) == max(width, width_of(left))
+
+
+# ------------------------------------------------------------------ footer
+
+
+@given(st.integers(10, 250), st.booleans(), st.booleans())
+def test_the_footer_never_overflows(width: int, live: bool, ran: bool) -> None:
+    assert width_of(keys_line(Situation(live=live, ran=ran, stopping=True, paused=True), width)) <= width
+
+
+def test_every_command_has_one_meaning_per_key_and_stands_in_the_readme_table() -> None:
+    keys = [key for command in COMMANDS for key in command.keys]
+    assert len(keys) == len(set(keys))
+    assert all(f"| {command.help} |" in markdown() for command in COMMANDS)
+
+
+# ------------------------------------------------------------------ telemetry
+
+
+def telemetry_of(*reads: TelemetryRead) -> TelemetryState:
+    state = TelemetryState()
+    for read in reads:
+        state = state.apply(read)
+    return state
+
+
+def test_a_value_without_a_number_is_a_dash_with_its_reason() -> None:
+    gpu = GpuTelemetry(0, "u", "H200", None, {"kernel_active_pct": Reading(None, "mig")})
+    text = text_of(telemetry_lines(telemetry_of(TelemetryRead(gpus=(gpu,))), 40, 50, UNICODE))
+    assert "– not available in MIG mode" in text
+    assert "0%" not in text
+
+
+def test_old_values_are_dimmed() -> None:
+    lines = telemetry_lines(telemetry_of(readings(age_s=4.0)), 80, 5, UNICODE)
+    roles = {text: role for text, role in lines[0] if "kernel-active" in text}
+    assert set(roles.values()) == {"stale"}
+    fresh = telemetry_lines(telemetry_of(readings(age_s=0.5)), 80, 5, UNICODE)
+    assert {role for text, role in fresh[0] if "kernel-active" in text} == {"text"}
+
+
+def test_no_driver_is_a_sentence_and_the_host_stays() -> None:
+    read = replace(readings(gpus=0), problem="No NVIDIA driver found. CPU results only.")
+    text = text_of(telemetry_lines(telemetry_of(read), 80, 4, UNICODE))
+    assert "No NVIDIA driver found. CPU results only." in text
+    assert "host" in text
+
+
+def test_a_lost_gpu_does_not_hide_the_other() -> None:
+    lost = replace(readings().gpus[0], problem="GPU 0 is lost; reboot.")
+    both = TelemetryRead(gpus=(lost, readings(gpus=2).gpus[1]), host=readings().host)
+    text = text_of(telemetry_lines(telemetry_of(both), 80, 5, UNICODE))
+    assert "GPU 0 is lost; reboot." in text
+    assert "412/700 W" in text
+
+
+def test_thermal_throttling_comes_first_and_warns_power_capping_does_not() -> None:
+    hot = replace(readings().gpus[0], throttle=("thermal",))
+    for gpu, alarming in ((hot, True), (readings().gpus[0], False)):
+        spans = telemetry_lines(telemetry_of(TelemetryRead(gpus=(gpu,))), 120, 2, UNICODE)[0]
+        roles = {text: role for text, role in spans}
+        assert roles.get("thermal" if alarming else "power-capped") == ("warn" if alarming else "text")
+
+
+@given(st.integers(38, 250), st.integers(1, 60), st.integers(0, 16), st.sampled_from([UNICODE, ASCII]))
+def test_telemetry_fits_its_pane(width: int, height: int, gpus: int, glyphs: object) -> None:
+    lines = telemetry_lines(telemetry_of(readings(gpus), readings(gpus)), width, height, glyphs)  # type: ignore[arg-type]
+    assert 1 <= len(lines) <= max(height, 1)
+    assert all(width_of(line) <= width for line in lines)

@@ -1,0 +1,183 @@
+"""The chart in the app: g, w, f, and that nothing is drawn while a case is being timed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.helpers.app.chart_runs import timed
+from tests.helpers.app.fake_run import (
+    finish,
+    finished,
+    new_app,
+    opened,
+    reach_gap,
+    readings,
+    rounds,
+    settled,
+    start_run,
+    whole_sweep,
+)
+from textual.pilot import Pilot
+
+from cpugpu_tui.model import Simulation
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.ui import chart
+from cpugpu_tui.ui.panes import chart as pane
+from cpugpu_tui.ui.panes.chart import ChartPane
+from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.roles import plain
+from cpugpu_tui.ui.screens.chart import ChartScreen
+from cpugpu_tui.ui.screens.main import MainScreen
+
+WIDE = (200, 60)
+
+
+def text_of(pilot: Pilot[Any], selector: str = "#chart") -> str:
+    return "\n".join(plain(line) for line in pilot.app.screen.query_one(selector, Lines).lines)
+
+
+async def done_run(pilot: Pilot[Any]) -> None:
+    session = await start_run(pilot)
+    session.put(*(event for case in session.plan.cases for event in (*timed(case), finished(case))))
+    await finish(pilot, session)
+
+
+async def charted(pilot: Pilot[Any]) -> str:
+    """The chart once it is drawn."""
+    await settled(pilot, lambda: "C CPU" in text_of(pilot))
+    return text_of(pilot)
+
+
+def column_of(text: str, sign: str) -> int:
+    return next(line.index(sign) for line in text.splitlines() if "|" in line and sign in line)
+
+
+def columns_of(text: str, sign: str) -> set[int]:
+    return {x for line in text.splitlines() if "|" in line for x, found in enumerate(line) if found == sign}
+
+
+async def test_g_opens_the_chart_and_closes_it_and_so_does_esc() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await done_run(pilot)
+        for back in ("g", "escape"):
+            await pilot.press("g")
+            assert isinstance(pilot.app.screen, ChartScreen)
+            text = await charted(pilot)
+            assert "matmul float32 against 16 CPU threads" in text
+            assert len(text.splitlines()) == 22
+            await pilot.press(back)
+            assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_before_a_run_it_says_what_will_be_here() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await pilot.press("g")
+        assert "the chart begins with the first finished row" in " ".join(text_of(pilot).split())
+
+
+async def test_w_moves_the_marker_and_the_answer_says_where_to() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await done_run(pilot)
+        before = text_of(pilot, "#answer")
+        await pilot.press("w")
+        said = " ".join(text_of(pilot, "#answer").split())
+        assert said.startswith("With data that starts and ends on the host: the GPU is faster from ≈ 22")
+        assert "instead of from ≈ 6" in said
+        await pilot.press("g")
+        moved = column_of(await charted(pilot), "X")
+        for _ in range(6):
+            await pilot.press("w")
+            if pilot.app.picture.what_if == "resident":
+                break
+        assert column_of(text_of(pilot), "X") < moved
+        await pilot.press("g")
+        assert text_of(pilot, "#answer") == before
+
+
+async def test_capital_x_and_y_make_the_axes_even_and_logarithmic_again() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await done_run(pilot)
+        await pilot.press("g")
+        first = await charted(pilot)
+        assert "X linear sizes" in text_of(pilot, "#page-keys")
+        await pilot.press("X")
+        assert "linear sizes" in text_of(pilot)
+        assert "X log sizes" in text_of(pilot, "#page-keys")
+        await pilot.press("Y")
+        assert "linear sizes and linear times" in text_of(pilot)
+        await pilot.press("X", "Y")
+        assert text_of(pilot) == first
+
+
+async def test_j_and_k_move_the_line_of_the_highlighted_row() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await done_run(pilot)
+        await pilot.press("home", "g")
+        first, second = (case.size for case in pilot.app.picture.run.run.plan.cases[:2])
+        await settled(pilot, lambda: f": {first}: CPU" in text_of(pilot))
+        await pilot.press("j")
+        await settled(pilot, lambda: f": {second}: CPU" in text_of(pilot))
+        await pilot.press("k")
+        await settled(pilot, lambda: f": {first}: CPU" in text_of(pilot))
+
+
+@pytest.mark.parametrize(("size", "visible"), [((80, 24), False), ((120, 40), False), ((160, 20), False), (WIDE, True)])
+async def test_it_stands_in_the_middle_of_a_wide_terminal(size: tuple[int, int], visible: bool) -> None:
+    async with opened(size=size) as pilot:
+        await done_run(pilot)
+        widget = pilot.app.screen.query_one("#chart")
+        assert bool(widget.size) is visible
+        if visible:
+            assert "X" in await charted(pilot)
+            timings = pilot.app.screen.query_one("#timings").region
+            assert widget.region.y >= timings.bottom
+            await pilot.press("z")
+            assert not widget.display, "the zoomed pane has the screen for itself"
+
+
+async def test_nothing_is_drawn_until_a_case_has_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    def counted(run: Any, *rest: Any) -> Any:
+        drawn.append(run.settled)
+        return chart.chart_lines(run, *rest)
+
+    monkeypatch.setattr(pane, "chart_lines", counted)
+    async with opened(size=WIDE) as pilot:
+        session = await start_run(pilot)
+        for done, case in enumerate(session.plan.cases[:4]):
+            lines = pilot.app.screen.query_one(ChartPane).lines
+            for count in range(1, 4):
+                session.put(*rounds(case, 1_000 + case.size**3, 20_000, count))
+                session.add_telemetry(readings(busy=50.0 + count))
+                await reach_gap(pilot, session, case)
+                assert drawn == list(range(1, done + 1))
+                assert pilot.app.screen.query_one(ChartPane).lines == lines
+            session.put(finished(case))
+            await reach_gap(pilot, session, case)
+            assert drawn == list(range(1, done + 2))
+        await pilot.press("w")
+        assert len(drawn) == 5, "what a person asks for is drawn at once"
+
+
+async def test_f_finds_the_crossover_with_sizes_of_its_own_and_not_during_a_run() -> None:
+    async with opened(new_app(PlanRequest(names=("matmul",), sizes="16,64,256"))) as pilot:
+        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await pilot.press("f")
+        await settled(pilot, lambda: len(pilot.app.backend.sessions) == 1)
+        session = pilot.app.backend.sessions[0]
+        assert session.plan.search is not None
+        assert not pilot.app.picture.request.find_crossover, "r asks for what is highlighted, as before"
+        await settled(pilot, lambda: pilot.app.gate.held)
+        await pilot.press("f")
+        assert len(pilot.app.backend.sessions) == 1
+        session.put(*whole_sweep(session.plan))
+        await finish(pilot, session)
+
+
+async def test_made_up_numbers_are_called_so_on_the_chart_too() -> None:
+    async with opened(new_app(PlanRequest(simulation=Simulation()))) as pilot:
+        await done_run(pilot)
+        await pilot.press("g")
+        assert "SIMULATED" in text_of(pilot, "#page-title")

@@ -1,0 +1,253 @@
+"""The claims in the app: K opens them, the cursor explains one, enter measures what it needs, never beside a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_run import (
+    FakeBackend,
+    finish,
+    finished,
+    new_app,
+    opened,
+    rounds,
+    settled,
+    start_run,
+    whole_sweep,
+)
+from textual.pilot import Pilot
+from textual.widgets import OptionList
+
+from cpugpu_tui.analysis.claim_numbers import Point
+from cpugpu_tui.analysis.claims import CLAIMS
+from cpugpu_tui.compare.claims import JudgedClaim, judge_all, numbers_of
+from cpugpu_tui.decide.verdict import CPU_WINS, Comparison
+from cpugpu_tui.model import LATENCY, Case, Ceilings, Event
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
+from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.roles import plain
+from cpugpu_tui.ui.screens.claims import ClaimsScreen, about_lines, claim_line
+from cpugpu_tui.ui.screens.main import MainScreen
+
+IDS = [claim.id for claim in CLAIMS]
+SLOWER = Point(
+    "jacobian", "loop", 100, {LATENCY: 4.23e9}, {LATENCY: 6.85e9}, Comparison(4.23 / 6.85, None, None, 8, CPU_WINS),
+    source="run 3",
+)  # fmt: skip
+
+
+class SavingBackend(FakeBackend):
+    """A backend with saved runs; counts how often they are read."""
+
+    def __init__(self, *points: Point) -> None:
+        super().__init__()
+        self.points, self.read_times = points, 0
+
+    def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[Point, ...]:
+        self.read_times += 1
+        return self.points
+
+
+def text_of(pilot: Pilot[Any], selector: str) -> str:
+    return "\n".join(plain(line) for line in pilot.app.screen.query_one(selector, Lines).lines)
+
+
+async def show(pilot: Pilot[Any], claim_id: str = "") -> ClaimsScreen:
+    """Open the page, and move to a claim."""
+    await pilot.press("K")
+    await settled(pilot, lambda: isinstance(pilot.app.screen, ClaimsScreen))
+    await settled(pilot, lambda: "reading" not in text_of(pilot, "#page-title"))
+    await pilot.press(*["j"] * (IDS.index(claim_id) if claim_id else 0))
+    screen = pilot.app.screen
+    assert isinstance(screen, ClaimsScreen)
+    return screen
+
+
+# ------------------------------------------------------------------ looking
+
+
+async def test_capital_k_opens_it_everywhere_and_k_where_no_list_moves_by_it() -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        session.put(*whole_sweep(session.plan))
+        await finish(pilot, session)
+        for focused in ("OptionList", "TimingTable"):
+            pilot.app.screen.query_one(focused).focus()
+            await pilot.press("k")
+            assert isinstance(pilot.app.screen, MainScreen)
+            await pilot.press("K")
+            assert isinstance(pilot.app.screen, ClaimsScreen)
+            await pilot.press("K")
+            assert isinstance(pilot.app.screen, MainScreen)
+        pilot.app.screen.query_one("#telemetry").focus()
+        await pilot.press("k")
+        assert isinstance(pilot.app.screen, ClaimsScreen)
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_every_claim_is_a_line_and_the_one_under_the_cursor_is_explained() -> None:
+    async with opened(new_app(backend=SavingBackend(SLOWER)), (80, 24)) as pilot:
+        await show(pilot, "p3-batch-100")
+        lines = text_of(pilot, "#page-text").splitlines()
+        assert len(lines) == len(CLAIMS)
+        assert max(map(len, lines)) <= 76
+        (chosen,) = [line for line in lines if line.startswith("▸")]
+        assert "Batch 100: the GPU is slower" in chosen
+        assert "✓ holds" in chosen
+        about = text_of(pilot, "#claim").replace("\n", " ")
+        assert "P3: Batch 100: the GPU is slower, 19.5 s against 11.1 s." in about
+        assert "✓ holds. GPU 6.85 s, CPU 4.23 s: the GPU is 1.62× slower" in about
+        assert "Measured in run 3." in about
+        assert "enter: run jacobian --size 100 --variant loop" in about
+        assert "1 hold" in text_of(pilot, "#page-title")
+
+
+async def test_the_cursor_stays_in_sight_and_within_the_list() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        screen = await show(pilot)
+        await pilot.press("k", "up")
+        assert screen.chosen.claim is CLAIMS[0]
+        await pilot.press(*["down"] * 40)
+        assert screen.chosen.claim is CLAIMS[-1]
+        scroll = screen.query_one("#page")
+        assert scroll.scroll_y + scroll.size.height == len(CLAIMS)
+        await pilot.press("home")
+        assert (screen.chosen.claim, scroll.scroll_y) == (CLAIMS[0], 0)
+
+
+async def test_a_row_counts_as_soon_as_it_is_finished_and_the_saved_runs_wait_for_the_end() -> None:
+    backend = SavingBackend(SLOWER)
+    request = PlanRequest(("jacobian",), sizes="100", variant="loop")
+    async with opened(new_app(request, backend)) as pilot:
+        session = await start_run(pilot)
+        await pilot.press("K")
+        assert "after it, enter measures" in text_of(pilot, "#claim").replace("\n", " ")
+        session.put(*whole(session.plan.cases, 9e9, 4e9))
+        session.gap()
+        await settled(pilot, lambda: "does not hold here" in text_of(pilot, "#page-text"))
+        assert backend.read_times == 0
+        await pilot.press(*["j"] * IDS.index("p3-batch-100"))
+        assert "Measured in this run." in text_of(pilot, "#claim")
+        await finish(pilot, session)
+        await settled(pilot, lambda: backend.read_times == 1)
+        assert "Measured in this run." in text_of(pilot, "#claim")
+
+
+async def test_opened_before_the_history_it_reads_the_saved_runs_when_that_is_open() -> None:
+    backend = SavingBackend()
+    async with opened(new_app(backend=backend)) as pilot:
+        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        pilot.app.change(agent_ready=False)
+        await show(pilot, "p3-batch-100")
+        assert "not measured yet" in text_of(pilot, "#claim")
+        backend.points = (SLOWER,)
+        pilot.app.change(agent_ready=True)
+        await settled(pilot, lambda: "Measured in run 3." in text_of(pilot, "#claim"))
+
+
+def whole(cases: Sequence[Case], cpu_ns: float, gpu_ns: float) -> list[Event]:
+    return [event for case in cases for event in (*rounds(case, cpu_ns, gpu_ns), finished(case))]
+
+
+# ------------------------------------------------------------------ measuring
+
+
+async def test_enter_measures_what_the_claim_needs_on_the_devices_asked_for() -> None:
+    async with opened(new_app(PlanRequest(devices=("cpu", "cuda:1")))) as pilot:
+        app = pilot.app
+        await settled(pilot, lambda: app.picture.agent_ready)
+        await show(pilot, "p3-batch-1000")
+        await pilot.press("enter", "enter")
+        await settled(pilot, lambda: len(app.backend.sessions) == 1)
+        plan = app.backend.sessions[0].plan
+        assert plan.cases == (Case("jacobian", 1000, variant="loop"),)
+        assert (plan.devices, plan.gaps) == (("cpu", "cuda:1"), True)
+        assert isinstance(app.screen, MainScreen)
+        assert isinstance(app.screen.focused, TimingTable)
+        await finish(pilot, app.backend.sessions[0])
+        # What was measured is what is highlighted now, and r runs it again.
+        option = app.screen.query_one("#workload OptionList", OptionList)
+        assert "jacobian" in str(option.get_option_at_index(option.highlighted or 0).prompt)
+        await pilot.press("r")
+        await settled(pilot, lambda: len(app.backend.sessions) == 2)
+        assert app.backend.sessions[1].plan.cases == plan.cases
+
+
+async def test_enter_says_what_would_run_and_how_long_before_a_second_one_starts_it() -> None:
+    async with opened() as pilot:
+        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await show(pilot, "p1-cpu-rises")
+        assert "enter again" not in text_of(pilot, "#claim")
+        await pilot.press("enter")
+        said = text_of(pilot, "#claim").replace("\n", " ")
+        assert "enter again: run matmul-sweep --size 1,51," in said
+        assert "9951 (7 cases, about 14 s; more where a call" in said
+        # Another claim has another price, and is not started by the first one's enter.
+        await pilot.press("j", "k")
+        assert "enter again" not in text_of(pilot, "#claim")
+        await pilot.press("enter")
+        assert pilot.app.backend.sessions == []
+        assert isinstance(pilot.app.screen, ClaimsScreen)
+
+
+async def test_enter_measures_the_machine_for_a_claim_about_it() -> None:
+    async with opened() as pilot:
+        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await show(pilot, "p4-units")
+        await pilot.press("enter")
+        assert "about 20 s" in text_of(pilot, "#claim")
+        await pilot.press("enter")
+        await settled(pilot, lambda: len(pilot.app.backend.sessions) == 1)
+        assert pilot.app.backend.sessions[0].plan.calibrate
+
+
+async def test_enter_starts_nothing_beside_a_run_nor_where_nothing_can_be_measured() -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        await pilot.press("K", "enter", "enter")
+        assert pilot.app.backend.sessions == [session]
+        assert isinstance(pilot.app.screen, ClaimsScreen)
+        await finish(pilot, session)
+        await pilot.press(*["j"] * IDS.index("p3-convolutions"), "enter", "enter")
+        await pilot.pause()
+        assert pilot.app.backend.sessions == [session]
+        assert isinstance(pilot.app.screen, ClaimsScreen)
+
+
+# ------------------------------------------------------------------ small and plain terminals
+
+
+async def test_without_utf8_everything_is_ascii() -> None:
+    app = CpuGpuApp(AppOptions(), ASCII, SavingBackend(SLOWER))
+    async with opened(app, (80, 24)) as pilot:
+        for index in range(len(CLAIMS)):
+            await (show(pilot) if index == 0 else pilot.press("j"))
+            for selector in ("#page-title", "#page-text", "#claim", "#page-keys"):
+                assert text_of(pilot, selector).isascii()
+        rows = pilot.app.screen._compositor.render_strips()
+        assert all(segment.text.isascii() for strip in rows for segment in strip)
+
+
+def longest(each: JudgedClaim) -> JudgedClaim:
+    here = "Flat up to 1,000,000 (20.0 us at 100), then it rises: 421 us at 100,000,000, ×21.0. At 100 the GPU itself "
+    here += "works 10% of that time; the rest is launching and waiting, whatever the size."
+    return replace(each, here=here, sources=("run 1002", "run 1003"))
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_every_claim_fits_below_the_list_of_the_smallest_terminal_it_is_made_for(glyphs: Any) -> None:
+    for each in judge_all(numbers_of((), (), (), simulated=False)):
+        for announced in (False, True):
+            assert len(about_lines(longest(each), 78, glyphs, live=False, announced=announced)) <= 9
+        line = plain(claim_line(each, 76, glyphs, chosen=False))
+        assert len(line) <= 76
+        assert each.outcome in line

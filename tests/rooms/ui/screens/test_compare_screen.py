@@ -1,0 +1,215 @@
+"""Comparing in the app: c shows the previous series or an older one; b sets the baseline, the status line names it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_run import (
+    DEVICES,
+    ENVIRONMENT,
+    finish,
+    new_app,
+    opened,
+    reach_gap,
+    rounds,
+    settled,
+    start_run,
+)
+from tests.helpers.app.fake_run import finished as case_finished
+from tests.helpers.app.saved_runs import HOUR_NS, NOW_NS, HistoryBackend, open_newest
+from textual.pilot import Pilot
+
+from cpugpu_tui.analysis.compare import Pair, judge
+from cpugpu_tui.errors import StoreError
+from cpugpu_tui.model import DevicesFound, Event, Plan, RunFinished, RunStarted
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.store import Store
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
+from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.panes.status import StatusPane
+from cpugpu_tui.ui.roles import plain
+from cpugpu_tui.ui.screens.compare import CompareScreen, table_lines
+from cpugpu_tui.ui.screens.main import MainScreen
+
+SWEEP = build_plan(PlanRequest(("matmul",), sizes="64,256"))
+
+
+def run_stream(run_id: str, series: str, number: int, gpu_factor: float, torch: str, plan: Plan = SWEEP) -> list[Event]:
+    """A finished run of a series; its times wander by 0.3 % from run to run."""
+    wander = random.Random(run_id)
+    environment = {**ENVIRONMENT, "torch": torch}
+    events: list[Event] = [
+        RunStarted(run_id=run_id, series_id=series, plan=plan, environment=environment),
+        DevicesFound(devices=DEVICES),
+    ]
+    for case in plan.cases:
+        off = 1 + wander.gauss(0.0, 0.003)
+        events += [*rounds(case, 1e5 * off, 2e4 * gpu_factor * off), case_finished(case)]
+    events.append(RunFinished(status="done"))
+    start_ns = NOW_NS - 9 * HOUR_NS + number * 10**9
+    return [replace(event, seq=index + 1, wall_ns=start_ns + index) for index, event in enumerate(events)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """Three runs of `old`, then three of `slow`, whose GPU takes 20 % longer under another torch."""
+    store = Store.open(tmp_path / "history.db")
+    for index in range(3):
+        store.import_run(run_stream(f"old{index}", "old", index, 1.0, "2.10.0"))
+    for index in range(3):
+        store.import_run(run_stream(f"slow{index}", "slow", 10 + index, 1.2, "2.11.0"))
+    yield store
+    store.close()
+
+
+def text_of(pilot: Pilot[Any], selector: str) -> str:
+    return "\n".join(plain(line) for line in pilot.app.screen.query_one(selector, Lines).lines)
+
+
+def status_of(pilot: Pilot[Any]) -> str:
+    main = next(screen for screen in pilot.app.screen_stack if isinstance(screen, MainScreen))
+    return "\n".join(plain(line) for line in main.query_one(StatusPane).lines)
+
+
+async def compare(pilot: Pilot[Any]) -> None:
+    await pilot.press("c")
+    await settled(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+    await settled(pilot, lambda: "reading" not in text_of(pilot, "#page-title"))
+
+
+async def test_c_compares_with_the_previous_series_what_differs_first(store: Store) -> None:
+    async with opened(new_app(backend=HistoryBackend(store))) as pilot:
+        await open_newest(pilot)
+        await compare(pilot)
+        assert "runs 4-6 vs runs 1-3" in text_of(pilot, "#page-title")
+        lines = text_of(pilot, "#page-text").splitlines()
+        assert lines[0].startswith("torch: 2.10.0 → 2.11.0")
+        slow, same = (next(line for line in lines if line.startswith(f"matmul 64   {on}")) for on in ("GPU", "CPU"))
+        assert "+20." in slow or "+19." in slow
+        assert slow.endswith("SLOWER")
+        assert same.endswith(("SAME", "UNDECIDED"))
+        assert any(line.startswith("GPU, geometric mean of all cases: +") for line in lines)
+        await pilot.press("c")
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_o_chooses_an_older_series_and_n_comes_back(store: Store) -> None:
+    for index in range(3):
+        store.import_run(run_stream(f"new{index}", "new", 20 + index, 1.0, "2.11.0"))
+    async with opened(new_app(backend=HistoryBackend(store))) as pilot:
+        await open_newest(pilot)
+        await compare(pilot)
+        assert "1 of 2  runs 7-9 vs runs 4-6" in text_of(pilot, "#page-title")
+        await pilot.press("o")
+        await settled(pilot, lambda: "2 of 2  runs 7-9 vs runs 1-3" in text_of(pilot, "#page-title"))
+        await pilot.press("o", "n")
+        await settled(pilot, lambda: "vs runs 4-6" in text_of(pilot, "#page-title"))
+
+
+def test_names_stay_whole_at_80_columns_and_what_cannot_be_compared_says_why() -> None:
+    sides = ({"a": 100.0, "b": 101.0, "c": 99.0}, {"d": 100.0, "e": 101.0, "f": 99.5})
+    sweep = ("vector-dot", "default", "float64", 0)
+    why = "not timed on this device in the base series and mismatch in the new series"
+    pairs = [Pair("one", "CPU", *sides, sweep, 1024), Pair("two", "GPU", {}, {}, sweep, 100_000, why)]
+    lines = ["".join(text for text, _ in line) for line in table_lines(judge(pairs), 80, UNICODE)]
+    assert lines[1].startswith("vector-dot float64 1,024    CPU ")
+    assert len(lines[1]) <= 80
+    assert lines[2] == f"vector-dot float64 100,000  GPU  NOT COMPARABLE: {why}"
+
+
+async def test_two_runs_are_too_few_and_that_is_said(store: Store) -> None:
+    store.import_run(run_stream("new0", "new", 20, 1.0, "2.11.0"))
+    async with opened(new_app(backend=HistoryBackend(store))) as pilot:
+        await open_newest(pilot)
+        await compare(pilot)
+        said = text_of(pilot, "#page-text")
+        assert "TOO FEW RUNS" in said
+        assert "That is not `no change`." in said.replace("\n", " ")
+        assert "SAME" not in said
+
+
+async def test_without_another_series_it_says_what_to_do(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "history.db")
+    store.import_run(run_stream("only", "only", 0, 1.0, "2.11.0"))
+    async with opened(new_app(backend=HistoryBackend(store))) as pilot:
+        await open_newest(pilot)
+        await compare(pilot)
+        assert "no other series of matmul" in text_of(pilot, "#page-text").replace("\n", " ")
+    store.close()
+
+
+async def test_b_makes_the_series_the_baseline_and_the_status_line_names_it(store: Store) -> None:
+    async with opened(new_app(backend=HistoryBackend(store))) as pilot:
+        await open_newest(pilot)
+        await pilot.press("b")
+        await settled(pilot, lambda: "is baseline main" in status_of(pilot))
+        assert store.baselines() == {"main": "slow"}
+
+
+async def test_after_a_run_the_status_line_compares_with_the_baseline(store: Store) -> None:
+    store.set_baseline("main", "old")
+    request = PlanRequest(("matmul",), sizes="64,256")
+    async with opened(new_app(request, HistoryBackend(store))) as pilot:
+        session = await start_run(pilot)
+        # The session saves nothing: its run is put into the store as a live one would be.
+        assert session.plan.cases == SWEEP.cases
+        store.import_run(run_stream("fresh", session.series_id, 30, 1.1, "2.11.0"))
+        session.put(*(event for case in session.plan.cases for event in (*rounds(case, 1e5, 2e4), case_finished(case))))
+        await finish(pilot, session)
+        await settled(pilot, lambda: "vs main" in status_of(pilot))
+        assert "GPU +1" in status_of(pilot)
+        assert ", too few runs" in status_of(pilot)
+
+
+async def test_with_three_runs_each_the_status_line_counts_what_is_slower_than_the_baseline(store: Store) -> None:
+    store.set_baseline("main", "old")
+    request = PlanRequest(("matmul",), sizes="64,256")
+    async with opened(new_app(request, HistoryBackend(store))) as pilot:
+        session = await start_run(pilot)
+        for index in range(3):
+            store.import_run(run_stream(f"fresh{index}", session.series_id, 30 + index, 1.3, "2.11.0"))
+        await finish(pilot, session)
+        await settled(pilot, lambda: "vs main: 2 slower of 4" in status_of(pilot))
+
+
+async def test_a_baseline_that_cannot_be_kept_is_a_sentence(store: Store) -> None:
+    backend = HistoryBackend(store)
+    async with opened(new_app(backend=backend)) as pilot:
+        await open_newest(pilot)
+        backend.outbox, backend._no_store = None, StoreError("The disk is full.", "Free some space.")
+        await pilot.press("b")
+        await settled(pilot, lambda: pilot.app.picture.problem is not None)
+        assert "The disk is full." in str(pilot.app.picture.problem)
+        assert store.baselines() == {}
+
+
+async def test_neither_is_possible_beside_a_live_run_or_without_one(store: Store) -> None:
+    async with opened(new_app(backend=HistoryBackend(store))) as pilot:
+        await pilot.press("c")
+        assert isinstance(pilot.app.screen, MainScreen)
+        session = await start_run(pilot)
+        await reach_gap(pilot, session)
+        await pilot.press("c", "b")
+        assert isinstance(pilot.app.screen, MainScreen)
+        assert store.baselines() == {}
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (200, 60)])
+async def test_without_utf8_everything_is_ascii_and_no_verdict_is_cut(store: Store, size: tuple[int, int]) -> None:
+    app = CpuGpuApp(AppOptions(), ASCII, HistoryBackend(store))
+    async with opened(app, size) as pilot:
+        await open_newest(pilot)
+        await compare(pilot)
+        for selector in ("#page-title", "#page-text", "#page-keys"):
+            assert text_of(pilot, selector).isascii()
+        rows = ["".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips()]
+        assert all(row.isascii() for row in rows)
+        if size != (60, 16):
+            assert any("SLOWER" in row for row in rows)

@@ -1,0 +1,360 @@
+"""The fleet's screen: hosts live, why one is in trouble, the cases of one and of all, and how it is stopped."""
+
+from __future__ import annotations
+
+import queue
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from rich.cells import cell_len
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.command_line import FAST, PATIENCE_S, Witness
+from textual.pilot import Pilot
+
+from cpugpu_tui.config.hosts import hosts_of
+from cpugpu_tui.config.settings import KeyLine
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import (
+    CaseFailed,
+    CaseFinished,
+    Device,
+    DevicesFound,
+    Event,
+    HalfRoundTimed,
+    Plan,
+    Progressed,
+    RunFinished,
+    RunStarted,
+)
+from cpugpu_tui.session.fleet.running import Deliver, Fleet, FleetPlan
+from cpugpu_tui.session.fleet.state import CONNECTING, DONE, STOPPED, FleetState, HostChanged, Told
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap, keymap_of
+from cpugpu_tui.ui.fleet import FleetApp, FleetOptions
+from cpugpu_tui.ui.fleet_lines import case_name, host_line, name_width
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.roles import plain
+from cpugpu_tui.ui.screens.fleet import FleetScreen, HostScreen
+from cpugpu_tui.ui.screens.help import HelpScreen
+from cpugpu_tui.ui.themes import DEFAULT_THEME
+
+PLAN = build_plan(PlanRequest(("matmul",), sizes="64,2048"))
+LOST = HostChanged("unreachable", "The connection to gpu2 was lost.", "Run it again when the host answers.")
+
+
+class ScriptedFleet(Fleet):
+    """Tells what a test puts in, and takes note of what is asked of it."""
+
+    def __init__(self, names: str) -> None:
+        super().__init__(FleetPlan(hosts_of([names]), PLAN))
+        self.wanted: queue.Queue[tuple[str, Told] | None] = queue.Queue()
+        self.asked: list[str] = []
+
+    def put(self, host: str, *told: Told) -> None:
+        for each in told:
+            self.wanted.put((host, each))
+
+    def run(self, deliver: Deliver) -> None:
+        while (told := self.wanted.get()) is not None:
+            deliver(*told)
+
+    def stop(self) -> None:
+        self.asked.append("stop")
+        self._stop.set()
+
+    def kill(self) -> None:
+        self.asked.append("kill")
+        for name in [host.host for host in self._asked.hosts]:
+            self.put(name, HostChanged(STOPPED, "Stopped by request."))
+        self.wanted.put(None)
+
+
+def begin(plan: Plan = PLAN, gpus: int = 2) -> list[Told]:
+    gpu = tuple(Device(f"cuda:{index}", "NVIDIA H200", f"GPU-{index}") for index in range(gpus))
+    return [
+        HostChanged(CONNECTING), RunStarted(run_id="r", series_id="s", plan=plan, environment={}, number=7),
+        DevicesFound(devices=(Device("cpu", "a CPU"), *gpu)),
+    ]  # fmt: skip
+
+
+def timed(index: int, cpu_ns: float, *gpu_ns: float) -> list[Told]:
+    key, events = PLAN.cases[index].key, list[Event]()
+    for number in range(1, 9):
+        for device, each_ns in zip(("cpu", "cuda:0", "cuda:1"), (cpu_ns, *gpu_ns), strict=False):
+            events.append(HalfRoundTimed(case=key, device=device, round_index=number, calls_per_block=1,
+                                         samples={"latency": (each_ns,) * 5}))  # fmt: skip
+    return [*events, CaseFinished(case=key)]
+
+
+def done() -> list[Told]:
+    return [RunFinished(status="done"), HostChanged(DONE)]
+
+
+@asynccontextmanager
+async def opened(
+    names: str = "gpu[1-3]",
+    size: tuple[int, int] = (120, 40),
+    glyphs: Glyphs = UNICODE,
+    keymap: Keymap = DEFAULT_KEYMAP,
+) -> AsyncIterator[tuple[Pilot[Any], ScriptedFleet]]:
+    fleet = ScriptedFleet(names)
+    state = FleetState.of(hosts_of([names]))
+    app = FleetApp(fleet, state, lambda _host, _told: None, FleetOptions(keymap=keymap), glyphs)
+    async with app.run_test(size=size) as pilot:
+        yield pilot, fleet
+        fleet.wanted.put(None)
+        app.wait(PATIENCE_S)
+
+
+async def settled(pilot: Pilot[Any], has_come: Callable[[], bool]) -> None:
+    gives_up_s = time.monotonic() + PATIENCE_S
+    while not has_come():
+        assert time.monotonic() < gives_up_s, text_of(pilot)
+        await pilot.pause(0.02)
+    await pilot.pause()
+
+
+def text_of(pilot: Pilot[Any], selector: str = "") -> str:
+    found = pilot.app.screen.query(selector or "Lines").results(Lines)
+    return "\n".join(plain(line) for lines in found for line in lines.lines)
+
+
+async def shown(pilot: Pilot[Any], *texts: str) -> None:
+    await settled(pilot, lambda: all(text in text_of(pilot) for text in texts))
+
+
+# ------------------------------------------------------------------ looking
+
+
+async def test_hosts_are_live_and_one_in_trouble_says_why() -> None:
+    async with opened() as (pilot, fleet):
+        await shown(pilot, "3 waiting")
+        fleet.put("gpu1", *begin(), *timed(0, 1e6, 2e6, 2e6), *timed(1, 1e9, 1e7, 1e7), *done())
+        fleet.put("gpu2", *begin(), *timed(0, 1e6, 2e6, 2e6), LOST)
+        fleet.put("gpu3", *begin(), Progressed(case=PLAN.cases[0].key, device="cuda:0", phase="warm-up"))
+        await shown(pilot, "1 done, 1 running, 1 unreachable; 3 of 6 cases")
+        lines = text_of(pilot, "#list").splitlines()
+        assert "done" in lines[0]
+        assert "2/2" in lines[0]
+        assert "2 × NVIDIA H200" in lines[0]
+        assert "The GPU wins" in lines[0]
+        assert "unreachable" in lines[1]
+        assert "matmul 64, warm-up on cuda:0" in lines[2]
+        await pilot.press("j")
+        await shown(pilot, LOST.message, LOST.remedy)
+
+
+async def test_enter_shows_a_hosts_cases_on_each_gpu_live() -> None:
+    async with opened() as (pilot, fleet):
+        fleet.put("gpu2", *begin(), *timed(0, 1e6, 2e6, 5e6))
+        await shown(pilot, "1/2")
+        await pilot.press("j", "enter")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, HostScreen))
+        await shown(pilot, "matmul 64", "2.00 ms", "5.00 ms")
+        fleet.put("gpu2", *timed(1, 1e9, 1e7, 3e7))
+        await shown(pilot, "10.0 ms", "30.0 ms")
+        larger = [line.split() for line in text_of(pilot, "#list").splitlines() if "2,048" in line]
+        assert [words[words.index("2,048") + 1] for words in larger] == ["0", "1"]
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, FleetScreen)
+
+
+async def test_all_cases_stand_together_and_the_cursor_stays_on_its_own() -> None:
+    async with opened() as (pilot, fleet):
+        for host in ("gpu1", "gpu3"):
+            fleet.put(host, *begin(gpus=1), *timed(0, 1e6, 2e6))
+        await shown(pilot, "2 of 4 cases")
+        await pilot.press("z")
+        lines = [line for line in text_of(pilot, "#list").splitlines() if line.strip()]
+        assert ["64" in line for line in lines] == [True, True, False, False]
+        await pilot.press("j", "j", "j")  # gpu3 at 2,048
+        assert "gpu3, by ssh" in text_of(pilot, "#about")
+        fleet.put("gpu2", *begin(gpus=1))
+        await settled(pilot, lambda: "of 6 cases" in text_of(pilot))
+        assert "gpu3, by ssh" in text_of(pilot, "#about")
+        await pilot.press("z")
+        await shown(pilot, "host ")
+        assert "gpu3, by ssh" in text_of(pilot, "#about")
+
+
+async def test_a_case_that_failed_says_why_in_its_line() -> None:
+    async with opened("gpu1") as (pilot, fleet):
+        failed = CaseFailed(
+            case=PLAN.cases[1].key, kind="oom", message="It needs 3 GiB.", remedy="Take a smaller size."
+        )
+        fleet.put("gpu1", *begin(gpus=1), *timed(0, 1e6, 2e6), failed, *done())
+        await pilot.press("enter")
+        await shown(pilot, "oom: It needs 3 GiB.")
+
+
+async def test_a_hundred_hosts_scroll() -> None:
+    async with opened("gpu[001-100]", (80, 24)) as (pilot, fleet):
+        await pilot.press("G")
+        await shown(pilot, "gpu100, by ssh")
+        assert "gpu100" in text_of(pilot, "#list")
+        assert "gpu001" not in text_of(pilot, "#list")
+        fleet.put("gpu050", *begin())
+        await shown(pilot, "1 running, 99 waiting")
+        await pilot.press("home")
+        assert "gpu001" in text_of(pilot, "#list")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_no_line_is_wider_than_the_screen(size: tuple[int, int]) -> None:
+    async with opened(size=size) as (pilot, fleet):
+        fleet.put("gpu1", *begin(), *timed(0, 1e6, 2e6, 5e6), *timed(1, 1e9, 1e7, 1e7), *done())
+        fleet.put("gpu2", LOST)
+        await shown(pilot, "1 done")
+        for keys in (("j",), ("z",), ("home", "enter")):
+            await pilot.press(*keys)
+            await settled(pilot, lambda: "by ssh" in text_of(pilot, "#about") and bool(text_of(pilot, "#heads")))
+            assert max(map(len, text_of(pilot, "#list, #about, #heads").splitlines())) <= size[0] - 2
+
+
+async def test_a_terminal_without_utf8_gets_ascii() -> None:
+    async with opened(glyphs=ASCII) as (pilot, fleet):
+        fleet.put("gpu1", *begin(), *timed(0, 1e6, 2e6, 5e6), *timed(1, 1e9, 1e7, 1e7), *done())
+        fleet.put("gpu2", LOST)
+        await shown(pilot, "1 done")
+        assert text_of(pilot, "#list").isascii()
+        await pilot.press("enter")
+        await settled(pilot, lambda: "matmul" in text_of(pilot, "#list"))
+        assert text_of(pilot, "#list").isascii()
+
+
+@pytest.mark.parametrize("width", [20, 23, 32])
+def test_a_case_keeps_its_size_and_its_variant_however_narrow_it_is(width: int) -> None:
+    plan = build_plan(PlanRequest(("elementwise",), sizes="64,1000000"))
+    names = [case_name(case, width, UNICODE) for case in plan.cases]
+    assert {len(name) for name in names} == {width}
+    assert len(set(names)) == len(names)
+    assert all(f" {case.size:,}" in name for case, name in zip(plan.cases, names, strict=True))
+
+
+def test_a_name_of_wide_letters_moves_no_column() -> None:
+    state = FleetState.of(hosts_of(["gpu1,計算機一号"]))
+    lines = [
+        plain(host_line(each, name_width(state), 100, UNICODE, chosen=chosen))
+        for each in state.hosts.values()
+        for chosen in (False, True)
+    ]
+    assert len({cell_len(line[: line.index("waiting")]) for line in lines}) == 1
+    assert len({cell_len(line) for line in lines}) == 1
+
+
+async def test_help_explains_the_fleet() -> None:
+    async with opened() as (pilot, _):
+        await pilot.press("question_mark")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        await shown(pilot, "every GPU of every host", "Change to the next theme")
+        for elsewhere in ("Run what is highlighted", "List the saved runs", "Machine card"):
+            assert elsewhere not in text_of(pilot)
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, FleetScreen)
+
+
+# ------------------------------------------------------------------ stopping
+
+
+async def test_stop_once_after_the_block_and_twice_at_once() -> None:
+    async with opened() as (pilot, fleet):
+        await pilot.press("x")
+        assert fleet.asked == ["stop"]
+        await shown(pilot, "stopping", "stop now")
+        await pilot.press("x")
+        assert fleet.asked == ["stop", "kill"]
+        await shown(pilot, "3 stopped")
+
+
+async def test_a_keymap_moves_its_keys() -> None:
+    keymap = keymap_of([KeyLine("stop", ("f9",), "config", None)])
+    async with opened(keymap=keymap) as (pilot, fleet):
+        await pilot.press("x")
+        assert fleet.asked == []
+        await shown(pilot, "f9 stop")
+        await pilot.press("f9")
+        assert fleet.asked == ["stop"]
+
+
+async def test_quitting_asks_while_hosts_are_at_work() -> None:
+    async with opened() as (pilot, fleet):
+        fleet.put("gpu1", *begin())
+        await shown(pilot, "1 running")
+        await pilot.press("q")
+        await shown(pilot, "Stop them and quit?")
+        await pilot.press("escape")
+        assert fleet.asked == []
+        await pilot.press("q")
+        await shown(pilot, "Stop them and quit?")
+        await pilot.press("y")
+        await settled(pilot, lambda: not pilot.app.is_running)
+        assert fleet.asked == ["kill"]
+
+
+async def test_once_all_is_over_it_leaves_without_asking() -> None:
+    async with opened("gpu1") as (pilot, fleet):
+        fleet.put("gpu1", *begin(), *done())
+        fleet.wanted.put(None)
+        app = pilot.app
+        assert isinstance(app, FleetApp)
+        await settled(pilot, lambda: app.is_over)
+        await pilot.press("q")
+        await settled(pilot, lambda: not app.is_running)
+        assert fleet.asked == []
+
+
+async def test_a_broken_theme_file_is_said_and_another_theme_stands_in_for_it(tmp_path: Path) -> None:
+    (tmp_path / "themes").mkdir()
+    (tmp_path / "themes" / "mine.toml").write_text("name = 'mine'\nprimary = 'no colour'\n")
+    fleet, state = ScriptedFleet("gpu1"), FleetState.of(hosts_of(["gpu1"]))
+    options = FleetOptions(theme="mine", config_dir=tmp_path)
+    app = FleetApp(fleet, state, lambda _host, _told: None, options)
+    async with app.run_test(size=(160, 40)) as pilot:
+        await settled(pilot, lambda: "mine.toml" in plain(app.screen.query_one("#page-keys", Lines).lines[0]))
+        assert app.theme == DEFAULT_THEME
+        fleet.wanted.put(None)
+        app.wait(10)
+    with pytest.raises(UsageError):
+        FleetApp(fleet, state, lambda _host, _told: None, FleetOptions(theme="theirs", config_dir=tmp_path))
+
+
+# ------------------------------------------------------------------ on a terminal
+
+
+def test_from_the_command_line_to_the_tables_it_leaves_behind(tmp_path: Path) -> None:
+    command = [
+        sys.executable, "-m", "cpugpu_tui", "fleet", "run", "-w", "n[1-2],bad", "--launcher", "local", "--tui",
+        "--python", sys.executable, "matmul", "--size", "64,128", "--simulate", f"{FAST},gpus=2",
+    ]  # fmt: skip
+    env = {"CPUGPU_DB": str(tmp_path / "h.db"), "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    with PtyApp(command, columns=120, rows=40, env=env) as app:
+        app.until_text("3 done; 6 of 6 cases")
+        app.send("q")
+        assert app.exit_code() == 0
+        assert "3 hosts: 3 done." in app.output.decode()
+
+
+def test_a_terminal_that_goes_away_leaves_no_agent(tmp_path: Path) -> None:
+    command = [
+        sys.executable, "-m", "cpugpu_tui", "fleet", "run", "-w", "n[1-2]", "--launcher", "local", "--tui",
+        "--python", sys.executable, "matmul", "--size", "64:1064", "--simulate", f"{FAST},pace=1",
+    ]  # fmt: skip
+    env = {"CPUGPU_DB": str(tmp_path / "h.db"), "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    with PtyApp(command, columns=120, rows=40, env=env) as app:
+        app.until_text("2 running")
+        agents = [
+            Witness(each.pid)
+            for each in psutil.Process(app.pid).children(recursive=True)
+            if "--alive" in each.cmdline()
+        ]
+        assert len(agents) >= 2
+        app.hang_up()
+        assert app.exit_code() == 129
+        assert all(agent.sees_the_end() for agent in agents)

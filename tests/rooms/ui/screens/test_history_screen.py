@@ -1,0 +1,394 @@
+"""Looking back in the app: the list, a saved run in the panes of a live one, and the way back to the present."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_run import new_app, opened, readings, settled
+from tests.helpers.app.looking import done_run, shown, text_of
+from tests.helpers.app.saved_runs import (
+    HOUR_NS,
+    NOW_NS,
+    SWEEP,
+    HistoryBackend,
+    app_with,
+    begin,
+    list_runs,
+    listed,
+    open_newest,
+    status,
+    stream,
+)
+from textual.pilot import Pilot
+
+from cpugpu_tui.errors import StoreError
+from cpugpu_tui.store import RunSummary, Store
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.glyphs import ASCII
+from cpugpu_tui.ui.history import SavedRuns, ago
+from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.screens.chart import ChartScreen
+from cpugpu_tui.ui.screens.claims import ClaimsScreen
+from cpugpu_tui.ui.screens.confirm import ConfirmScreen
+from cpugpu_tui.ui.screens.detail import DetailScreen
+from cpugpu_tui.ui.screens.history import HistoryScreen
+from cpugpu_tui.ui.screens.main import MainScreen
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "results.db")) as store:
+        yield store
+
+
+def telemetry(pilot: Pilot[Any]) -> str:
+    return f"{pilot.app.screen.query_one('#telemetry').border_title}\n{text_of(pilot, '#telemetry')}"
+
+
+# ------------------------------------------------------------------ the list
+
+
+async def test_runs_are_listed_newest_first_with_all_that_tells_them_apart(store: Store) -> None:
+    store.import_run(stream("old", age_ns=50 * HOUR_NS, status="stopped"))
+    store.import_run(stream("new"))
+    store.tag("new", ["nightly"])
+    async with opened(app_with(store), (80, 24)) as pilot:
+        await list_runs(pilot)
+        assert listed(pilot) == [
+            "▸ 2 3 h ago matmul ✓ done 3 0:42 #nightly H200…",
+            "1 2 d ago matmul · stopped 3 0:42 H200 · Xeon 8…",
+        ]
+        assert "2 runs" in text_of(pilot, "#page-title")
+        about = text_of(pilot, "#about")
+        assert "run 2 · new · 2027-01-1" in about
+        assert "3 ok · Xeon 8480 · NVIDIA H200 · #nightly" in about
+        assert "d delete" in text_of(pilot, "#page-keys")
+        await pilot.press("j")
+        assert "run 1 · old" in text_of(pilot, "#about")
+        await pilot.press("h")
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_typing_narrows_the_list_and_every_key_typed_counts(store: Store) -> None:
+    for number in range(30):
+        store.import_run(stream(f"id{number:02}", status="failed" if number == 7 else "done"))
+    store.tag("id11", ["base"])
+    async with opened(app_with(store), (80, 24)) as pilot:
+        await list_runs(pilot)
+        await pilot.press("slash", *"failed")
+        assert [line.split()[1] for line in listed(pilot)] == ["8"]
+        assert "30 runs 1 shown" in " ".join(text_of(pilot, "#page-title").split())
+        await pilot.press("enter", "slash", *["backspace"] * 6, *"#base")
+        assert [line.split()[1] for line in listed(pilot)] == ["12"]
+        await pilot.press(*"zzz")
+        assert "No run holds what was typed" in text_of(pilot, "#runs")
+        await pilot.press("escape")
+        assert "1 of 30" in text_of(pilot, "#page-title")
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_keys_that_arrive_with_the_slash_are_typed_not_lost(store: Store) -> None:
+    store.import_run(stream("a"))
+    async with opened(app_with(store)) as pilot:
+        await list_runs(pilot)
+        from textual.events import Key
+
+        for key, character in (("slash", "/"), ("m", "m"), ("q", "q")):
+            pilot.app.post_message(Key(key, character))  # all before any is handled, as from a slow line
+        await settled(pilot, lambda: "/ mq" in " ".join(line_of(pilot).split()))
+        assert isinstance(pilot.app.screen, HistoryScreen)
+
+
+def line_of(pilot: Pilot[Any]) -> str:
+    return "\n".join(str(strip.text) for strip in pilot.app.screen._compositor.render_strips())
+
+
+async def test_filter_and_place_are_there_again_when_the_list_is(store: Store) -> None:
+    for number in range(5):
+        store.import_run(stream(f"id{number}"))
+    async with opened(app_with(store)) as pilot:
+        await list_runs(pilot)
+        await pilot.press("slash", *"id", "enter", "j", "j", "enter")
+        await settled(pilot, lambda: pilot.app.picture.past is not None)
+        assert status(pilot).startswith("run 3 of 3 h ago")
+        await pilot.press("h")
+        screen = await list_runs(pilot)
+        assert screen.chosen is not None
+        assert screen.chosen.number == 3
+        assert "/ id" in " ".join(line_of(pilot).split())
+
+
+class ManyRuns(SavedRuns):
+    """Ten thousand runs, and how many have been asked for."""
+
+    def __init__(self, line: RunSummary) -> None:
+        super().__init__(None, now_ns=lambda: NOW_NS)
+        self.line, self.read = line, 0
+
+    def bury(self) -> None: ...
+
+    def pages(self) -> Iterator[list[RunSummary]]:
+        for newest in range(10_000, 0, -1000):
+            self.read += 1000
+            yield [replace(self.line, number=number, name=f"n{number}") for number in range(newest, newest - 1000, -1)]
+
+
+async def test_ten_thousand_runs_open_at_once_and_scroll(store: Store) -> None:
+    store.import_run(stream("a"))
+    many = ManyRuns(store.runs()[0])
+
+    class Backend(HistoryBackend):
+        history = many  # type: ignore[assignment]
+
+    async with opened(new_app(backend=Backend(store)), (80, 24)) as pilot:
+        await list_runs(pilot)
+        assert "10,000 runs" in text_of(pilot, "#page-title")
+        assert listed(pilot)[0].startswith("▸ 10000")
+        began_s = time.monotonic()
+        await pilot.press("G")
+        assert listed(pilot)[-1].startswith("▸ 1 ")
+        await pilot.press("pageup", "home", "pagedown")
+        assert "20 of 10,000" in text_of(pilot, "#page-title")
+        await pilot.press("slash", *"n4321")
+        assert [line.split()[1] for line in listed(pilot)] == ["4321"]
+        assert time.monotonic() - began_s < 5  # of which the pilot waits most; drawing all lines took 40 s
+
+
+# ------------------------------------------------------------------ a saved run in the panes
+
+
+async def test_a_saved_run_fills_the_panes_and_never_looks_like_a_live_one(store: Store) -> None:
+    store.import_run(stream("a"))
+    async with opened(app_with(store), (80, 24)) as pilot:
+        await open_newest(pilot)
+        assert isinstance(pilot.app.screen, MainScreen)
+        assert status(pilot).startswith("run 1 of 3 h ago matmul ✓ done 3/3")
+        assert [line.split()[1] for line in shown(pilot)] == ["64", "256", "1024"]
+        assert "▲ GPU" in shown(pilot)[2]
+        assert "The GPU wins from" in text_of(pilot, "#answer")
+        assert "Telemetry of run 1" in telemetry(pilot)
+        assert "7%" in telemetry(pilot)
+        assert "h Present" in text_of(pilot, "#keys")
+        assert "r Run again" in text_of(pilot, "#keys")
+        assert isinstance(pilot.app.screen.focused, TimingTable)
+
+
+@pytest.mark.parametrize("key", ["h", "escape"])
+async def test_the_present_comes_back_as_it_goes_on(store: Store, key: str) -> None:
+    store.import_run(stream("a", replace(SWEEP, name="yesterday")))
+    async with opened(app_with(store)) as pilot:
+        await done_run(pilot)
+        before = shown(pilot)
+        await open_newest(pilot)
+        assert "yesterday" in status(pilot)
+        # This machine goes on meanwhile, unseen.
+        pilot.app.backend.read(readings(busy=55.0))
+        await settled(pilot, lambda: "55%" not in telemetry(pilot))
+        assert "7%" in telemetry(pilot)
+        await pilot.press(key)
+        assert "of 3 h ago" not in status(pilot)
+        assert status(pilot).startswith("quick ✓ done")
+        assert shown(pilot) == before
+        assert telemetry(pilot).startswith("Telemetry\n")
+        assert "55%" in telemetry(pilot)
+        assert not pilot.app.picture.situation.past
+
+
+async def test_chart_what_if_detail_and_claims_work_on_it_and_say_whose_they_are(store: Store) -> None:
+    store.import_run(stream("a"))
+    async with opened(app_with(store)) as pilot:
+        await open_newest(pilot)
+        await pilot.press("w")
+        assert pilot.app.picture.what_if != "resident"
+        for key, page in (("g", ChartScreen), ("enter", DetailScreen), ("K", ClaimsScreen)):
+            await pilot.press(key)
+            await settled(pilot, lambda page=page: isinstance(pilot.app.screen, page))
+            assert text_of(pilot, "#page-title").strip().startswith("run 1 of 3 h ago")
+            await pilot.press("escape")
+        assert pilot.app.picture.past is not None
+        await pilot.press("escape")
+        assert (pilot.app.picture.past, pilot.app.picture.what_if) == (None, "resident")
+
+
+async def test_leaving_from_a_saved_run_takes_ones_own_along(store: Store) -> None:
+    store.import_run(stream("a"))
+    app = app_with(store)
+    async with opened(app) as pilot:
+        await open_newest(pilot)
+        await pilot.press("q")
+    assert app.return_value is not None
+    assert not app.return_value.run.rows
+
+
+async def test_a_run_that_was_interrupted_says_so(store: Store) -> None:
+    events = stream("a")
+    cases = begin(store, events)
+    store.commit_case("a", cases[0])
+    store._connection.execute("UPDATE run SET pid = 999999999")
+    async with opened(app_with(store)) as pilot:
+        await list_runs(pilot)
+        assert "! interrupted" in listed(pilot)[0]
+        await pilot.press("enter")
+        await settled(pilot, lambda: pilot.app.picture.past is not None)
+        assert status(pilot).startswith("run 1 of 3 h ago matmul ! interrupted 1/3")
+
+
+# ------------------------------------------------------------------ tags and deletion
+
+
+async def test_tags_are_typed_in_one_line(store: Store) -> None:
+    store.import_run(stream("a"))
+    store.tag("a", ["old"])
+    async with opened(app_with(store)) as pilot:
+        await list_runs(pilot)
+        await pilot.press("l")
+        assert "tags of run 1: old" in " ".join(line_of(pilot).split())
+        await pilot.press(*["backspace"] * 3, *"#base, h200", "enter")
+        await settled(pilot, lambda: "#base #h200" in listed(pilot)[0])
+        assert store.runs()[0].tags == ("base", "h200")
+        await pilot.press("l", *"x", "escape")
+        assert store.runs()[0].tags == ("base", "h200")
+        assert isinstance(pilot.app.screen, HistoryScreen)
+
+
+async def test_deleting_asks_and_only_y_means_yes(store: Store) -> None:
+    store.import_run(stream("a"))
+    store.import_run(stream("b"))
+    async with opened(app_with(store)) as pilot:
+        await list_runs(pilot)
+        for key in ("n", "q", "escape"):
+            await pilot.press("d")
+            assert isinstance(pilot.app.screen, ConfirmScreen)
+            assert "Delete run 2 (matmul, 3 h ago)" in " ".join(text_of(pilot, "#question").split())
+            await pilot.press(key)
+            assert isinstance(pilot.app.screen, HistoryScreen)
+        assert len(store.runs()) == 2
+        await pilot.press("d", "y")
+        await settled(pilot, lambda: "Run 2 is deleted." in text_of(pilot, "#about"))
+        assert [run.number for run in store.runs()] == [1]
+        assert [line.split()[1] for line in listed(pilot)] == ["1"]
+
+
+async def test_keys_for_the_run_on_the_screen_do_nothing_to_the_one_behind_the_list(store: Store) -> None:
+    store.import_run(stream("a"))
+    store.import_run(stream("b"))
+    async with opened(app_with(store)) as pilot:
+        await done_run(pilot)
+        await list_runs(pilot)
+        await pilot.press("c", "e", "y", "f", "g", "w", "M", "z", "space", "x")
+        assert isinstance(pilot.app.screen, HistoryScreen)
+        assert len(pilot.app.backend.sessions) == 1
+        await pilot.press("j", "b")
+        await settled(pilot, lambda: "The series of run 1 is baseline main" in text_of(pilot, "#about"))
+        assert store.baselines() == {"main": "of-a"}
+        await settled(pilot, lambda: [("baseline main" in line) for line in rows_of(pilot)] == [False, True])
+        await pilot.press("k", "b")
+        await settled(pilot, lambda: [("baseline main" in line) for line in rows_of(pilot)] == [True, False])
+
+
+def rows_of(pilot: Pilot[Any]) -> list[str]:
+    return [line for line in text_of(pilot, "#runs").splitlines() if line.strip()]
+
+
+async def test_what_is_said_of_a_saved_run_is_seen_and_what_was_said_before_is_not(store: Store) -> None:
+    store.import_run(stream("a"))
+    async with opened(app_with(store)) as pilot:
+        pilot.app.change(notice="not saved")
+        await open_newest(pilot)
+        assert "not saved" not in status(pilot)
+        pilot.app.change(notice="Wrote a.md")
+        assert "Wrote a.md" in status(pilot)
+        pilot.app.change(notice="not saved")
+        await pilot.press("h")
+        assert "not saved" in status(pilot)
+
+
+async def test_a_live_run_is_not_deleted(store: Store) -> None:
+    begin(store, stream("a"))
+    async with opened(app_with(store)) as pilot:
+        await list_runs(pilot)
+        await pilot.press("d", "y")
+        await settled(pilot, lambda: "Run 1 is still running" in text_of(pilot, "#about"))
+        assert len(listed(pilot)) == 1
+
+
+# ------------------------------------------------------------------ what can be wrong with a history
+
+
+async def test_an_empty_history_says_how_to_fill_it(store: Store) -> None:
+    async with opened(app_with(store), (80, 24)) as pilot:
+        await list_runs(pilot)
+        assert "No run has been saved yet. Press esc, then r" in text_of(pilot, "#runs")
+        await pilot.press("enter", "d", "r", "j", "G", "l")
+        assert isinstance(pilot.app.screen, HistoryScreen)
+
+
+async def test_a_history_that_could_not_be_opened_says_why(tmp_path: Path) -> None:
+    broken = tmp_path / "results.db"
+    broken.write_bytes(b"no database at all" * 100)
+    with pytest.raises(StoreError) as caught:
+        Store.open(broken)
+    async with opened(new_app(backend=HistoryBackend(None, caught.value)), (80, 24)) as pilot:
+        await list_runs(pilot)
+        said = " ".join(text_of(pilot, "#about").split())
+        assert "is not a database" in said
+        assert "No run has been saved" not in text_of(pilot, "#runs")
+
+
+async def test_a_newer_history_is_read_and_what_it_holds_beyond_us_is_said(store: Store) -> None:
+    store.import_run(stream("a"))
+    store.import_run(stream("b"))
+    store._connection.execute("UPDATE run_event SET name = 'TelepathyRead' WHERE run_number = 2")
+    version = store._connection.execute("PRAGMA user_version").fetchone()[0]
+    store._connection.execute(f"PRAGMA user_version = {version + 1}")
+    store.close()
+    with closing(Store.open(store.path)) as newer:
+        async with opened(app_with(newer), (80, 24)) as pilot:
+            await list_runs(pilot)
+            assert "so it can be read and nothing is saved" in " ".join(text_of(pilot, "#about").split())
+            await pilot.press("enter")
+            await settled(pilot, lambda: "Run 2 was saved by a newer" in " ".join(text_of(pilot, "#about").split()))
+            await pilot.press("d", "y")
+            await settled(pilot, lambda: "nothing is saved" in " ".join(text_of(pilot, "#about").split()))
+            await pilot.press("j", "enter")
+            await settled(pilot, lambda: pilot.app.picture.past is not None)
+            assert status(pilot).startswith("run 1 of 3 h ago")
+
+
+async def test_a_damaged_run_is_a_sentence_about_that_run(store: Store) -> None:
+    store.import_run(stream("a"))
+    store._connection.execute("UPDATE run SET plan = '{'")
+    async with opened(app_with(store), (80, 24)) as pilot:
+        await list_runs(pilot)
+        await pilot.press("enter")
+        await settled(pilot, lambda: "Run 1 cannot be opened" in " ".join(text_of(pilot, "#about").split()))
+
+
+async def test_without_utf8_everything_is_ascii_and_strangers_names_obey_nobody(store: Store) -> None:
+    store.import_run(stream("a", replace(SWEEP, name="evil\x1b[2J[red]×")))
+    app = CpuGpuApp(AppOptions(), ASCII, HistoryBackend(store))
+    app.backend = app.bridge._backend  # type: ignore[attr-defined]
+    async with opened(app, (80, 24)) as pilot:
+        await list_runs(pilot)
+        for press in ("", "l", "escape", "d", "escape", "enter"):
+            await pilot.press(*[press] if press else [])
+            text = line_of(pilot)
+            assert "\x1b" not in text
+            assert text.isascii()
+
+
+@pytest.mark.parametrize(
+    ("age_s", "words"),
+    [(0, "just now"), (59, "just now"), (60, "1 min ago"), (3599, "59 min ago"), (7200, "2 h ago"),
+     (10**7, "115 d ago"), (-5, "just now")],
+)  # fmt: skip
+def test_ages_are_short(age_s: int, words: str) -> None:
+    assert ago(NOW_NS - age_s * 10**9, NOW_NS) == words

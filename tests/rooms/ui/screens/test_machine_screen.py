@@ -1,0 +1,176 @@
+"""The machine card in the app: m opens it, esc closes it, M alone measures, and never beside a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.helpers.app.fake_run import FakeBackend, finish, new_app, opened, settled, start_run, whole_sweep
+from textual.pilot import Pilot
+
+from cpugpu_tui.model import (
+    Ceilings,
+    CeilingsMeasured,
+    DevicesFound,
+    Line,
+    Plan,
+    Progressed,
+    RunFinished,
+    Simulation,
+)
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.ui.glyphs import UNICODE
+from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.panes.status import status_line
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import plain
+from cpugpu_tui.ui.screens.machine import MachineScreen
+from cpugpu_tui.ui.screens.main import MainScreen
+
+CPU = Ceilings(
+    "cpu",
+    "Xeon 8480",
+    None,
+    "box",
+    "2.11.0+cu130",
+    0,
+    16,
+    {"float32": 1.35e12},
+    {"float32": 4096},
+    1e11,
+    1 << 30,
+    1.3e3,
+)
+GPU = Ceilings(
+    "cuda:0", "NVIDIA H200", "GPU-1", "box", "2.11.0+cu130", 0, 16, {"float32": 5.1e13}, {"float32": 8192}, 4.29e12,
+    1 << 30, 10_500.0, 8_400.0, 21_000.0, {"h2d_pageable": Line(11e3, 7e9), "h2d_pinned": Line(9.5e3, 5.5e10)},
+)  # fmt: skip
+
+
+class KnowingBackend(FakeBackend):
+    """A backend whose store knows this machine."""
+
+    def __init__(self, *known: Ceilings) -> None:
+        super().__init__()
+        self.known = known
+
+    def ceilings(self) -> tuple[Ceilings, ...]:
+        return self.known
+
+
+def text_of(pilot: Pilot[Any], selector: str) -> str:
+    return "\n".join(plain(line) for line in pilot.app.screen.query_one(selector, Lines).lines)
+
+
+async def measuring(pilot: Pilot[Any], key: str = "M") -> Any:
+    """Press the key, wait until the first step is said; return the session."""
+    app = pilot.app
+    await settled(pilot, lambda: app.picture.agent_ready)
+    before = len(app.backend.sessions)
+    await pilot.press(key)
+    await settled(pilot, lambda: len(app.backend.sessions) > before)
+    session = app.backend.sessions[-1]
+    session.put(Progressed(case="", device="cpu", phase="calibration", note="float32 matmul 512"))
+    await settled(pilot, lambda: app.picture.calibrating == "cpu, float32 matmul 512")
+    return session
+
+
+# ------------------------------------------------------------------ looking
+
+
+async def test_m_opens_it_and_esc_and_m_close_it() -> None:
+    async with opened(new_app(backend=KnowingBackend(CPU, GPU))) as pilot:
+        for closing in ("escape", "m"):
+            await pilot.press("m")
+            assert isinstance(pilot.app.screen, MachineScreen)
+            await pilot.press(closing)
+            assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_all_that_matters_is_on_the_first_screen_of_80_by_24() -> None:
+    size = (80, 24)
+    async with opened(new_app(backend=KnowingBackend(CPU, GPU)), size) as pilot:
+        await settled(pilot, lambda: bool(pilot.app.picture.ceilings))
+        await pilot.press("m")
+        await settled(pilot, lambda: "pinned" in text_of(pilot, "#page-text"))
+        shown = text_of(pilot, "#page-text").splitlines()[: size[1] - 2]
+        for words in (
+            "smaller work loses",
+            "CPU Xeon 8480, 16 threads",
+            "GPU NVIDIA H200",
+            "one round trip",
+            "pinned to",
+        ):
+            assert any(words in line for line in shown), words
+        assert max(map(len, shown)) <= size[0] - 4
+        title = text_of(pilot, "#page-title")
+        assert "days ago" in title
+        assert "M measures again" in title
+
+
+async def test_with_nothing_kept_it_says_what_to_press() -> None:
+    async with opened() as pilot:
+        await pilot.press("m")
+        assert "Nothing has been measured on this machine yet" in text_of(pilot, "#page-text").replace("\n", " ")
+        assert "M measures this machine" in text_of(pilot, "#page-title")
+        assert pilot.app.backend.sessions == []
+
+
+# ------------------------------------------------------------------ measuring
+
+
+async def test_capital_m_measures_says_each_step_and_shows_what_came_of_it() -> None:
+    simulation = Simulation()
+    async with opened(new_app(PlanRequest(simulation=simulation))) as pilot:
+        session = await measuring(pilot)
+        assert session.plan == Plan("machine", (), devices=("auto",), calibrate=True, gaps=True, simulation=simulation)
+        assert isinstance(pilot.app.screen, MachineScreen)
+        await settled(pilot, lambda: "measuring: cpu, float32 matmul 512" in text_of(pilot, "#page-title"))
+        session.put(CeilingsMeasured(ceilings=CPU), CeilingsMeasured(ceilings=GPU))
+        await finish(pilot, session)
+        await settled(pilot, lambda: "smaller work loses" in text_of(pilot, "#page-text"))
+        assert "M measures again" in text_of(pilot, "#page-title")
+        assert pilot.app.backend.prepared == 1
+
+
+async def test_beside_a_run_it_cannot_be_measured_and_after_it_the_rows_stay() -> None:
+    async with opened() as pilot:
+        run = await start_run(pilot)
+        await pilot.press("m")
+        assert "a run is going on" in text_of(pilot, "#page-title")
+        await pilot.press("M")
+        assert pilot.app.backend.sessions == [run]
+        run.put(*whole_sweep(run.plan))
+        await finish(pilot, run)
+        rows = pilot.app.picture.run.rows
+        session = await measuring(pilot)
+        await finish(pilot, session)
+        assert (pilot.app.picture.run.rows, pilot.app.picture.run.status) == (rows, "done")
+
+
+async def test_while_it_measures_nothing_is_run_and_x_stops_it() -> None:
+    async with opened() as pilot:
+        session = await measuring(pilot)
+        await pilot.press("r", "x")
+        await settled(pilot, lambda: "stopping" in text_of(pilot, "#page-title"))
+        assert session.asked == ["stop"]
+        assert pilot.app.backend.sessions == [session]
+
+
+async def test_what_could_not_be_measured_is_said_on_the_card_until_the_next_time() -> None:
+    async with opened(new_app(backend=KnowingBackend(CPU))) as pilot:
+        session = await measuring(pilot)
+        session.put(RunFinished(status="failed", message="cuda:0 failed.", remedy="Free some memory.", exit_code=4))
+        await settled(pilot, lambda: not pilot.app.picture.situation.live)
+        assert "cuda:0 failed. Free some memory." in text_of(pilot, "#page-text")
+        assert pilot.app.picture.notice is None
+        session = await measuring(pilot)
+        session.put(DevicesFound(devices=(), no_gpu="This torch is a CPU-only build. Install a CUDA build."))
+        await finish(pilot, session)
+        assert "cuda:0 failed" not in text_of(pilot, "#page-text")
+        assert "This torch is a CPU-only build." in text_of(pilot, "#page-text")
+        assert "CPU Xeon 8480" in text_of(pilot, "#page-text")
+
+
+def test_the_status_line_names_what_is_measured() -> None:
+    text = plain(status_line(Picture(calibrating="cpu, copy of 1,024 MiB"), 120, UNICODE))
+    assert "measuring the machine · cpu, copy of 1,024 MiB" in text

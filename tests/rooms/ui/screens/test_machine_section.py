@@ -1,0 +1,129 @@
+"""What the detail of a row says of the machine that the result was made on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.rooms.ui.screens.test_detail import ALL, GPU_NS, half, read, run_of, section, timed
+
+from cpugpu_tui.model import LATENCY, EnergyMeasured, GpuProcess, HalfRoundTimed, MachineRead, Reading
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+
+CALM = {
+    "sm_clock_mhz": 1980.0, "temperature_c": 36.0, "memory_used_bytes": 1e9, "energy_mj": 5e9,
+    "throttled_power_cap_ns": 1e9, "throttled_hw_thermal_ns": 15_814e9,
+}  # fmt: skip
+OURS = GpuProcess(4711, 10**9, "ada", "agent", own=True)
+ENERGY = {"calls": 1000, "elapsed_ns": 1.6e9, "tick_ns": 1e8, "begin_mj": 1e9}
+
+
+def edge(name: str, processes: Any = (OURS,), **values: float) -> MachineRead:
+    readings = {key: Reading(value) for key, value in {**CALM, **values}.items()}
+    return MachineRead(
+        case=ALL.key, device="cuda:0", edge=name, readings=readings, processes=processes,
+        elapsed_ns=1e9 if name == "end" else 0.0,
+    )  # fmt: skip
+
+
+def watched_half(index: int = 9, watched_ns: float = 50e6, **throttled_ns: float) -> HalfRoundTimed:
+    samples = {LATENCY: (GPU_NS,) * 5}
+    throttled = {word.replace("_", "-"): ns for word, ns in throttled_ns.items()}
+    return HalfRoundTimed(
+        case=ALL.key, device="cuda:0", round_index=index, calls_per_block=100, samples=samples, sm_clock_mhz=1980.0,
+        sm_clock_end_mhz=1905.0, throttled_ns={"power-capped": 0.0, **throttled}, watched_ns=watched_ns,
+    )  # fmt: skip
+
+
+def raw(*events: Any, width: int = 100, glyphs: Glyphs = UNICODE) -> list[str]:
+    started, *rest = timed()
+    return section(read(run_of(started, edge("begin"), *rest, *events), width, glyphs), "cuda:0")
+
+
+def said(*events: Any, glyphs: Glyphs = UNICODE) -> str:
+    return "\n".join(" ".join(line.split()) for line in raw(*events, glyphs=glyphs))
+
+
+def test_clock_throttling_heat_and_company_stand_in_words() -> None:
+    text = said(watched_half(watched_ns=2e9, power_capped=0.8e9), edge("end", temperature_c=52.0))
+    assert "clock SM clock 1,942 MHz (median), 1,905 to 1,980" in text
+    assert "throttled power-capped 40 % of the time, which is normal under load" in text
+    assert "temperature 36 C as the case began, 52 C at its end" in text
+    assert "others nobody else on this GPU" in text
+
+
+def test_a_calm_gpu_was_never_throttled_whatever_its_counters_had_before() -> None:
+    assert "throttled never" in said(watched_half(), edge("end"))
+
+
+@pytest.mark.parametrize(("glyphs", "sign"), [(UNICODE, "✗"), (ASCII, "x")])
+def test_failing_cooling_is_told_by_a_sign_and_words_not_by_colour_alone(glyphs: Glyphs, sign: str) -> None:
+    text = said(watched_half(), edge("end", throttled_hw_thermal_ns=15_814e9 + 0.02e9), glyphs=glyphs)
+    assert f"{sign} hw-thermal 2.0 %, counted over the whole case: cooling or power supply" in text
+
+
+def test_energy_that_nobody_asked_for_says_how_to_ask() -> None:
+    text = said(watched_half(), edge("end"))
+    assert "energy – not asked for: run with --energy" in text
+    assert "power – the half-rounds are shorter than its sensor can tell" in text
+
+
+def test_energy_of_a_call_has_its_uncertainty_and_idle_beside_it() -> None:
+    window = EnergyMeasured(case=ALL.key, device="cuda:0", end_mj=1e9 + 560e3, **ENERGY)  # type: ignore[arg-type]
+    idle = EnergyMeasured(case="", device="cuda:0", end_mj=1e9 + 192e3, **{**ENERGY, "calls": 0})  # type: ignore[arg-type]
+    text = said(watched_half(), edge("end"), idle, window)
+    assert "power 350 W ±6.2 %" in text
+    assert "energy 560 mJ a call ±6.2 %, 368 mJ of it above idle" in text
+    assert "disputed" not in text
+
+
+def test_a_counter_that_the_power_contradicts_says_so() -> None:
+    window = EnergyMeasured(
+        case=ALL.key, device="cuda:0", end_mj=1e9 + 560e3, power_mw=(600_000.0,), scope="board", **ENERGY  # type: ignore[arg-type]
+    )  # fmt: skip
+    text = said(watched_half(), edge("end"), window)
+    assert "whole board, all MIG instances" in text
+    assert "~ disputed: read directly, the power was 600 W, more than 10 % off" in text
+
+
+@pytest.mark.parametrize(
+    ("window", "words"),
+    [
+        ({"end_mj": 5.0}, "counter was reset"),
+        ({"end_mj": 1e9}, "the window is shorter than its sensor can tell"),
+        ({"end_mj": 2e9, "elapsed_ns": 30e6}, "the window is shorter than its sensor can tell"),
+        ({"reason": "no-permission"}, "no permission"),
+    ],
+)
+def test_no_number_is_a_reason_and_never_0(window: dict[str, Any], words: str) -> None:
+    event = EnergyMeasured(case=ALL.key, device="cuda:0", **{**ENERGY, **window})
+    assert f"energy – {words}" in said(watched_half(), edge("end"), event)
+
+
+def test_strangers_are_named_and_cannot_write_on_the_terminal() -> None:
+    rude = GpuProcess(12, 3 << 30, "bob", "evil\x1b[2J\x07\u202etxt", own=False)
+    unseen = GpuProcess(99999, None, None, None, own=False)
+    text = said(watched_half(), edge("end", (OURS, rude, unseen), memory_used_bytes=9e9))
+    assert "others ~ shared: pid 12 (bob, eviltxt), 3.0 GiB; pid 99999 (outside namespace)" in text
+    assert "shared-gpu: another process was on the GPU" in text
+    assert text.replace("\n", "").isprintable()
+
+
+def test_a_run_of_an_older_version_says_no_more_than_it_knows() -> None:
+    lines = read(run_of(*timed()))
+    assert not [line for line in lines if "throttled" in line or "temperature" in line]
+    clock = half(ALL, "cuda:0", 9, {LATENCY: (GPU_NS,)}, "power-capped")
+    assert not [line for line in read(run_of(*timed(), clock)) if "never" in line]
+
+
+@pytest.mark.parametrize("width", [56, 76, 116, 196])
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_nothing_is_wider_than_the_screen(width: int, glyphs: Glyphs) -> None:
+    window = EnergyMeasured(
+        case=ALL.key, device="cuda:0", end_mj=1e9 + 5e2, power_mw=(6e5,), scope="module", **ENERGY  # type: ignore[arg-type]
+    )  # fmt: skip
+    guest = GpuProcess(12, 3 << 30, "bob", "a-long-name-of-a-program-that-trains --models", own=False)
+    end = edge("end", (OURS, guest), throttled_hw_thermal_ns=2e13)
+    lines = raw(watched_half(power_capped=20e6), end, window, width=width, glyphs=glyphs)
+    assert max(map(len, lines)) <= width
+    assert glyphs is UNICODE or all(line.isascii() for line in lines)

@@ -1,0 +1,132 @@
+"""`:` finds a command, a preset or a theme by some of its letters, and enter does it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.helpers.app.fake_run import new_app, opened, settled, start_run
+from tests.helpers.app.looking import text_of
+from tests.helpers.app.saved_runs import SWEEP, HistoryBackend, list_runs, stream
+from textual.pilot import Pilot
+
+from cpugpu_tui.store import Store
+from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP
+from cpugpu_tui.ui.keys import COMMANDS, Situation
+from cpugpu_tui.ui.palette import command_entries, ranked, theme_entries, workload_entries
+from cpugpu_tui.ui.screens.help import HelpScreen
+from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.screens.palette import PaletteScreen
+
+ALL = [
+    *command_entries(Situation(ran=True), DEFAULT_KEYMAP),
+    *workload_entries([("quick", "from 16 to 2048"), ("matmul-sweep", "P1"), ("vector-dot", "P2")], ""),
+    *theme_entries(["paper", "slate"], "slate"),
+]
+
+
+def lines(pilot: Pilot[None]) -> list[str]:
+    return [line for line in text_of(pilot, "#found").splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        ("chart", "Chart"), ("cha", "Chart"), ("wi", "What if"), ("mcard", ""), ("quick", "Run quick"),
+        ("rq", "Run quick"),
+        ("sweep", "Run matmul-sweep"), ("slate", "Theme slate"), ("thpa", "Theme paper"), ("csv", "Export"),
+        ("quit", "Quit"), ("r", "Run again"), ("g", "Chart"), ("m", "Machine"), ("M", "Measure"), ("esc", "Back"),
+        ("zzz", ""),
+    ],
+)  # fmt: skip
+def test_a_few_letters_find_it(typed: str, first: str) -> None:
+    found = ranked(ALL, typed)
+    assert (found[0].title if found else "") == first
+
+
+def test_nothing_typed_shows_every_command_with_its_keys() -> None:
+    assert [entry.name for entry in ranked(ALL, "")][: len(COMMANDS) - 1] == [
+        command.id for command in COMMANDS if command.id != "palette"
+    ]
+    assert {entry.name: entry.keys for entry in ALL}["quit"] == "q, ctrl+c"
+
+
+async def test_typing_narrows_and_enter_does_it() -> None:
+    async with opened() as pilot:
+        await pilot.press(":")
+        assert isinstance(pilot.app.screen, PaletteScreen)
+        assert lines(pilot)[0].split()[:3] == ["▸", "Run", "Run"]
+        await pilot.press(*"help")
+        assert lines(pilot)[0].split()[:2] == ["▸", "Help"]
+        assert lines(pilot)[0].rstrip().endswith("?")
+        await pilot.press("enter")
+        assert isinstance(pilot.app.screen, HelpScreen)
+
+
+async def test_esc_does_nothing() -> None:
+    async with opened() as pilot:
+        await pilot.press(":", *"quit", "escape")
+        assert isinstance(pilot.app.screen, MainScreen)
+        assert pilot.app.is_running
+
+
+async def test_the_impossible_is_dimmed_says_why_and_stays_undone() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await pilot.press(":", *"export")
+        assert "There is no run on the screen; r starts one" in lines(pilot)[0]
+        styles = [role for _, role in pilot.app.screen.query_one("#found").lines[0]]
+        assert "chosen" not in styles
+        await pilot.press("enter")
+        assert isinstance(pilot.app.screen, PaletteScreen)
+
+
+async def test_a_preset_is_highlighted_and_run() -> None:
+    async with opened() as pilot:
+        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await pilot.press(":", *"run vec", "enter")
+        await settled(pilot, lambda: bool(pilot.app.backend.sessions) and pilot.app.gate.held)
+        assert pilot.app.backend.sessions[-1].plan.name == "vector-dot"
+        assert "+".join(pilot.app.picture.request.names) == "vector-dot"
+
+
+async def test_during_a_run_presets_wait() -> None:
+    async with opened() as pilot:
+        await start_run(pilot)
+        await pilot.press(":", *"run vec", "enter")
+        assert "A run is going on; x stops it." in lines(pilot)[0]
+        assert len(pilot.app.backend.sessions) == 1
+
+
+async def test_a_theme_is_changed_to() -> None:
+    async with opened() as pilot:
+        await pilot.press(":", *"paper", "enter")
+        assert pilot.app.theme == "paper"
+
+
+async def test_arrows_and_pages_move_and_the_cursor_stays_in_sight() -> None:
+    async with opened(size=(60, 16)) as pilot:
+        await pilot.press(":", "down", "down", "up", *["pagedown"] * 3)
+        (chosen,) = [line for line in lines(pilot) if line.startswith("▸")]
+        assert "32 of" in text_of(pilot, "#hint")
+        assert chosen.strip()
+        await pilot.press(*["pageup"] * 9)
+        assert lines(pilot)[0].startswith("▸ Run ")
+
+
+async def test_a_letter_finds_after_the_cursor_moved_and_begins_at_the_best() -> None:
+    async with opened() as pilot:
+        await pilot.press(":", "down", "down", *"zoom")
+        assert lines(pilot)[0].startswith("▸ Zoom")
+
+
+async def test_in_the_history_it_acts_on_the_run_under_the_cursor_or_says_that_it_does_not(tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path / "x.db")) as store:
+        store.import_run(stream("one"))
+        async with opened(new_app(backend=HistoryBackend(store))) as pilot:
+            await list_runs(pilot)
+            await pilot.press(":", *"export")
+            assert "That is for the run in the panes" in lines(pilot)[0]
+            await pilot.press(*["backspace"] * 6, *"run", "enter")
+            await settled(pilot, lambda: bool(pilot.app.backend.sessions) and pilot.app.gate.held)
+            assert pilot.app.backend.sessions[-1].plan.cases == SWEEP.cases, "its plan, not what is highlighted"

@@ -1,0 +1,195 @@
+"""The form of a workload's parameters: in place, with what is wrong under its field, and what it will take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_run import DEVICES, FakeBackend, new_app, opened, reach_gap, settled, start_run
+from tests.helpers.app.looking import text_of
+from tests.rooms.ui.test_layouts import screen_lines
+from textual.pilot import Pilot
+
+from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.model import Device, DevicesFound
+from cpugpu_tui.plain import to_plain
+from cpugpu_tui.session.estimate import Earlier, likeness
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.ui.screens.workload_form import WorkloadForm
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+TWO = DevicesFound(devices=(*DEVICES, Device("cuda:1", "NVIDIA A100", "GPU-2", 80 << 30)))
+
+
+async def open_form(pilot: Pilot[Any]) -> WorkloadForm:
+    await settled(pilot, lambda: pilot.app.picture.agent_ready)
+    await pilot.press("enter")
+    await settled(pilot, lambda: isinstance(pilot.app.screen, WorkloadForm) and not pilot.app.picture.surveying)
+    return pilot.app.screen  # type: ignore[no-any-return]
+
+
+def said(pilot: Pilot[Any]) -> str:
+    """What the screen says, lines joined and frames left out."""
+    return " ".join(" ".join(line.replace("│", " ") for line in screen_lines(pilot)).split())
+
+
+def earlier(request: PlanRequest, seconds: float) -> Earlier:
+    return Earlier({likeness(to_plain(build_plan(request))): (12, int(seconds * 1e9))}, {})
+
+
+@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+async def test_every_field_and_what_they_will_take_are_on_the_screen_at_once(size: tuple[int, int]) -> None:
+    async with opened(new_app(backend=FakeBackend()), size=size) as pilot:
+        await open_form(pilot)
+        text = said(pilot)
+        for label in ("sizes", "dtype", "variant", "CPU threads", "devices", "repeats", "rounds", "at most", "scale",
+                      "cases", "time", "memory", "enter use these"):  # fmt: skip
+            assert label in text, label
+        assert pilot.app.screen.query_one("#box").max_scroll_y == 0
+
+
+async def test_at_200x60_it_stands_in_the_workload_column_and_hides_nothing_else() -> None:
+    async with opened(size=(200, 60)) as pilot:
+        column = pilot.app.screen.query_one("#workload").region
+        await open_form(pilot)
+        assert pilot.app.screen.query_one("#box").region == column
+        for text in ("First run", "Chart", "Telemetry", "kernel-active"):
+            assert text in said(pilot)
+
+
+async def test_a_gpu_is_chosen_by_its_name_from_what_an_agent_reported() -> None:
+    backend = FakeBackend()
+    backend.devices = TWO
+    async with opened(new_app(backend=backend), size=(80, 24)) as pilot:
+        form = await open_form(pilot)
+        form.query_one("#devices").focus()
+        await pilot.pause()
+        assert "[x] auto" in said(pilot)
+        assert "[ ] cuda:1 NVIDIA A100 (80.0 GiB)" in said(pilot)
+        await pilot.press("down", "space", "down", "down", "down", "space", "enter")  # past `cuda`, every GPU
+        session = await start_run(pilot)
+        assert session.plan.devices == ("cpu", "cuda:1")
+
+
+async def test_what_was_asked_for_and_is_not_there_can_be_seen_and_taken_out() -> None:
+    async with opened(new_app(PlanRequest(devices=("cuda:5",))), size=(80, 24)) as pilot:
+        form = await open_form(pilot)
+        assert "cuda:5 (no agent reported it)" in said(pilot)
+        form.query_one("#devices").focus()
+        await pilot.press("down", "down", "down", "space", "enter")
+        assert pilot.app.picture.request.devices == ("auto",)
+
+
+async def test_the_list_is_left_at_its_ends_for_the_fields_above_and_below() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        form = await open_form(pilot)
+        form.query_one("#devices").focus()
+        await pilot.press("up")
+        assert form.focused is form.query_one("#threads")
+        await pilot.press("down", "down", "down", "down")
+        assert form.focused is form.query_one("#repeat")
+
+
+async def test_why_there_is_no_gpu_to_choose_is_said_beside_the_devices() -> None:
+    backend = FakeBackend()
+    backend.devices = DevicesFound(devices=DEVICES[:1], no_gpu="CUDA_VISIBLE_DEVICES is empty. Unset it.")
+    async with opened(new_app(backend=backend), size=(80, 24)) as pilot:
+        form = await open_form(pilot)
+        form.query_one("#devices").focus()
+        await pilot.pause()
+        assert "CUDA_VISIBLE_DEVICES is empty. Unset it." in said(pilot)
+
+
+async def test_an_agent_that_cannot_be_asked_is_a_sentence_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = FakeBackend()
+
+    def broken() -> None:
+        raise UnfitError("python9 did not become an agent.", "Name a Python that has torch.")
+
+    monkeypatch.setattr(backend, "survey", broken)
+    async with opened(new_app(backend=backend), size=(80, 24)) as pilot:
+        form = await open_form(pilot)
+        form.query_one("#devices").focus()
+        await pilot.pause()
+        assert "python9 did not become an agent. Name a Python that has torch." in said(pilot)
+
+
+async def test_during_a_run_no_agent_is_asked_and_its_own_devices_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(size=(80, 24)) as pilot:
+        asked: list[str] = []
+        monkeypatch.setattr(pilot.app.backend, "survey", lambda: asked.append("survey"))
+        await reach_gap(pilot, await start_run(pilot))
+        await pilot.press("shift+tab")
+        await open_form(pilot)
+        assert asked == []
+        assert pilot.app.picture.devices == DEVICES
+
+
+async def test_a_run_waits_for_no_survey(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The survey's agent imports torch: beside a run it would be in the times."""
+    order: list[str] = []
+    async with opened(size=(80, 24)) as pilot:
+        backend = pilot.app.backend
+        session = backend.session
+        monkeypatch.setattr(backend, "end_survey", lambda: order.append("survey ended"))
+        monkeypatch.setattr(backend, "session", lambda *given: order.append("run") or session(*given))
+        await start_run(pilot)
+        assert order == ["survey ended", "run"]
+
+
+async def test_the_time_is_that_of_an_earlier_run_or_said_to_be_unknown() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await open_form(pilot)
+        assert "time unknown: no earlier run of matmul 16 on cpu" in said(pilot)
+        assert "M measures cpu" in said(pilot)
+        pilot.app.change(earlier=earlier(PlanRequest(), 9.1))
+        await pilot.pause()
+        assert "time about 9.1 s, as run 12 of the same plan took." in said(pilot)
+        await pilot.press(*"8,16")
+        await settled(pilot, lambda: "time unknown" in said(pilot))  # that is another plan
+
+
+async def test_known_calls_tell_from_when_to_when() -> None:
+    request = PlanRequest(("matmul",), sizes="64")
+    calls = {("matmul/default/64/float32/tall", device.name): (device.label, 1e6, 12) for device in DEVICES}
+    async with opened(new_app(request), size=(80, 24)) as pilot:
+        pilot.app.change(earlier=Earlier({}, calls), devices=DEVICES)
+        case = build_plan(request).cases[0]
+        assert (case.key, "cpu") in calls
+        await open_form(pilot)
+        assert "time 0.4 s to 16 s: calls as run 12 timed them." in said(pilot)
+
+
+async def test_the_time_is_for_all_repeats() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        form = await open_form(pilot)
+        pilot.app.change(earlier=earlier(PlanRequest(), 60.0))
+        form.query_one("#repeat").focus()
+        await pilot.press("backspace", "5")
+        assert "about 5:00 min for 5 runs, as run 12" in said(pilot)
+
+
+async def test_more_memory_than_there_is_warns_before_anything_runs() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await open_form(pilot)
+        assert "48 MiB a device, at matmul 2048, by its own count; free: 210 GiB on cpu." in said(pilot)
+        await pilot.press(*"200000")
+        assert "447 GiB a device, at matmul 200k, but cpu has 210 GiB free: name smaller sizes." in said(pilot)
+
+
+async def test_the_hint_stands_under_the_field_one_is_at_and_what_is_wrong_under_its_own() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        form = await open_form(pilot)
+        assert "like 16,32,64" in text_of(pilot, "#sizes-hint")
+        await pilot.press("x", "down")
+        assert "'x' is no size" in text_of(pilot, "#sizes-hint")
+        assert text_of(pilot, "#dtype-hint").startswith("float32, tf32")
+        assert not form.query_one("#scale-hint").display
+
+
+async def test_the_workload_pane_says_it_too_where_there_is_room() -> None:
+    for size in SIZES[1:]:
+        async with opened(size=size) as pilot:
+            pilot.app.change(earlier=earlier(PlanRequest(), 9.1))
+            await settled(pilot, lambda pilot=pilot: "about 9.1 s" in said(pilot))
+            assert "48 MiB a device" in said(pilot)

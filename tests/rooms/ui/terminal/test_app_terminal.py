@@ -1,0 +1,251 @@
+"""The app on a real pseudo-terminal: what it writes, how it ends, what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tests.helpers.app.pty_app import REAL_APP, PtyApp
+
+from cpugpu_tui.model import CaseFinished, RunFinished
+from cpugpu_tui.store import Store
+
+ALTERNATE_SCREEN_OFF = b"\x1b[?1049l"
+BYTES_PER_S = 2300
+"""Most output while a run is live at 120×40."""
+
+Start = Callable[..., PtyApp]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts the app on a simulated machine; `pace` is real seconds per virtual second."""
+    with ExitStack() as stack:
+
+        def started(pace: float = 0.0, columns: int = 120, rows: int = 40, **env: str) -> PtyApp:
+            command = [sys.executable, REAL_APP, tmp_path, str(pace)]
+            app = stack.enter_context(PtyApp(command, columns=columns, rows=rows, env=env))
+            app.until_text("ready")
+            return app
+
+        yield started
+
+
+def test_a_key_typed_at_the_first_frame_is_obeyed(tmp_path: Path) -> None:
+    command = [sys.executable, REAL_APP, tmp_path, "0"]
+    with PtyApp(command) as app:
+        app.until_text("Press r")
+        app.send("r")
+        until_done(app)
+
+
+def run_slowly(app: PtyApp, until: str = r"\d of 5") -> None:
+    """Start a run and get to where rounds are timed, or further; a gap may show several steps at once."""
+    app.send("r")
+    app.until(lambda app: re.search(until, app.text) is not None)
+
+
+def until_done(app: PtyApp) -> None:
+    """Wait for the end of a run; a search like `quick` says how many cases it took only then."""
+    app.until(lambda app: re.search(r"done \d+ points", app.text) is not None)
+
+
+def all_agents(pid: int) -> set[int]:
+    """Children of the app, whichever thread started them."""
+    tasks = Path(f"/proc/{pid}/task")
+    return {int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()}
+
+
+def saved(folder: Path) -> list[object]:
+    store = Store.open(folder / "results.db")
+    try:
+        return list(store.load(store.find("latest")))
+    finally:
+        store.close()
+
+
+def test_a_whole_visit_leaves_the_terminal_as_it_was_and_the_result_on_it(start: Start, tmp_path: Path) -> None:
+    app = start()
+    app.send("r")
+    until_done(app)
+    app.until_text("The GPU wins from n")
+    app.send("q")
+    assert app.exit_code() == 0
+    end = bytes(app.output[app.output.find(ALTERNATE_SCREEN_OFF) :])
+    assert re.search(rb"left with done, run 1, 1\d rows", end)
+    assert b"\x1b[?25h" in end
+    assert any(isinstance(event, RunFinished) and event.status == "done" for event in saved(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow)]
+)
+def test_a_signal_ends_it_in_order(start: Start, tmp_path: Path, number: signal.Signals, code: int) -> None:
+    app = start(pace=1.2)
+    run_slowly(app, r"[1-9]\d? of at most")
+    agents = all_agents(app.pid)
+    assert agents
+    app.signal(number)
+    assert app.exit_code() == code
+    assert ALTERNATE_SCREEN_OFF in app.output
+    assert not [pid for pid in agents if Path(f"/proc/{pid}").exists()]
+    events = saved(tmp_path)
+    assert any(isinstance(event, CaseFinished) for event in events)
+    assert any(isinstance(event, RunFinished) and event.status == "stopped" for event in events)
+
+
+def test_a_closed_terminal_ends_it_in_order(start: Start, tmp_path: Path) -> None:
+    app = start(pace=1.2)
+    run_slowly(app, r"[1-9]\d? of at most")
+    agents = all_agents(app.pid)
+    app.hang_up()
+    assert app.exit_code() == 129
+    assert not [pid for pid in agents if Path(f"/proc/{pid}").exists()]
+    assert any(isinstance(event, CaseFinished) for event in saved(tmp_path))
+
+
+def test_quitting_during_a_run_stops_it_and_saves_what_was_finished(start: Start, tmp_path: Path) -> None:
+    app = start(pace=1.2)
+    run_slowly(app, r"[1-9]\d? of at most")
+    app.send("q")
+    app.until_text("stop and quit")
+    app.send("y")
+    assert app.exit_code() == 0
+    assert b"left with stopped, run 1" in app.output
+    assert any(isinstance(event, CaseFinished) for event in saved(tmp_path))
+
+
+def test_suspended_and_back_the_run_goes_on(start: Start) -> None:
+    app = start(pace=0.5)
+    run_slowly(app)
+    agents = all_agents(app.pid)
+    app.send("\x1a")
+    app.until_stopped()
+    assert {Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in agents} == {"T"}
+    app.blank()
+    os.kill(app.pid, signal.SIGCONT)
+    for part in ("Workload", "speedup", "Telemetry", "? Help"):
+        app.until_text(part)
+    until_done(app)
+    app.send("q")
+    assert app.exit_code() == 0
+
+
+def test_suspended_and_back_without_a_run_the_screen_is_whole(start: Start) -> None:
+    app = start()
+    app.send("\x1a")
+    app.until_stopped()
+    app.blank()
+    os.kill(app.pid, signal.SIGCONT)
+    for part in ("Workload", "speedup", "ress r", "? Help"):
+        app.until_text(part)
+    app.send("q")
+    assert app.exit_code() == 0
+
+
+def test_output_stays_within_the_budget_while_a_run_is_live(start: Start) -> None:
+    app = start(pace=2.0)
+    run_slowly(app)
+    seconds = 3
+    assert app.bytes_during(seconds) / seconds <= BYTES_PER_S
+
+
+def test_nothing_is_written_while_paused(start: Start) -> None:
+    app = start(pace=1.2)
+    run_slowly(app)
+    app.send(" ")
+    app.until_text("paused")
+    app.bytes_until_quiet(1.2)
+    assert app.bytes_during(1.5) == 0
+
+
+@pytest.mark.slow
+def test_a_key_is_answered_during_a_run(start: Start) -> None:
+    app = start(pace=1.2)
+    run_slowly(app)
+    app.send("?")
+    app.until_text("Help Timings")
+    app.send("\x1b")
+    app.until_text("Telemetry")
+
+
+def test_resized_during_a_run_it_lays_itself_out_anew(start: Start) -> None:
+    app = start(pace=1.2)
+    run_slowly(app)
+    app.resize(50, 10)
+    app.until_text("Needs 60x16")
+    app.resize(80, 24)
+    app.until_text("Workload 1/")
+
+
+def is_whole(app: PtyApp) -> bool:
+    """Whether a finished run is on the screen, everything once, the footer in the last line."""
+    parts = (
+        "done",
+        "Workload",
+        "Timings",
+        "\n 16  ",
+        "\n 200  ",
+        "34.4 ms",
+        "The GPU wins",
+        "Telemetry",
+    )
+    text = app.text.replace("▸", " ")  # the cursor stands on whichever row came last when it was painted
+    return all(text.count(part) == 1 for part in parts) and "Run again" in app.lines[-1]
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("between", [pytest.param((60, 16), marks=SLOW), pytest.param((120, 40), marks=SLOW), None])
+def test_resized_there_and_back_nothing_is_missing_and_nothing_is_left_over(
+    start: Start, between: tuple[int, int] | None
+) -> None:
+    app = start(columns=100, rows=30)
+    app.send("r")
+    until_done(app)
+    app.until(is_whole)
+    if between is not None:
+        app.resize(*between)
+        at = len(app.output)
+        app.until(lambda app: len(app.output) > at)
+    else:
+        app.resize(60, 16)  # and back before anybody looked
+    app.blank()
+    app.resize(100, 30)
+    app.until(is_whole)
+
+
+def test_without_utf8_there_are_no_question_marks(start: Start) -> None:
+    app = start(columns=80, rows=24, LC_ALL="C.ISO-8859-1", LANG="C.ISO-8859-1", PYTHONIOENCODING="latin-1")
+    app.send("r")
+    until_done(app)
+    app.until_text("^ GPU")
+    assert "?" not in app.text.replace("? Help", "").replace("? explains", "")
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"NO_COLOR": "1"},
+        pytest.param({"TERM": "xterm", "COLORTERM": ""}, marks=SLOW),
+        pytest.param({"TERM": "screen-256color"}, marks=SLOW),
+    ],
+)
+def test_with_few_colours_everything_is_still_said(start: Start, env: dict[str, str]) -> None:
+    app = start(**env)
+    app.send("r")
+    app.until_text("▲ GPU")
+    until_done(app)
+
+
+def test_a_dumb_terminal_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    with PtyApp([sys.executable, REAL_APP, tmp_path], env={"TERM": "dumb"}) as app:
+        assert app.exit_code() != 0
+        assert b"cpugpu-tui run" in app.output

@@ -1,0 +1,65 @@
+"""Every screen without UTF-8: no sign outside ASCII, at any size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_run import FakeBackend, opened, settled
+from tests.helpers.app.looking import done_run
+from textual.pilot import Pilot
+
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.glyphs import ASCII
+from cpugpu_tui.ui.options import AppOptions
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+PAGES = ("T", "enter", "question_mark", "m", "K", "g", "h", "c", "e", "shift+tab enter", "tab z")
+"""Keys that open a page or a box over the main screen with a finished run."""
+IN_PLACE = ("slash", "escape", "z", "z", "w", "w", "g w w", "g")
+"""Keys that change what a screen shows."""
+
+
+def strange(pilot: Pilot[Any]) -> set[str]:
+    """Characters on the screen that are no ASCII."""
+    strips = pilot.app.screen._compositor.render_strips()
+    return {char for strip in strips for char in strip.text if ord(char) > 126}
+
+
+def shown(pilot: Pilot[Any]) -> str:
+    return "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
+
+
+async def test_a_range_of_sizes_is_no_comparison() -> None:
+    """`n = 16 … 2048` was spelled `n = 16 > 2048`."""
+    backend = FakeBackend()
+    app = CpuGpuApp(AppOptions(), ASCII, backend=backend)
+    app.backend = backend  # type: ignore[attr-defined]
+    async with opened(app, (80, 24)) as pilot:
+        assert "n = 16 ... 2048" in shown(pilot)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [SIZES[0], *(pytest.param(size, marks=pytest.mark.slow) for size in SIZES[1:])],
+    ids=[f"{columns}x{rows}" for columns, rows in SIZES],
+)
+async def test_no_screen_holds_a_sign_outside_ascii(size: tuple[int, int]) -> None:
+    backend = FakeBackend()
+    app = CpuGpuApp(AppOptions(), ASCII, backend=backend)
+    app.backend = backend  # type: ignore[attr-defined]
+    async with opened(app, size) as pilot:
+        assert strange(pilot) == set()
+        await done_run(pilot)
+        assert strange(pilot) == set()
+        for keys in PAGES:
+            await pilot.press(*keys.split())
+            await settled(pilot, lambda: len(app.screen_stack) > 1)
+            assert (keys, strange(pilot)) == (keys, set())
+            await pilot.press("escape")
+            await settled(pilot, lambda: len(app.screen_stack) == 1)
+            app.screen.query_one("#timing-table").focus()
+        for keys in IN_PLACE:
+            await pilot.press(*keys.split())
+            await pilot.pause()
+            assert (keys, strange(pilot)) == (keys, set())

@@ -1,0 +1,71 @@
+"""The clipboard is that of the terminal in front of the person, through tmux and screen."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import pytest
+from tests.helpers.app.fake_run import new_app, opened
+from tests.helpers.app.looking import done_run, text_of
+
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.session.repeat_command import repeat_text
+from cpugpu_tui.ui.clipboard import envelope, way
+
+
+def taken(stream: str) -> str:
+    """What a terminal that knows OSC 52 would take from this output."""
+    found = re.findall(r"\x1b\]52;c;([A-Za-z0-9+/=]*)\a", stream)
+    assert len(set(found)) == 1, stream
+    return base64.b64decode(found[0]).decode()
+
+
+def through_tmux(stream: str) -> str:
+    """What tmux with `allow-passthrough` hands to its terminal."""
+    return "".join(body.replace("\x1b\x1b", "\x1b") for body in re.findall(r"\x1bPtmux;(.*?\a)\x1b\\", stream))
+
+
+def through_screen(stream: str) -> str:
+    """What screen hands to its terminal; envelopes over 256 bytes it drops."""
+    bodies = re.findall(r"\x1bP(.*?)\x1b\\", stream)
+    assert all(len(body) <= 256 for body in bodies)
+    return "".join(bodies)
+
+
+@pytest.mark.parametrize("text", ["cpugpu-tui run quick", "µ × – " * 200])
+def test_each_way_carries_the_whole_text(text: str) -> None:
+    assert envelope(text, {"TERM": "xterm-256color"}) == "", "Textual itself sends the plain form"
+    for environ in ({"TMUX": "/tmp/t,1,0", "TERM": "screen-256color"}, {"TERM": "tmux-256color"}):
+        assert taken(through_tmux(envelope(text, environ))) == text
+    for environ in ({"STY": "1.pts", "TERM": "screen"}, {"TERM": "screen.xterm-256color"}):
+        assert taken(through_screen(envelope(text, environ))) == text
+
+
+def test_who_has_to_allow_it_is_named() -> None:
+    assert way({"TMUX": "x"}) == "tmux and the terminal allow it"
+    assert way({"STY": "x"}) == "screen and the terminal allow it"
+    assert way({"TERM": "xterm"}) == "the terminal allows it"
+
+
+async def test_capital_c_copies_the_command_that_repeats_the_run_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TMUX", "STY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    async with opened() as pilot:
+        await done_run(pilot)
+        await pilot.press("C")
+        run = pilot.app.picture.run.run
+        assert pilot.app.clipboard == repeat_text(run) == "cpugpu-tui run quick"
+        said = "Copied, if the terminal allows it: cpugpu-tui run quick"
+        assert text_of(pilot, "#status").startswith(said)
+
+
+async def test_a_command_too_long_for_the_line_says_that_there_is_more() -> None:
+    async with opened(new_app(PlanRequest(("matmul",), sizes="16,64,256", rounds=8)), size=(60, 16)) as pilot:
+        await done_run(pilot)
+        await pilot.press("C")
+        line = text_of(pilot, "#status")
+        assert len(line) <= 60
+        assert "allow" in line
+        assert line.rstrip().endswith("…")

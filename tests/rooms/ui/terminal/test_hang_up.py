@@ -1,0 +1,45 @@
+"""The terminal of a command is closed: the run is stopped and saved, what was to be written is, and the exit code is
+that of SIGHUP."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.command_line import COMMAND, FAST, CommandLine
+
+LONG = ("matmul", "--size", "64:1064", "--simulate", f"{FAST},pace=1")
+PATIENCE_S = 60.0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("run", *LONG), ("run", "--json", *LONG), ("fleet", "run", "-w", "n1", "--launcher", "local", "--json", *LONG)],
+    ids=["run", "run --json", "fleet run"],
+)
+def test_a_closed_terminal_ends_a_run_in_order(cpugpu: CommandLine, tmp_path: Path, command: tuple[str, ...]) -> None:
+    exported = tmp_path / "run.json"
+    words = [*COMMAND, *command, "--export", exported]
+    with PtyApp(words, env={"CPUGPU_DB": str(cpugpu.database), "CPUGPU_SIMULATE": None}) as app:
+        app.until_bytes(b"CaseFinished" if "--json" in command else b"1 of 1000 points", deadline_s=PATIENCE_S)
+        app.hang_up()
+        assert app.exit_code(PATIENCE_S) == 129
+    (run,) = cpugpu.here("history", "--json").objects
+    assert run["status"] == "stopped"
+    assert run["cases_ok"] >= 1
+    assert json.loads(exported.read_text())
+
+
+def test_with_nohup_a_closed_terminal_ends_nothing(cpugpu: CommandLine) -> None:
+    """Nor does SIGINT where a shell's background job is to ignore it."""
+    short = ("run", "matmul", "--size", "64:70", "--simulate", f"{FAST},pace=0.5")
+    words = ["sh", "-c", 'trap "" HUP INT; exec "$@"', "sh", *COMMAND, *short]
+    with PtyApp(words, env={"CPUGPU_DB": str(cpugpu.database), "CPUGPU_SIMULATE": None}) as app:
+        app.until_bytes(b"1 of 6 points", deadline_s=PATIENCE_S)
+        app.send("\x03")
+        app.hang_up()
+        assert app.exit_code(PATIENCE_S) == 0
+    (run,) = cpugpu.here("history", "--json").objects
+    assert (run["status"], run["cases_ok"]) == ("done", 6)

@@ -1,0 +1,60 @@
+"""Keys of the person's own, the palette and the clipboard on a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from pathlib import Path
+
+from tests.helpers.app.pty_app import PtyApp
+
+SIMULATED = [sys.executable, "-m", "cpugpu_tui", "--simulate", "default", "--no-save"]
+
+
+def configured(folder: Path, text: str) -> dict[str, str]:
+    """An environment whose config says this."""
+    path = folder / "config" / "cpugpu-tui" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return {"XDG_CONFIG_HOME": str(folder / "config"), "XDG_STATE_HOME": str(folder / "state")}
+
+
+def test_keys_of_the_config_work_where_a_terminal_sends_them(tmp_path: Path) -> None:
+    env = configured(tmp_path, '[keys]\nhelp = "f1"\nnext-theme = "alt+t"\nmachine = "ctrl+b"\nquit = "Q"\n')
+    with PtyApp(SIMULATED, columns=80, rows=24, env=env) as app:
+        app.until_text("f1 Help")
+        app.send("\x1bOP")
+        app.until_text("Help Workload: what r runs")
+        app.send("\x02")
+        app.until_text("Machine card")
+        app.send("Q")
+        assert app.exit_code() == 0
+
+
+def test_a_wrong_key_is_one_line_and_no_screen(tmp_path: Path) -> None:
+    with PtyApp(SIMULATED, env=configured(tmp_path, '[keys]\nrun = "x"\n')) as app:
+        assert app.exit_code() == 2
+        said = app.output.decode().replace("\r\n", "")
+        assert "line 2: The key x is that of stop, too. Choose another one, or give stop one of its own." in said
+        assert b"\x1b[?1049h" not in app.output
+
+
+def test_the_palette_runs_a_preset_and_the_command_that_repeats_it_reaches_the_terminal_through_tmux(
+    tmp_path: Path,
+) -> None:
+    env = {**configured(tmp_path, ""), "TMUX": "/tmp/tmux,1,0", "TERM": "tmux-256color"}
+    with PtyApp([*SIMULATED, "--worker", "thread"], columns=80, rows=24, env=env) as app:
+        app.until_text("ready")
+        app.send(":")
+        app.until_text("some letters of a command")
+        app.send("run quick\r")
+        app.until_text("✓ done")
+        app.send("C")
+        app.until_text("Copied, if tmux and the terminal allow")
+        plain, envelope = re.findall(rb"\x1b\]52;c;([A-Za-z0-9+/=]+)\a", bytes(app.output))
+        assert plain == envelope
+        assert base64.b64decode(plain).startswith(b"cpugpu-tui run quick")
+        assert b"\x1bPtmux;\x1b\x1b]52;c;" in app.output
+        app.send("q")
+        assert app.exit_code() == 0

@@ -1,0 +1,108 @@
+"""The app on terminals of every kind: which colours and signs reach them, and which terminal is refused."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from tests.helpers.app.pty_app import REAL_APP, PtyApp
+
+LEAVES = b"\x1b[?1049l"
+
+KINDS = [
+    ({"NO_COLOR": "1"}, "none", True),
+    ({"TERM": "xterm", "COLORTERM": None}, "16", True),
+    ({"TERM": "linux", "COLORTERM": None}, "16", False),
+    ({"TERM": "screen.xterm-256color", "STY": "7.pts-0"}, "256", True),
+    ({"TERM": "tmux-256color", "COLORTERM": None, "TMUX": "/tmp/t,1,0", "LC_ALL": "C"}, "256", False),
+    ({"TERM": "xterm", "COLORTERM": "truecolor"}, "truecolor", True),
+]
+"""Environment, colours that it has, and whether it has UTF-8."""
+
+
+def kinds_of_colour(output: bytes) -> set[str]:
+    """What kinds of colour were written: `16`, `256`, `truecolor`."""
+    found = set()
+    for parameters in re.findall(rb"\x1b\[([0-9;]*)m", output):
+        codes = iter(parameters.decode().split(";"))
+        for code in codes:
+            if code in ("38", "48"):
+                kind = next(codes)
+                found.add({"5": "256", "2": "truecolor"}[kind])
+                for _ in range(1 if kind == "5" else 3):
+                    next(codes)
+            elif code and (30 <= int(code) <= 37 or 40 <= int(code) <= 47 or 90 <= int(code) <= 107):
+                found.add("16")
+    return found
+
+
+def visit(app: PtyApp) -> list[str]:
+    """Run something, look at pages and at two themes, leave; return the screens."""
+    app.until_text("ready")
+    app.send("r")
+    app.until(lambda app: re.search(r"done \d+ points", app.text) is not None)
+    app.until_text("GPU wins from")
+    screens = [app.text]
+    for keys, seen in (("?", "The latencies of the rounds"), ("T", "as it was"), ("Tjj", "as it was")):
+        app.send(keys)
+        app.until_text(seen)
+        screens.append(app.text)
+        app.send("\x1b")
+        app.until(lambda app, seen=seen: seen not in app.text)  # type: ignore[misc]
+    app.send("q")
+    assert app.exit_code() == 0
+    return screens
+
+
+@pytest.mark.parametrize(("env", "kind", "utf8"), KINDS)
+def test_a_terminal_gets_the_colours_and_signs_it_has_and_no_others(
+    tmp_path: Path, env: dict[str, str | None], kind: str, utf8: bool
+) -> None:
+    with PtyApp([sys.executable, REAL_APP, tmp_path, "0"], columns=100, rows=30, env=env) as app:
+        screens = visit(app)
+        drawn = bytes(app.output[: app.output.find(LEAVES)])
+    assert kinds_of_colour(drawn) == ({kind} if kind != "none" else set())
+    assert drawn.isascii() is not utf8
+    assert ("▼ CPU" if utf8 else "v CPU") in screens[0]
+    if kind in ("none", "16"):
+        assert re.search(rb"\x1b\[[0-9;]*\b7[;m]", drawn), "the cursor is the reversed row"
+
+
+def test_a_dumb_terminal_is_refused_in_two_sentences_and_never_drawn_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "cpugpu_tui", "--no-save"]
+    with PtyApp(command, env={"TERM": "dumb", "XDG_CONFIG_HOME": str(tmp_path)}) as app:
+        assert app.exit_code() == 4
+        said = " ".join(app.output.decode().split())
+    assert "This terminal cannot move its cursor (TERM says so), and the app needs that." in said
+    assert "Use `cpugpu-tui run`" in said
+    assert "\x1b" not in said
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_the_app_inside_tmux(tmp_path: Path) -> None:
+    """A server of its own, which ends with its only window."""
+    inside = f"{sys.executable} {REAL_APP} {tmp_path} 0"
+    command = [
+        "tmux",
+        "-S",
+        str(tmp_path / "socket"),
+        "-f",
+        "/dev/null",
+        "new-session",
+        "-x",
+        "120",
+        "-y",
+        "40",
+        inside,
+    ]
+    with PtyApp(command, env={"COLORTERM": None}) as app:
+        app.until_text("ready")
+        app.send("r")
+        app.until(lambda app: re.search(r"done \d+ points", app.text) is not None)
+        app.until_text("▲ GPU")
+        app.bytes_until_quiet()  # a series ends after the run that the table shows
+        app.send("q")
+        assert app.exit_code() == 0

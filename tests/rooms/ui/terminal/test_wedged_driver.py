@@ -1,0 +1,42 @@
+"""A driver that answers no more takes nothing from the app but its own values."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.helpers.app.pty_app import REAL_APP, PtyApp
+from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
+
+__all__ = ["fake_nvml", "nvml_library"]
+
+
+def test_a_simulated_machine_shows_nothing_of_this_one(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    """A driver that is there, or a sentence that none was found, would stand unmarked beside made-up times."""
+    env = {name: fake_nvml.environment[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_STATE", "FAKE_NVML_CALLS")}
+    with PtyApp([sys.executable, REAL_APP, tmp_path], columns=120, rows=40, env=env) as app:
+        app.until_text("simulated GPU")
+        app.until_text("GPU-SIM0")
+        assert "H200" not in app.text
+        app.send("q")
+        assert app.exit_code() == 0
+    assert fake_nvml.calls() == []
+
+
+def test_keys_runs_and_quitting_live_on_while_the_driver_hangs(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    env = {name: fake_nvml.environment[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_STATE", "FAKE_NVML_CALLS")}
+    with PtyApp([sys.executable, REAL_APP, tmp_path, "0", "watched"], columns=120, rows=40, env=env) as app:
+        app.until_text("NVML 1")
+        fake_nvml.set("hang:nvmlDeviceGetClockInfo", 1)
+        app.until_text("driver has not answered for")
+        app.until_text("NVML 1")  # the last values stay
+        app.send("?")
+        app.until_text("Explain the pane")
+        app.send("\x1b")
+        app.until_text("driver has not answered for")
+        app.send("r")
+        app.until_text("The GPU wins")
+        app.until_text("Run again")
+        app.bytes_until_quiet()  # the series ends after the run that the table shows; before that, q would ask
+        app.send("q")
+        assert app.exit_code() == 0

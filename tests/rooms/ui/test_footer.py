@@ -1,0 +1,179 @@
+"""The footer tells the truth: on every screen, in every state, each key that it shows does what it is named for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_run import finish, new_app, opened, reach_gap, settled, start_run, whole_sweep
+from tests.helpers.app.looking import done_run
+from tests.helpers.app.saved_runs import HistoryBackend, stream
+from textual.keys import _character_to_key
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from cpugpu_tui.demo.recording import Recording, shipped
+from cpugpu_tui.store import Store
+from cpugpu_tui.ui.demo import DemoApp
+from cpugpu_tui.ui.keys import COMMANDS, label
+from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.panes.footer import SELECTS
+from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.screens.main import MainScreen
+
+ASKED_IN_ON_KEY = {"l", "/"}
+"""Keys that the history answers before any binding."""
+
+
+def footer(pilot: Pilot[Any]) -> list[tuple[str, str]]:
+    """Each key that is shown as one that works, with what it is said to do."""
+    screen = pilot.app.screen_stack[0] if not pilot.app.screen.query("#page-keys") else pilot.app.screen
+    (line,) = screen.query_one("#keys, #page-keys", Lines).lines
+    return [
+        (key.strip(), says.strip())
+        for (key, role), (says, _) in pairwise(line)
+        if role == "key"
+    ]  # fmt: skip
+
+
+def action_of(pilot: Pilot[Any], key: str) -> str:
+    """What the app would do with a key now; empty for nothing."""
+    name = {"esc": "escape"}.get(key, key)
+    if len(name) == 1 and isinstance(pilot.app.focused, Input):
+        return ""  # it types a letter
+    active = pilot.app.screen.active_bindings.get(_character_to_key(name) if len(name) == 1 else name)
+    if active is None or not active.enabled:
+        return ""
+    return active.binding.action.removeprefix("app.").partition("(")[0]
+
+
+def check(pilot: Pilot[Any]) -> None:
+    """Compare what the last line shows with what the app would do."""
+    shown = footer(pilot)
+    picture = pilot.app.picture
+    if pilot.app.screen.query("#page-keys"):
+        assert shown or picture.said
+        for keys, says in shown:
+            for key in keys.split():
+                works = action_of(pilot, key) not in ("", "nothing")
+                assert works or key in ASKED_IN_ON_KEY, f"{key} {says}: {pilot.app.screen}"
+    elif not isinstance(pilot.app.screen, MainScreen):
+        assert shown == [], f"{pilot.app.screen} takes the keys that the footer below it still names"
+    else:
+        actions = {label(command, picture.situation): command.action for command in COMMANDS}
+        for key, says in shown:
+            does = action_of(pilot, key)
+            assert does == actions[says] or (says == "Open" and does in SELECTS), f"{key} {says}: it does {does!r}"
+
+
+@asynccontextmanager
+async def app_with_history() -> AsyncIterator[Pilot[Any]]:
+    store = Store.in_memory()
+    store.import_run(stream("a"))
+    async with opened(new_app(backend=HistoryBackend(store)), size=(200, 60)) as pilot:
+        yield pilot
+
+
+async def check_all_panes(pilot: Pilot[Any]) -> None:
+    for _ in range(3):
+        check(pilot)
+        await pilot.press("tab")
+    check(pilot)
+
+
+async def test_before_and_during_a_run() -> None:
+    async with opened(size=(200, 60)) as pilot:
+        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await check_all_panes(pilot)
+        await pilot.press("slash")
+        await settled(pilot, lambda: pilot.app.picture.said)
+        check(pilot)
+        session = await start_run(pilot)
+        await reach_gap(pilot, session)
+        await check_all_panes(pilot)
+        await pilot.press("space")
+        check(pilot)
+        await pilot.press("space", "x")
+        check(pilot)
+        await finish(pilot, session, "stopped")
+        check(pilot)
+
+
+@pytest.mark.parametrize("keys", [
+    "", "z", "slash", "slash 1", "slash 1 enter", "m", "g", "K", "question_mark", "enter", "e", "T", "colon", "h", "c",
+    "shift+tab enter", "h slash", "h enter", "tab z", "R",
+])  # fmt: skip
+async def test_after_a_run_on_each_screen(keys: str) -> None:
+    async with app_with_history() as pilot:
+        await done_run(pilot)
+        for key in keys.split():
+            await pilot.press(key)
+        await pilot.pause(0.2)
+        await check_all_panes(pilot)
+
+
+async def test_in_a_demo_while_it_plays_and_after() -> None:
+    app = DemoApp(AppOptions(demo=Recording(shipped().runs[:1]), demo_pace=0.001))
+    async with app.run_test(size=(200, 60)) as pilot:
+        await settled(pilot, lambda: app.picture.run.run is not None)
+        await check_all_panes(pilot)
+        for key in ("h", "K", "g"):
+            await pilot.press(key)
+            await pilot.pause(0.1)
+            check(pilot)
+            assert "measure" not in str(footer(pilot))
+            await pilot.press("escape")
+        await pilot.press("x")
+        await settled(pilot, lambda: not app.picture.situation.live)
+        await check_all_panes(pilot)
+        app.bridge.close()
+
+
+# ------------------------------------------------------------------ what it says
+
+
+async def test_lists_take_k_so_claims_are_on_another_key() -> None:
+    async with opened(size=(200, 60)) as pilot:
+        await settled(pilot, lambda: ("K", "Claims") in footer(pilot))
+
+
+async def test_run_again_is_said_of_what_has_run() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        assert ("r", "Run again") in footer(pilot)
+        await pilot.press("shift+tab", "down")
+        await settled(pilot, lambda: ("r", "Run") in footer(pilot))
+        await pilot.press("up")
+        await settled(pilot, lambda: ("r", "Run again") in footer(pilot))
+
+
+async def test_a_notice_ends_with_its_screen() -> None:
+    async with app_with_history() as pilot:
+        session = await start_run(pilot)
+        await pilot.press("c")
+        await settled(pilot, lambda: "Compare" in pilot.app.picture.said)
+        await pilot.press("m")
+        assert pilot.app.picture.said == ""
+        session.put(*whole_sweep(session.plan))
+        await finish(pilot, session)
+
+
+async def test_a_letter_that_a_field_takes_is_not_shown() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        await pilot.press("slash")
+        await settled(pilot, lambda: isinstance(pilot.app.focused, Input))
+        assert [key for key, _ in footer(pilot) if len(key) == 1] == []
+        check(pilot)
+
+
+def test_the_situation_of_another_workload_says_run() -> None:
+    from cpugpu_tui.ui.keys import COMMAND_BY_ID, Situation
+
+    ran = Situation(ran=True)
+    assert label(COMMAND_BY_ID["run"], ran) == "Run again"
+    assert label(COMMAND_BY_ID["run"], replace(ran, other=True)) == "Run"

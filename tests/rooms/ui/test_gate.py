@@ -1,0 +1,190 @@
+"""While a run is live nothing is painted except in gaps, on keys, and the status line's clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_run import FakeSession, finish, opened, reach_gap, readings, rounds, settled, start_run
+from textual.pilot import Pilot
+
+from cpugpu_tui.model import Progressed
+from cpugpu_tui.ui import repaint_throttle as gate
+from cpugpu_tui.ui import running
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.panes.status import StatusPane
+from cpugpu_tui.ui.repaint_throttle import STRAY, PaintGate
+
+
+@pytest.fixture(autouse=True)
+def patient_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a paint comes later than the gate waits for it, and then the next gap shows it."""
+    monkeypatch.setattr(gate, "ONE_PAINT_S", 5.0)
+    monkeypatch.setattr(gate, "KEY_QUIET_S", 0.5)
+    monkeypatch.setattr(gate, "KEY_LIMIT_S", 60.0)
+
+
+@pytest.fixture
+def paints(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """What reaches the terminal, counted apart from the gate: one entry per paint."""
+    seen: list[bool] = []
+    display = CpuGpuApp._display
+
+    def watched(self: CpuGpuApp, screen: Any, renderable: Any) -> None:
+        if renderable is not None and not self._batch_count:
+            seen.append(True)
+        display(self, screen, renderable)
+
+    monkeypatch.setattr(CpuGpuApp, "_display", watched)
+    return seen
+
+
+async def quiet_after_gap(pilot: Pilot[Any], session: FakeSession) -> None:
+    """Get past a gap, to where blocks are timed."""
+    await reach_gap(pilot, session)
+    await settled(pilot, lambda: pilot.app._batch_count > 0)
+
+
+async def make_everything_dirty(pilot: Pilot[Any], session: FakeSession) -> None:
+    """Events and readings arrive, and a careless widget changes itself; then wait longer than Textual's paint timer."""
+    session.put(*rounds(session.plan.cases[1], 2_000, 20_000, 3))
+    pilot.app.backend.read(readings(busy=13.0))
+    pilot.app.screen.query_one(StatusPane).show([(("careless", "text"),)])
+    pilot.app.screen.refresh()
+    await settled(pilot, lambda: len(session.telemetry) > 0)
+    await pilot.pause(0.1)
+
+
+async def test_between_gaps_nothing_is_painted_and_a_gap_paints_once(paints: list[bool]) -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        await quiet_after_gap(pilot, session)
+        before = len(paints)
+        await make_everything_dirty(pilot, session)
+        assert len(paints) == before
+        gaps = 0
+        while pilot.app.screen._dirty_widgets:  # one paint shows all of it, unless a busy machine has it come early
+            await quiet_after_gap(pilot, session)
+            gaps += 1
+            assert gaps < 10
+        assert len(paints) == before + gaps
+        await pilot.pause(0.1)
+        assert len(paints) == before + gaps
+        assert pilot.app.gate.paints[STRAY] == 0
+
+
+async def test_what_came_between_gaps_is_shown_in_the_next_one() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        session = await start_run(pilot)
+        await quiet_after_gap(pilot, session)
+        await make_everything_dirty(pilot, session)
+        assert not pilot.app.picture.run.rows[session.plan.cases[1].key].times
+        await quiet_after_gap(pilot, session)
+        row = pilot.app.picture.run.rows[session.plan.cases[1].key]
+        assert len(row.times["cpu"].round_ns) == 3
+        assert pilot.app.picture.telemetry.latest.gpus[0].readings["kernel_active_pct"].value == 13.0
+
+
+async def test_without_the_gate_the_same_events_paint_in_between(
+    paints: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "ONE_PAINT_S", 0.0)
+    monkeypatch.setattr(PaintGate, "_close", lambda self: setattr(self, "_cause", None))
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        await reach_gap(pilot, session)
+        await pilot.pause(0.2)
+        before = len(paints)
+        await make_everything_dirty(pilot, session)
+        await settled(pilot, lambda: len(paints) > before and pilot.app.gate.paints[STRAY] > 0)
+        await finish(pilot, session)
+
+
+async def test_a_key_is_answered_at_once_during_a_run(paints: list[bool]) -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        await quiet_after_gap(pilot, session)
+        before = len(paints)
+        await pilot.press("space")
+        await settled(pilot, lambda: len(paints) > before)
+        assert session.asked == ["pause"]
+        assert "paused" in pilot.app.screen.query_one(StatusPane).render_line(0).text
+        assert pilot.app.gate.paints["key"] > 0
+
+
+async def test_a_page_opened_during_a_run_is_painted_without_a_gap(paints: list[bool]) -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        await quiet_after_gap(pilot, session)
+        gaps = pilot.app.gate.paints["gap"]
+        await pilot.press("?")
+        await settled(pilot, lambda: bool(pilot.app.screen.query("#page-text")) and pilot.app._batch_count > 0)
+        await settled(pilot, lambda: not pilot.app.screen._dirty_widgets)
+        assert pilot.app.gate.paints["gap"] == gaps
+        assert pilot.app.gate.paints["key"] > 0
+
+
+async def test_a_resize_is_painted_during_a_run(paints: list[bool]) -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        await quiet_after_gap(pilot, session)
+        before = len(paints)
+        await pilot.resize_terminal(200, 60)
+        await settled(pilot, lambda: len(paints) > before)
+        assert pilot.app.gate.paints[STRAY] == 0
+
+
+async def test_in_a_long_operation_the_status_line_alone_moves(
+    paints: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "LONG_STEP_S", 0.0)
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        await quiet_after_gap(pilot, session)
+        case = session.plan.cases[0]
+        session.put(Progressed(case=case.key, device="cpu", phase="first call", estimate_s=30.0))
+        pilot.app.backend.read(readings(busy=13.0))
+        await settled(pilot, lambda: len(session.telemetry) > 0)
+        await settled(pilot, lambda: pilot.app.gate.paints["tick"] > 0)
+        status = pilot.app.screen.query_one(StatusPane)
+        await settled(pilot, lambda: "matmul 16 CPU first call" in status.render_line(0).text)
+        assert "of about 0:30" in status.render_line(0).text
+        telemetry = "\n".join(pilot.app.screen.query_one("#telemetry").render_line(y).text for y in range(4))
+        assert "13%" not in telemetry
+
+
+async def test_after_the_run_the_gate_is_open_again(paints: list[bool]) -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        await quiet_after_gap(pilot, session)
+        await finish(pilot, session)
+        assert pilot.app._batch_count == 0
+        before = len(paints)
+        pilot.app.backend.read(readings(busy=42.0))
+        await settled(pilot, lambda: len(paints) > before)
+
+
+async def test_paused_and_quiet_nothing_is_written(paints: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "LONG_STEP_S", 0.0)
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        await quiet_after_gap(pilot, session)
+        await pilot.press("space")
+        await settled(pilot, lambda: pilot.app._batch_count > 0)
+        before = len(paints)
+        for busy in (10.0, 60.0, 30.0):
+            pilot.app.backend.read(readings(busy=busy))
+        pilot.app._tick()
+        await pilot.pause(0.1)
+        assert len(paints) == before
+
+
+async def test_one_gap_shows_every_pane(paints: list[bool]) -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        await quiet_after_gap(pilot, session)
+        for busy in (20.0, 50.0):
+            session.put(*rounds(session.plan.cases[1], 2_000, 20_000, int(busy / 10)))
+            pilot.app.backend.read(readings(busy=busy))
+            await quiet_after_gap(pilot, session)
+            assert not pilot.app.screen._dirty_widgets

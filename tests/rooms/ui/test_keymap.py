@@ -1,0 +1,154 @@
+"""A keymap in the config: what may be written, what is refused with its line, and where it is shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import CommandLine
+from textual.keys import Keys
+
+from cpugpu_tui.config import config
+from cpugpu_tui.config.settings import KeyLine
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, KEPT, NAMED, TAKEN, Keymap, keymap_of
+from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, Situation, impossible
+
+Write = Callable[[str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def to_file(text: str) -> Path:
+        path = config.path()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    return to_file
+
+
+def loaded() -> Keymap:
+    return keymap_of(config.load().keys)
+
+
+def test_keys_of_the_file_take_the_place_of_ours(write: Write) -> None:
+    write('theme = "slate"\n[keys]\nrun = "F5"\nstop = ["ctrl+a", "alt+x"]\nzoom = "ctrl+b"\nquit = "Q"\nsort = ","\n')
+    keymap = loaded()
+    assert keymap.keys["run"] == ("f5",)
+    assert keymap.text("stop") == "ctrl+a, alt+x"
+    assert keymap.text("quit") == "Q, ctrl+c", "a way out always stays"
+    assert keymap.said("Press {run}, then {back}; {machine} is ours, {this} is none") == (
+        "Press f5, then esc; m is ours, {this} is none"
+    )
+    assert keymap.for_textual() == {"run": "f5", "stop": "ctrl+a,alt+x", "zoom": "ctrl+b", "quit": "Q,ctrl+c",
+                                    "sort": "comma"}  # fmt: skip
+
+
+def test_two_commands_may_change_their_keys(write: Write) -> None:
+    write('[keys]\nrun = "x"\nstop = "r"\n')
+    assert (loaded().of("run"), loaded().of("stop")) == ("x", "r")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("keys = 3\n", "line 1: keys is a table."),
+        ("[keys]\nrun = 3\n", "line 2: run is not a key in quotes, or a list of such."),
+        ("[keys]\nrun = []\n", "line 2: run has no key."),
+        ('[keys]\nrun = ""\n', "line 2: run has no key."),
+        ('[keys]\n\nrunn = "f5"\n', "line 3: There is no command 'runn'. Did you mean run?"),
+        ('[keys]\ncopy-comand = "f5"\n', "line 2: There is no command 'copy-comand'. Did you mean copy-command?"),
+        ('[keys]\nrun = "f25"\n', "line 2: There is no key 'f25'. Write one character"),
+        ('[keys]\nrun = "hyper+r"\n', "line 2: There is no key 'hyper+r'."),
+        ('[keys]\nrun = "ctrl+"\n', "line 2: There is no key 'ctrl+'."),
+        ('[keys]\nrun = "ctrl+!"\n', "line 2: There is no key 'ctrl+!'."),
+        ('[keys]\nrun = "shift+r"\n', "line 2: No terminal sends shift+r. Write the character itself, R."),
+        ('[keys]\nrun = "x"\n', "line 2: The key x is that of stop, too. Choose another one, or give stop one"),
+        ('[keys]\nrun = "f5"\nstop = "f5"\n', "line 2: The key f5 is that of stop (line 3), too."),
+        ('[keys]\nrun = "ctrl+m"\n', "line 2: The key enter is that of open, too. Choose another one."),
+        ('[keys]\nrun = "esc"\n', "line 2: The key escape is that of back, too."),
+        ('[keys]\nrun = "j"\n', "line 2: The key j moves in lists already."),
+        ('[keys]\nchart = "f2"\nrun = "g"\n', "line 3: The key g goes to the first line of a page already."),
+        ('[keys]\nrun = "3"\n', "line 2: The key 3 counts repeats already."),
+        ('[keys]\nrun = "d"\n', "line 2: The key d deletes in the history already."),
+        ('[keys]\nrun = "\\u001b[31m"\n', "line 2: There is no key ''."),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_with_the_line(text: str, said: str, write: Write) -> None:
+    path = write(text)
+    with pytest.raises(UsageError) as caught:
+        loaded()
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_every_named_key_is_one_that_textual_sends() -> None:
+    assert {key.value for key in Keys} | {"space"} >= NAMED
+
+
+def test_no_default_needs_what_a_terminal_or_its_multiplexer_keeps_for_itself() -> None:
+    for command in COMMANDS:
+        for key in command.keys:
+            assert key not in ("ctrl+a", "ctrl+b"), command.id
+            assert not key.startswith(("alt+", "f1", "f2")) or len(key) == 1, command.id
+            assert key not in TAKEN or key in ("k", "g"), f"{command.id} could not be reached everywhere"
+    assert all(kept in COMMAND_BY_ID[name].keys for name, kept in KEPT.items())
+    assert COMMAND_BY_ID["claims"].keys == ("K", "k"), "in a list k moves, so it needs the other"
+
+
+def test_defaults_pass_their_own_check() -> None:
+    lines = [KeyLine(name, keys, "here", 1) for name, keys in DEFAULT_KEYMAP.keys.items()]
+    assert keymap_of(lines) == DEFAULT_KEYMAP
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [
+        Situation(), Situation(ran=True), Situation(replay=True), Situation(ran=True, past=True), Situation(live=True),
+        Situation(live=True, ran=True), Situation(live=True, ran=True, paused=True),
+        Situation(live=True, ran=True, stopping=True),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_every_impossible_command_has_cause_and_remedy(situation: Situation) -> None:
+    for command in COMMANDS:
+        why = DEFAULT_KEYMAP.said(impossible(command, situation))
+        assert bool(why) != command.possible(situation)
+        assert not why or (";" in why and "{" not in why and why != "not now."), (command.id, why)
+
+
+def test_the_remedy_is_no_key_that_is_impossible_too() -> None:
+    assert "--replay" in impossible(COMMAND_BY_ID["stop"], Situation(replay=True))
+    assert "{run}" in impossible(COMMAND_BY_ID["stop"], Situation())
+    assert "{stop}" in impossible(COMMAND_BY_ID["run"], Situation(live=True))
+
+
+# ------------------------------------------------------------------ on the command line
+
+
+def test_show_names_the_origin_of_each_key(write: Write, cpugpu: CommandLine) -> None:
+    write('[keys]\nrun = "f5"\n')
+    found = {item["command"]: item for item in cpugpu.here("config", "show", "--json").objects if "command" in item}
+    assert set(found) == set(COMMAND_BY_ID)
+    assert found["run"] == {"command": "run", "keys": ["f5"], "origin": "config.toml line 2"}
+    assert found["stop"] == {"command": "stop", "keys": ["x"], "origin": "default"}
+    table = cpugpu.here("config").out
+    assert [line.split() for line in table.splitlines() if "f5" in line] == [["run", "f5", "config.toml", "line", "2"]]
+
+
+@pytest.mark.parametrize("command", [("config",), ("history",), ("run", "matmul"), ()], ids=str)
+def test_a_wrong_key_stops_every_command_with_the_line(
+    command: tuple[str, ...], write: Write, cpugpu: CommandLine
+) -> None:
+    path = write('[keys]\nrun = "f25"\n')
+    done = cpugpu.here(*command)
+    assert done.code == 2
+    assert done.err.startswith(f"cpugpu-tui: {path}, line 2: There is no key 'f25'.")
+    assert done.err.count(os.linesep) == 1

@@ -1,0 +1,122 @@
+"""With a keymap of the person's own: the keys work, and everything that names a key names theirs."""
+
+from __future__ import annotations
+
+from tests.helpers.app.fake_run import finish, new_app, opened, settled, start_run, whole_sweep
+from tests.helpers.app.looking import done_run, text_of
+from textual.pilot import Pilot
+
+from cpugpu_tui.config.settings import KeyLine
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.custom_keys import keymap_of
+from cpugpu_tui.ui.screens.detail import DetailScreen
+from cpugpu_tui.ui.screens.help import HelpScreen
+from cpugpu_tui.ui.screens.history import HistoryScreen
+from cpugpu_tui.ui.screens.main import MainScreen
+
+
+def remapped(**keys: str | tuple[str, ...]) -> CpuGpuApp:
+    """An app whose config gives these commands these keys; `_` stands for `-`."""
+    lines = [
+        KeyLine(name.replace("_", "-"), (key,) if isinstance(key, str) else key, "config.toml, line 1", 1)
+        for name, key in keys.items()
+    ]
+    return new_app(keymap=keymap_of(lines))
+
+
+async def run_by(pilot: Pilot[None], key: str) -> None:
+    await settled(pilot, lambda: pilot.app.picture.agent_ready)
+    await pilot.press(key)
+    await settled(pilot, lambda: bool(pilot.app.backend.sessions) and pilot.app.gate.held)
+    session = pilot.app.backend.sessions[-1]
+    session.put(*whole_sweep(session.plan))
+    await finish(pilot, session)
+
+
+async def test_the_new_key_does_it_and_the_old_one_nothing() -> None:
+    async with opened(remapped(run="f5")) as pilot:
+        await pilot.press("r")
+        assert pilot.app.backend.sessions == []
+        await run_by(pilot, "f5")
+        assert len(pilot.app.backend.sessions) == 1
+
+
+async def test_keys_that_change_places_do_so() -> None:
+    async with opened(remapped(run="x", stop="r")) as pilot:
+        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await pilot.press("x")
+        await settled(pilot, lambda: bool(pilot.app.backend.sessions) and pilot.app.gate.held)
+        await pilot.press("r")
+        assert pilot.app.backend.sessions[-1].asked == ["stop"]
+
+
+async def test_each_key_of_a_list_works_and_a_comma_is_a_key() -> None:
+    async with opened(remapped(help=("f1", ","), back="backspace")) as pilot:
+        for key in ("f1", ","):
+            await pilot.press(key)
+            assert isinstance(pilot.app.screen, HelpScreen)
+            await pilot.press("backspace")
+            assert isinstance(pilot.app.screen, MainScreen)
+        await pilot.press("f1", "escape")
+        assert isinstance(pilot.app.screen, MainScreen), "esc always goes back"
+
+
+async def test_what_names_a_key_names_the_new_one() -> None:
+    async with opened(remapped(run="f5", open="alt+o", help="f1", machine="f6", measure="f7")) as pilot:
+        assert "Press f5: find the size" in text_of(pilot, "#welcome")
+        assert "alt+o changes its parameters, f1 explains" in text_of(pilot, "#answer")
+        assert "f5 Run" in text_of(pilot, "#keys")
+        await pilot.press("f1")
+        help_text = text_of(pilot, "#page-text")
+        assert "Workload: what f5 runs" in text_of(pilot, "#page-title")
+        assert any(line.split()[:2] == ["f5", "Run"] for line in help_text.splitlines())
+        assert "{" not in help_text, "every id in braces is one of a command"
+        await pilot.press("escape", "f6")
+        assert "f7 measures this machine" in text_of(pilot, "#page-title")
+
+
+async def test_open_on_another_key_opens_the_row_under_the_cursor() -> None:
+    async with opened(remapped(open="alt+o")) as pilot:
+        await done_run(pilot)
+        await pilot.press("alt+o")
+        assert isinstance(pilot.app.screen, DetailScreen)
+
+
+async def test_in_the_history_the_key_of_run_runs_the_saved_one_again() -> None:
+    async with opened(remapped(run="f5", export="f8")) as pilot:
+        await pilot.press("h")
+        assert isinstance(pilot.app.screen, HistoryScreen)
+        await settled(pilot, lambda: "f5 again" in text_of(pilot, "#page-keys"))
+        await pilot.press("f5")
+        assert pilot.app.backend.sessions == [], "not what is highlighted behind the list"
+        await pilot.press("f8")
+        assert "for the run in the panes" in " ".join(text_of(pilot, "#about").split())
+
+
+# ------------------------------------------------------------------ keys that are impossible now
+
+
+async def test_an_impossible_key_says_why_and_what_to_do() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await pilot.press("x")
+        assert text_of(pilot, "#status").startswith("Stop: nothing is running; r starts a run. ")
+        await pilot.press("y")
+        said = "Copy row: there is no run on the screen; r starts one, h opens a saved one."
+        assert text_of(pilot, "#status").rstrip() == said
+        await start_run(pilot)
+        await pilot.press("r")
+        assert "Run again: a run is going on; x stops it." in text_of(pilot, "#status")
+
+
+async def test_on_a_page_it_is_said_in_the_last_line_and_goes_away() -> None:
+    async with opened() as pilot:
+        await pilot.press("m", "space")
+        assert "Pause: nothing is running" in text_of(pilot, "#page-keys")
+        await settled(pilot, lambda: "back" in text_of(pilot, "#page-keys"))
+
+
+async def test_ctrl_q_asks_as_q_does() -> None:
+    async with opened() as pilot:
+        await start_run(pilot)
+        await pilot.press("ctrl+q")
+        assert "A run is going on" in text_of(pilot, "#question")

@@ -1,0 +1,125 @@
+"""What is on the screen at the sizes people have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_run import FakeBackend, finish, new_app, opened, readings, settled, start_run, whole_sweep
+from textual.pilot import Pilot
+
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.ui import rows
+from cpugpu_tui.ui.panes.timing_table import TimingTable
+
+SIZES = [(60, 16), (80, 24), (100, 30), (120, 40), (160, 20), (200, 60), (300, 100)]
+
+
+def screen_lines(pilot: Pilot[Any]) -> list[str]:
+    """The screen as text, line by line."""
+    return ["".join(segment.text for segment in strip) for strip in pilot.app.screen._compositor.render_strips()]
+
+
+async def shown(pilot: Pilot[Any], wanted: str) -> list[str]:
+    """The screen once it shows some text."""
+    await settled(pilot, lambda: any(wanted in line for line in screen_lines(pilot)))
+    return screen_lines(pilot)
+
+
+async def done(pilot: Pilot[Any]) -> None:
+    session = await start_run(pilot)
+    session.put(*whole_sweep(session.plan))
+    await finish(pilot, session)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_everything_important_is_visible_at_every_size(size: tuple[int, int]) -> None:
+    async with opened(size=size) as pilot:
+        await done(pilot)
+        text = "\n".join(await shown(pilot, "▲ GPU"))
+        for wanted in ("done", "CPU", "GPU", "speedup", "rounds", "kernel-active", "host", "Run again"):
+            assert wanted in text, wanted
+        assert "The GPU wins from" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_sparkline_is_never_dropped(size: tuple[int, int]) -> None:
+    async with opened(size=size) as pilot:
+        await done(pilot)
+        table = pilot.app.screen.query_one(TimingTable)
+        widths = {str(key.value): column.width for key, column in table.columns.items()}
+        assert widths[rows.ROUNDS] >= 9
+        used = sum(width + 2 for width in widths.values())
+        assert used <= table.size.width
+        assert any("▄" in line or "▅" in line or "▃" in line for line in await shown(pilot, "▲ GPU"))
+
+
+async def test_at_80x24_there_are_twelve_rows_one_line_of_workload_and_seven_keys() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await done(pilot)
+        lines = await shown(pilot, "kernel-active")
+        table = pilot.app.screen.query_one(TimingTable)
+        assert table.size.height - 1 >= 12
+        assert pilot.app.screen.query_one("#workload").outer_size.height == 1
+        assert "Workload 1/" in lines[1]
+        assert "quick" in lines[1]
+        for key in ("r Run", "space Pause", "x Stop", "/ Filter", "g Chart", "? Help", "q Quit"):
+            assert key in lines[-1]
+
+
+async def test_a_second_gpu_still_leaves_twelve_rows_at_80x24() -> None:
+    async with opened(new_app(backend=FakeBackend(telemetry=readings(gpus=2))), size=(80, 24)) as pilot:
+        await done(pilot)
+        await shown(pilot, "GPU 1")
+        assert pilot.app.screen.query_one(TimingTable).size.height - 1 >= 12
+
+
+async def test_at_120x40_there_are_more_columns_and_twenty_rows() -> None:
+    async with opened(size=(120, 40)) as pilot:
+        await done(pilot)
+        text = "\n".join(await shown(pilot, "kernel-active"))
+        for column in ("±", "with copies", "limited by", "paper's error"):
+            assert column in text
+        assert pilot.app.screen.query_one(TimingTable).size.height - 1 >= 20
+
+
+async def test_at_200x60_workload_and_telemetry_stand_beside_the_table() -> None:
+    async with opened(size=(200, 60)) as pilot:
+        await shown(pilot, "kernel-active")
+        screen = pilot.app.screen
+        workload, centre, telemetry = (
+            screen.query_one(f"#{name}").region for name in ("workload", "centre", "telemetry")
+        )
+        assert workload.right <= centre.x
+        assert centre.right <= telemetry.x
+        assert workload.width >= 40
+
+
+@pytest.mark.parametrize("size", [(59, 24), (80, 15), (20, 5)])
+async def test_too_small_says_which_size_is_needed_and_the_run_goes_on(size: tuple[int, int]) -> None:
+    async with opened(size=(80, 24)) as pilot:
+        session = await start_run(pilot)
+        await pilot.resize_terminal(*size)
+        lines = await shown(pilot, "Needs 60x16")
+        assert not any("Timings" in line for line in lines)
+        session.put(*whole_sweep(session.plan))
+        await finish(pilot, session)
+        await pilot.resize_terminal(80, 24)
+        assert any("done 7 points" in line for line in await shown(pilot, "▲ GPU"))
+
+
+async def test_eight_gpus_at_80x24_say_how_many_are_hidden_and_zoom_shows_all() -> None:
+    async with opened(new_app(backend=FakeBackend(telemetry=readings(gpus=8))), size=(80, 24)) as pilot:
+        lines = await shown(pilot, "of 8 GPUs")
+        assert any(line.startswith(" host") for line in lines)
+        await pilot.press("tab", "z")
+        assert "GPU 7" in "\n".join(await shown(pilot, "GPU 7"))
+
+
+@pytest.mark.slow
+async def test_thousands_of_rows_start_and_scroll() -> None:
+    async with opened(new_app(PlanRequest(sizes="1:2001:1")), size=(80, 24)) as pilot:
+        session = await start_run(pilot)
+        await finish(pilot, session)
+        await pilot.press("G")
+        await shown(pilot, "matmul 2000")

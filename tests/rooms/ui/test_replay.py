@@ -1,0 +1,138 @@
+"""A trace in the app: the telemetry pane shows it, the status line says REPLAY all the time, and nothing can be run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from tests.helpers.app.fake_run import settled
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.command_line import ROOT
+from textual.pilot import Pilot
+
+from cpugpu_tui.telemetry.recording import Player, Trace, load
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.backend import Backend
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
+from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.panes.status import status_line
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.roles import plain
+
+TRACES = ROOT / "tests" / "traces"
+FAKE = TRACES / "fake-two-gpus.ndjson"
+
+
+class FastBackend(Backend):
+    """The real one, its trace played at once."""
+
+    def _play(self, trace: Trace, on_telemetry: Any, on_notice: Any) -> None:
+        self._sampler = Player(trace, on_telemetry, lambda: on_notice("the trace has ended"), interval_s=0)
+        self._sampler.start()
+
+
+@pytest_asyncio.fixture(params=sorted(TRACES.glob("*.ndjson")), ids=lambda path: path.stem)
+async def replayed(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Pilot[Any], Trace]]:
+    """The app when a trace has been played to its end."""
+    trace = load(request.param)
+    options = AppOptions(replay=trace)
+    app = CpuGpuApp(options, backend=FastBackend(options))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot, lambda: app.picture.notice is not None)
+        yield pilot, trace
+        app.bridge.close()
+
+
+def shown(app: Any) -> str:
+    """The text of every pane of the main screen."""
+    return "\n".join(str(strip.text) for strip in app.screen._compositor.render_strips())
+
+
+async def test_the_pane_shows_the_trace_and_the_status_line_says_so(replayed: tuple[Pilot[Any], Trace]) -> None:
+    pilot, trace = replayed
+    app = pilot.app
+    *_, last = trace
+    assert app.picture.telemetry.latest == last
+    text = shown(app)
+    first_line = text.splitlines()[0]
+    assert first_line.lstrip().startswith(trace.header.tag)
+    assert trace.name in first_line
+    assert "the trace has ended" in first_line
+    assert "GPU 0" in text
+    assert last.gpus[0].name in text
+    assert "This is a replay" in text
+    assert "Press r" not in text
+    assert not app.picture.agent_ready
+    assert app.picture.problem is None
+
+
+@pytest.mark.parametrize("key", ["r", "f", "M"])
+async def test_nothing_is_run_or_measured(replayed: tuple[Pilot[Any], Trace], key: str) -> None:
+    pilot, trace = replayed
+    await pilot.press(key)
+    await pilot.pause()
+    assert not pilot.app.picture.situation.live
+    assert pilot.app.picture.problem is None, "the key is dimmed and does nothing"
+    assert trace.header.tag in shown(pilot.app)
+
+
+async def test_a_page_that_wants_a_run_is_told_why_there_is_none(replayed: tuple[Pilot[Any], Trace]) -> None:
+    pilot, _ = replayed
+    pilot.app._start(pilot.app.picture.request)
+    await pilot.pause()
+    assert not pilot.app.picture.situation.live
+    assert "without --replay" in str(pilot.app.picture.problem)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_the_tag_is_there_at_every_width_and_without_colour_or_utf8(width: int) -> None:
+    picture = Picture(replay_tag="REPLAY FAKE", replay="a.ndjson", replay_of="NVIDIA H200, recorded today")
+    for glyphs in (UNICODE, ASCII):
+        line = plain(status_line(picture, width, glyphs))
+        assert line.startswith(" REPLAY FAKE ")
+        assert "a.ndjson" in line[:width]
+    assert "REPLAY" not in plain(status_line(Picture(), width, UNICODE))
+
+
+# ------------------------------------------------------------------ the command
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str | None]:
+    """Our own folders, and nothing that steers us."""
+    folders = {f"XDG_{name}_HOME": str(tmp_path) for name in ("DATA", "STATE", "CONFIG", "CACHE")}
+    return {**folders, "CPUGPU_SIMULATE": None, "CPUGPU_DB": None}
+
+
+def test_the_command_opens_the_app_on_a_trace_and_makes_no_history(
+    tmp_path: Path, environment: dict[str, str | None]
+) -> None:
+    command = [sys.executable, "-m", "cpugpu_tui", "--replay", FAKE]
+    with PtyApp(command, env=environment) as app:
+        app.until_text("the trace has ended")
+        app.until_text("REPLAY FAKE")
+        app.until_text("GPU 0")
+        app.send("q")
+        assert app.exit_code() == 0
+    assert not list(tmp_path.rglob("*.db"))
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        (("--replay", __file__), "no telemetry trace"),
+        (("--replay", FAKE, "--simulate", "default"), "exclude each other"),
+    ],
+    ids=["no trace", "simulated too"],
+)
+def test_what_cannot_be_replayed_is_said_before_the_screen_changes(
+    environment: dict[str, str | None], options: tuple[str | Path, ...], cause: str
+) -> None:
+    with PtyApp([sys.executable, "-m", "cpugpu_tui", *options], columns=200, env=environment) as app:
+        assert app.exit_code() == 2
+        assert b"\x1b[?1049h" not in app.output
+        assert cause in app.output.decode()

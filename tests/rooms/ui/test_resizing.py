@@ -1,0 +1,88 @@
+"""A terminal that changes its size while a run is live: every layout on the way, nothing lost, no pane left blank."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.helpers.app.fake_run import finish, new_app, opened, reach_gap, settled, start_run, whole_sweep
+from tests.rooms.ui.test_layouts import screen_lines
+from textual.pilot import Pilot
+
+from cpugpu_tui.model import CaseFinished
+from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.screens.workload_form import WorkloadForm
+
+WAY = [
+    (80, 24),
+    (200, 60),
+    (60, 16),
+    (120, 40),
+    (59, 15),
+    (200, 60),
+    (80, 24),
+    (160, 20),
+    (100, 30),
+    (300, 100),
+    (20, 5),
+]
+PANES = ("status", "workload", "timings", "chart", "answer", "telemetry", "keys")
+
+
+def blank_panes(pilot: Pilot[Any]) -> list[str]:
+    """Panes that have a place on the screen and say nothing in it."""
+    lines, found = screen_lines(pilot), []
+    for name in PANES:
+        widget = pilot.app.screen_stack[0].query_one(f"#{name}")
+        region = widget.content_region
+        text = "".join(line[region.x : region.right] for line in lines[region.y : region.bottom])
+        if widget.display and region.area and not text.strip():
+            found.append(name)
+    return found
+
+
+async def at(pilot: Pilot[Any], size: tuple[int, int]) -> None:
+    """Give the terminal this size, and wait until the layout is that of it."""
+    await pilot.resize_terminal(*size)
+    await settled(pilot, lambda: tuple(pilot.app.screen.size) == size)
+
+
+async def test_resized_at_every_case_of_a_run_nothing_is_lost_and_nothing_is_blank() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        session = await start_run(pilot)
+        done, events = 0, whole_sweep(session.plan)
+        for size in WAY:
+            while events:
+                session.put(event := events.pop(0))
+                if isinstance(event, CaseFinished):
+                    done += 1
+                    break
+            await reach_gap(pilot, session)
+            await at(pilot, size)
+            if size[0] < 60 or size[1] < 16:
+                await settled(pilot, lambda: any("Needs 60x16" in line for line in screen_lines(pilot)))
+                continue
+            told = re.compile(rf" {done} (of at most \d+ )?points")
+            await settled(pilot, lambda told=told: any(told.search(line) for line in screen_lines(pilot)))
+            await settled(pilot, lambda: not blank_panes(pilot))
+            table = pilot.app.screen.query_one(TimingTable)
+            assert table.row_count == 7
+            assert table.size.height >= 3
+        await finish(pilot, session)
+        await at(pilot, (80, 24))
+        await settled(pilot, lambda: any("done 7 points" in line for line in screen_lines(pilot)))
+
+
+async def test_an_open_form_follows_the_size_and_keeps_what_was_typed() -> None:
+    async with opened(new_app(), size=(80, 24)) as pilot:
+        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await pilot.press("enter", *"8,16")
+        for size in WAY:
+            await at(pilot, size)
+        for size in ((200, 60), (120, 40), (80, 24)):
+            await at(pilot, size)
+            form = pilot.app.screen
+            assert isinstance(form, WorkloadForm)
+            await settled(pilot, lambda: any("8,16" in line for line in screen_lines(pilot)))
+            await settled(pilot, lambda form=form: form.query_one("#box").max_scroll_y == 0)
+            assert any("enter use these" in line for line in screen_lines(pilot))

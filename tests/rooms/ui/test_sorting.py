@@ -1,0 +1,100 @@
+"""`s` sorts the rows, `S` turns them round; the highlighted row stays highlighted, also while a run goes on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from tests.helpers.app.fake_run import finished, opened, reach_gap, rounds, settled, start_run
+from tests.helpers.app.looking import done_run, shown, table_of
+from textual.pilot import Pilot
+
+from cpugpu_tui.ui.order import AS_RAN, MEASURES, Order, in_order, next_order, order_text
+
+
+def sizes(pilot: Pilot[None]) -> list[int]:
+    """Sizes as the rows show them, with or without the name that all of them share."""
+    return [int(re.sub(r"^▸?\s*(matmul )?", "", line).split()[0]) for line in shown(pilot)]
+
+
+def title(pilot: Pilot[None]) -> str:
+    return str(pilot.app.screen.query_one("#timings").border_title)
+
+
+async def sort_by(pilot: Pilot[None], name: str) -> None:
+    await pilot.press(*["s"] * (list(MEASURES).index(name) + 1))
+
+
+async def test_s_goes_through_the_measures_and_the_title_says_which() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await done_run(pilot)
+        ran = sizes(pilot)
+        await sort_by(pilot, "speedup")
+        assert sizes(pilot) == [16, 50, 100, 200, 500, 1000, 2048]
+        assert title(pilot) == "Timings by speedup, smallest first"
+        await pilot.press("S")
+        assert sizes(pilot) == [2048, 1000, 500, 200, 100, 50, 16]
+        assert title(pilot) == "Timings by speedup, largest first"
+        assert "Timings by speedup, largest first" in "\n".join(
+            "".join(segment.text for segment in line) for line in pilot.app.screen._compositor.render_strips()
+        ), "seen at 80x24 too"
+        await pilot.press("S", *["s"] * (len(MEASURES) - 1))
+        assert (sizes(pilot), title(pilot)) == (ran, "Timings")
+
+
+async def test_the_highlighted_row_stays_highlighted_and_in_sight() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        await pilot.press("home", "j")
+        key = table_of(pilot).highlighted
+        assert key is not None
+        await sort_by(pilot, "size")
+        await pilot.press("S")
+        assert table_of(pilot).highlighted == key
+        assert sizes(pilot)[table_of(pilot).cursor_row] == 50
+        await settled(pilot, lambda: pilot.app.picture.cursor == key)
+
+
+async def test_during_a_run_rows_move_to_their_place_and_those_without_a_value_stand_last() -> None:
+    async with opened() as pilot:
+        session = await start_run(pilot)
+        await sort_by(pilot, "GPU")
+        await pilot.press("S")
+        first, second, third, *_ = session.plan.cases
+        session.put(*rounds(first, 1_000, 20_000), finished(first), *rounds(second, 2_000, 90_000), finished(second))
+        await reach_gap(pilot, session, third)
+        assert sizes(pilot)[:3] == [second.size, first.size, third.size]
+        assert table_of(pilot).highlighted == third.key, "the cursor follows the run"
+        await pilot.press("home")
+        session.put(*rounds(third, 3_000, 50_000), finished(third))
+        await reach_gap(pilot, session, session.plan.cases[3])
+        assert sizes(pilot)[:3] == [second.size, third.size, first.size]
+        assert table_of(pilot).highlighted == second.key, "the person put it there"
+
+
+async def test_a_filter_and_a_new_run_keep_the_order() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        await sort_by(pilot, "size")
+        await pilot.press("S", "/", *"gpu", "enter")
+        assert sizes(pilot) == [2048, 1000, 500, 200, 100]
+        await pilot.press("escape")
+        session = await start_run(pilot)
+        await reach_gap(pilot, session)
+        assert sizes(pilot)[0] == 2048
+
+
+async def test_every_measure_sorts_by_its_own_value_and_names_both_directions() -> None:
+    async with opened() as pilot:
+        await done_run(pilot)
+        run = pilot.app.picture.run
+        keys = list(run.rows)
+        order = AS_RAN
+        for name, (measure, *_) in MEASURES.items():
+            order = next_order(order)
+            assert order.by == name
+            known = [value for key in in_order(run, keys, order) if (value := measure(run, run.rows[key])) is not None]
+            assert known == sorted(known), name
+            assert order_text(order) != order_text(replace(order, is_reversed=True))
+        assert next_order(order) == AS_RAN
+        assert in_order(run, keys, Order(is_reversed=True)) == keys[::-1]

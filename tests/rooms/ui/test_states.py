@@ -1,0 +1,384 @@
+"""Every state that must look designed, caused and read on a terminal of 80×24: one sentence of cause, one of remedy.
+
+The names are those of the list in the design of the interface; `pytest -k no-driver tests/ui/test_states.py` runs one.
+
+- of the driver, through the real nvidia-ml-py over a library built from C: `no-driver`, `driver-not-loaded`,
+  `driver-updated`, `no-permission-at-all`, `gpu-lost`, `no-permission`, `mig`, `shared-gpu`, `throttled`;
+- of torch, by what torch itself would say: `cpu-only-torch`, `rocm`, `cuda-visible-devices-empty`,
+  `cuda-visible-devices-wrong`, `driver-too-old`, `torch-without-driver`; by an interpreter that has none:
+  `torch-missing`, `no-such-interpreter`;
+- of a row, on a simulated machine with a real agent: `out-of-memory`, `mismatch`, `error`, `agent-crashed`,
+  `case-timeout`, `longer-than-budget`, `throttled-row`, `simulated-without-gpu`; `unsupported-dtype` as torch says it;
+- of the history, with real files: `database-not-writable`, `database-read-only`, `newer-database`,
+  `damaged-database`, `foreign-database`;
+- before the app opens, or as it does, in test_states_outside.py: `broken-theme`, `unknown-theme`, `broken-config`,
+  `broken-workload-file`, `too-small`, `term-dumb`, `no-utf8`, `sixteen-colours`, `no-color`.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.helpers.app.fake_run import (
+    DEVICES,
+    PATIENCE_S,
+    FakeBackend,
+    finish,
+    new_app,
+    opened,
+    readings,
+    settled,
+    start_run,
+)
+from tests.helpers.app.looking import table_of
+from tests.helpers.app.saved_runs import stream
+from tests.helpers.app.states import joined, slow_state, state
+from tests.helpers.machine.nvml_library import LOST, NO_PERMISSION, FakeNvml, fake_nvml, nvml_library
+from tests.helpers.machine.nvml_machine import Machine, machine
+from tests.rooms.ui.test_layouts import screen_lines
+from textual.pilot import Pilot
+
+from cpugpu_tui.model import CaseFailed, DevicesFound, Simulation, TelemetryRead
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.store import Store
+from cpugpu_tui.store import read_only as store_read_only
+from cpugpu_tui.timing import torch_devices
+from cpugpu_tui.timing.torch_machine import TorchMachine
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.options import AppOptions
+
+__all__ = ["fake_nvml", "machine", "nvml_library"]
+
+SMALL = (80, 24)
+
+
+async def reads(pilot: Pilot[Any], *sentences: str) -> None:
+    """Wait until the screen says all of this, or fail with what it says."""
+    ends_s = time.monotonic() + PATIENCE_S
+    while missing := [sentence for sentence in sentences if sentence not in joined(screen_lines(pilot))]:
+        assert time.monotonic() < ends_s, "\n".join([f"not said: {missing}", *screen_lines(pilot)])
+        await pilot.pause(0.02)
+
+
+# ------------------------------------------------------------------ the driver
+
+
+async def see_driver(machine: Machine, tmp_path: Path, *sentences: str, keys: tuple[str, ...] = ()) -> None:
+    """Show what the driver tells now, at 80×24, after these keys."""
+    machine.nvml.read()
+    machine.now_s += 6.0
+    rows, problem = machine.nvml.read()
+    read = TelemetryRead(gpus=rows, host=readings().host, problem=problem)
+    async with opened(new_app(backend=FakeBackend(telemetry=read)), size=SMALL) as pilot:
+        await pilot.press(*keys)
+        await reads(pilot, *sentences)
+
+
+@pytest.mark.parametrize(
+    ("code", "sentences"),
+    [
+        state("no-driver", 12, ("No NVIDIA driver found (libnvidia-ml.so.1 is missing).", "CPU results only")),
+        state("driver-not-loaded", 9, ("The NVIDIA driver is installed but not loaded.", "or reboot.")),
+        slow_state("driver-updated", 18, ("was updated", "Reboot")),
+        state("no-permission-at-all", 4, ("No permission", "/dev/nvidia")),
+    ],
+)
+async def test_a_driver_that_does_not_start(
+    fake_nvml: FakeNvml, machine: Machine, tmp_path: Path, code: int, sentences: tuple[str, ...]
+) -> None:
+    fake_nvml.set("init", code)
+    await see_driver(machine, tmp_path, *sentences)
+
+
+@pytest.mark.parametrize(
+    ("code", "sentences"),
+    [
+        state("gpu-lost", LOST, ("This GPU is lost: the driver no longer reaches it.", "a reboot may bring it back.")),
+        state(
+            "no-permission",
+            NO_PERMISSION,
+            ("No permission to read this GPU.", "Ask for access to its device file, /dev/nvidia1."),
+        ),
+    ],
+)
+async def test_a_gpu_that_cannot_be_read(
+    fake_nvml: FakeNvml, machine: Machine, tmp_path: Path, code: int, sentences: tuple[str, ...]
+) -> None:
+    machine.rows()
+    fake_nvml.fail("*", code, gpu=1)
+    await see_driver(machine, tmp_path, *sentences)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentences"),
+    [
+        state("mig", "mig", 2, ("MIG: torch sees a slice as a device of its own", "watch what runs in the other")),
+        state(
+            "shared-gpu",
+            "process:99999999",
+            300 << 20,
+            ("! Others use this GPU", "Wait until they are gone, or choose another."),
+        ),
+        state(
+            "throttled",
+            "throttle",
+            0x20,
+            ("! thermal", "too hot: the driver lowers the clock.", "check fans and air flow."),
+        ),
+    ],
+)
+async def test_a_gpu_with_something_to_know_about(
+    fake_nvml: FakeNvml, machine: Machine, tmp_path: Path, name: str, value: int, sentences: tuple[str, ...]
+) -> None:
+    """In its line by sign and word; its page (z) has the sentences."""
+    fake_nvml.set("count", 1)
+    fake_nvml.set(name, value, gpu=0)
+    await see_driver(machine, tmp_path, *sentences, keys=("tab", "z"))
+
+
+# ------------------------------------------------------------------ torch
+
+
+def torch_says(
+    monkeypatch: pytest.MonkeyPatch, cuda: str | None, hip: str | None, visible: str | None, old: bool
+) -> str:
+    """Make torch one that can use no GPU for this reason; return what the agent tells then."""
+
+    def available() -> bool:
+        if old:
+            warnings.warn("The NVIDIA driver on your system is too old (found 11040).", UserWarning, stacklevel=1)
+        return False
+
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch.cuda, "is_available", available)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    said = torch_devices.why_no_gpu()
+    assert said is not None
+    return said
+
+
+@pytest.mark.parametrize(
+    ("cuda", "hip", "visible", "old", "sentences"),
+    [
+        state("cpu-only-torch", None, None, None, False, ("is a CPU-only build.", "Install a CUDA build")),
+        slow_state("rocm", None, "6.0", None, False, ("is a ROCm build", "CPU results only.")),
+        slow_state(
+            "cuda-visible-devices-empty", "13.0", None, "", False, ("CUDA_VISIBLE_DEVICES is empty", "Unset it")
+        ),
+        state("cuda-visible-devices-wrong", "13.0", None, "7", False, ("CUDA_VISIBLE_DEVICES=7", "Unset it, or name")),
+        state("driver-too-old", "13.0", None, None, True, ("The NVIDIA driver is too old", "Update the driver, or")),
+        slow_state("torch-without-driver", "13.0", None, None, False, ("CUDA finds no usable GPU", "nvidia-smi")),
+    ],
+)
+async def test_a_torch_that_can_use_no_gpu(
+    monkeypatch: pytest.MonkeyPatch, cuda: str | None, hip: str | None, visible: str | None, old: bool,
+    sentences: tuple[str, ...],
+) -> None:  # fmt: skip
+    """Said in place of the answer, whole, and in the form beside the devices."""
+    said = torch_says(monkeypatch, cuda, hip, visible, old)
+    backend = FakeBackend()
+    backend.devices = DevicesFound(devices=DEVICES[:1], no_gpu=said)
+    async with opened(new_app(backend=backend), size=SMALL) as pilot:
+        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await pilot.press("enter")
+        await settled(pilot, lambda: bool(pilot.app.picture.devices))
+        pilot.app.screen.query_one("#devices").focus()
+        await reads(pilot, said)
+        await pilot.press("escape")
+        session = await start_run(pilot)
+        session.put(backend.devices)
+        await finish(pilot, session)
+        await reads(pilot, said, *sentences)
+
+
+@pytest.mark.parametrize(
+    ("has_python", "sentences"),
+    [
+        state(
+            "torch-missing",
+            True,
+            ("cannot import torch: ModuleNotFoundError: No module named 'torch'.", "--python PATH.", "cannot run"),
+        ),
+        state("no-such-interpreter", False, ("There is no interpreter", "--python PATH.", "cannot run")),
+    ],
+)
+async def test_an_interpreter_that_will_not_do(
+    bare_python: Path, tmp_path: Path, has_python: bool, sentences: tuple[str, ...]
+) -> None:
+    python = str(bare_python) if has_python else str(tmp_path / "no" / "python")
+    app = CpuGpuApp(AppOptions(python=python, database=tmp_path / "results.db"))
+    async with ShownApp(app) as pilot:
+        await reads(pilot, *sentences)
+
+
+# ------------------------------------------------------------------ rows
+
+
+class ShownApp:
+    """An app with agents and a history of its own at 80×24; its run, if one is live, ends with it."""
+
+    def __init__(self, app: CpuGpuApp) -> None:
+        self._app = app
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Pilot[Any]:
+        return await self._stack.enter_async_context(self._app.run_test(size=SMALL))
+
+    async def __aexit__(self, *_: object) -> None:
+        self._app.bridge.kill()
+        self._app.bridge.close()
+        await self._stack.aclose()
+
+
+def simulated_app(folder: Path, simulation: Simulation, **request: Any) -> CpuGpuApp:
+    asked = PlanRequest(("matmul",), **{"sizes": "64,128,256", "rounds": 5, "simulation": simulation, **request})
+    return CpuGpuApp(AppOptions(asked, database=folder / "results.db", log_path=folder / "log.txt"))
+
+
+async def run_to_its_end(pilot: Pilot[Any]) -> None:
+    await settled(pilot, lambda: pilot.app.picture.agent_ready)
+    await pilot.press("r")
+    await settled(pilot, lambda: pilot.app.picture.run.finished is not None and not pilot.app.picture.situation.live)
+
+
+@pytest.mark.parametrize(
+    ("simulation", "request_", "word", "sentences"),
+    [
+        state("out-of-memory", Simulation(oom_size=128), {}, "OOM",
+              ("Needs 18.4 GB on cuda:0, 12.1 GB free.", "Choose smaller sizes.")),
+        slow_state("mismatch", Simulation(mismatch_size=128), {}, "mismatch", ("The results differ", "Do not trust")),
+        slow_state("error", Simulation(error_size=128), {}, "error",
+              ("RuntimeError: planted error.", "The detail of the row has")),
+        state("agent-crashed", Simulation(crash_size=128), {}, "crashed", ("The agent", "is not tried again")),
+        state("case-timeout", Simulation(hang_size=128), {"case_timeout_s": 1.0}, "timeout",
+              ("No answer for 1 s", "Raise --case-timeout")),
+    ],
+)  # fmt: skip
+async def test_a_row_that_failed_says_why_and_what_to_do_where_the_cursor_is(
+    tmp_path: Path, simulation: Simulation, request_: dict[str, Any], word: str, sentences: tuple[str, ...]
+) -> None:
+    async with ShownApp(simulated_app(tmp_path, simulation, **request_)) as pilot:
+        await run_to_its_end(pilot)
+        table_of(pilot).focus()
+        await pilot.press("home", "down")
+        await reads(pilot, word, "matmul 128:", *sentences)
+        await pilot.press("up")
+        await settled(pilot, lambda: "matmul 128:" not in joined(screen_lines(pilot)))
+        await pilot.press("down", "enter")
+        await reads(pilot, *(sentence for sentence in sentences if not sentence.startswith("matmul")))
+
+
+@pytest.mark.parametrize("name", [state("unsupported-dtype", "float16")])
+async def test_a_dtype_that_torch_does_not_support_here(name: str) -> None:
+    async with opened(new_app(PlanRequest(("matmul",), sizes="64,128", dtype=name)), size=SMALL) as pilot:
+        session = await start_run(pilot)
+        case = session.plan.cases[0]
+        raised = NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Half'")
+        why = TorchMachine.explain(object.__new__(TorchMachine), raised, case)
+        session.put(CaseFailed(case=case.key, kind=why.kind, message=why.message, remedy=why.remedy))
+        await finish(pilot, session)
+        await pilot.press("home")
+        await reads(pilot, "✗ not here", "float16 is not supported here:", "Choose another dtype.")
+
+
+@pytest.mark.parametrize(
+    ("simulation", "keys", "sentences"),
+    [
+        state("longer-than-budget", Simulation(cpu_ns_per_flop=3e3, noise=0.0), ("home", "down", "down", "enter"),
+              ("was timed once", "Choose smaller sizes")),
+        state("throttled-row", Simulation(throttle_share=1.0), ("home", "enter", "G"), ("throttled",)),
+        state("simulated-without-gpu", Simulation(gpus=0), (), ("The simulated machine has no GPU.", "gpus=0")),
+    ],
+)  # fmt: skip
+async def test_a_row_with_something_to_know_about(
+    tmp_path: Path, simulation: Simulation, keys: tuple[str, ...], sentences: tuple[str, ...]
+) -> None:
+    async with ShownApp(simulated_app(tmp_path, simulation)) as pilot:
+        await run_to_its_end(pilot)
+        table_of(pilot).focus()
+        await pilot.press(*keys)
+        await reads(pilot, *sentences)
+
+
+# ------------------------------------------------------------------ the history
+
+
+def missing_folder(folder: Path) -> Path:
+    return folder / "typo" / "results.db"
+
+
+def read_only(folder: Path) -> Path:
+    path = folder / "results.db"
+    Store.open(path).close()
+    return path
+
+
+def newer(folder: Path) -> Path:
+    path = folder / "results.db"
+    Store.open(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    return path
+
+
+def damaged(folder: Path) -> Path:
+    path = folder / "results.db"
+    with closing(Store.open(path)) as store:
+        store.import_run(stream("lost"))
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + b"\xff" * (len(content) - 100))
+    return path
+
+
+def foreign(folder: Path) -> Path:
+    path = folder / "results.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE photos (name TEXT)")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "brief", "sentences"),
+    [
+        state("database-not-writable", missing_folder, "Not saved", ("does not exist", "--db")),
+        state("database-read-only", read_only, "Not saved", ("read-only", "--db")),
+        slow_state("newer-database", newer, "Not saved", ("was written by a newer", "Update cpugpu-tui")),
+        state("damaged-database", damaged, "The database", ("was damaged", ".recover` may save")),
+        slow_state("foreign-database", foreign, "Not saved", ("is another program's database", "--db")),
+    ],
+)
+async def test_a_history_that_takes_nothing_is_said_and_runs_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], Path], brief: str,
+    sentences: tuple[str, ...],
+) -> None:  # fmt: skip
+    path = make(tmp_path)
+    if make is read_only:  # to root nothing is; that modes are seen is told in test_history_backend.py
+        monkeypatch.setattr(store_read_only, "is_read_only", lambda _: True)
+    asked = PlanRequest(("matmul",), sizes="64", rounds=5, simulation=Simulation())
+    async with ShownApp(CpuGpuApp(AppOptions(asked, database=path))) as pilot:
+        await reads(pilot, *sentences)
+        await run_to_its_end(pilot)
+        await reads(pilot, "done 1 point")
+        assert brief in joined(screen_lines(pilot)[:1]), "the status line says it all the time"
+
+
+def test_the_list_of_states_is_whole() -> None:
+    """Each name that stands in this module's docstring is a test's, and each test's stands there."""
+    told = set(re.findall(r"`([a-z][a-z0-9-]+)`", __doc__ or ""))
+    source = "".join(
+        Path(__file__).with_name(name).read_text() for name in ("test_states.py", "test_states_outside.py")
+    )
+    tested = set(re.findall(r'state\(\s*"([a-z0-9-]+)"', source))
+    assert told == tested

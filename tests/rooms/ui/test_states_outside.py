@@ -1,0 +1,104 @@
+"""States of terminal, config and files, caused before the app opens or as it does, on a pseudo-terminal of 80×24.
+
+The list of all states is in test_states.py.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.app.states import joined, state
+
+SMALL = (80, 24)
+COMMAND = (sys.executable, "-m", "cpugpu_tui", "--simulate", "default")
+
+
+def start(folder: Path, *arguments: str, size: tuple[int, int] = SMALL, **env: str) -> PtyApp:
+    """The app as a person starts it, with a config of this test's own."""
+    own = {
+        "XDG_CONFIG_HOME": str(folder),
+        "XDG_STATE_HOME": str(folder),
+        "CPUGPU_DB": str(folder / "results.db"),
+        **env,
+    }
+    return PtyApp([*COMMAND, *arguments], columns=size[0], rows=size[1], env=own)
+
+
+def config_file(folder: Path, name: str, text: str) -> Path:
+    path = folder / "cpugpu-tui" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "arguments", "sentences"),
+    [
+        state("broken-config", "config.toml", "colour = 'red'\n", (), ("config.toml", "line 1", "colour")),
+        state("unknown-theme", "", "", ("--theme", "nope"), ("There is no theme 'nope'.", "There are:")),
+        state("broken-workload-file", "own.py", "x = (\n", ("--workloads", "{}"), ("own.py, line 1:", "SyntaxError")),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_before_the_screen_changes(
+    tmp_path: Path, file: str, text: str, arguments: tuple[str, ...], sentences: tuple[str, ...]
+) -> None:
+    path = config_file(tmp_path, file, text) if file else tmp_path
+    with start(tmp_path, *(argument.format(path) for argument in arguments)) as app:
+        assert app.exit_code() == 2
+        said = joined(app.lines)
+        for sentence in sentences:
+            assert sentence in said, said
+        assert "Traceback" not in said
+        assert b"\x1b[?1049h" not in app.output, "the app's screen never came"
+
+
+@pytest.mark.parametrize("_name", [state("broken-theme", "")])
+def test_a_broken_theme_of_ones_own_is_a_sentence_and_the_app_opens(tmp_path: Path, _name: str) -> None:
+    config_file(tmp_path, "themes/mine.toml", 'name = "mine"\nprimary = "reddish"\n')
+    with start(tmp_path) as app:
+        app.until_text("ready")
+        app.until(lambda app: "mine.toml" in joined(app.lines) and "reddish" in joined(app.lines))
+        app.send("q")
+        assert app.exit_code() == 0
+
+
+@pytest.mark.parametrize("_name", [state("too-small", "")])
+def test_a_terminal_that_is_too_small_says_which_size_it_takes(tmp_path: Path, _name: str) -> None:
+    with start(tmp_path, size=(50, 12)) as app:
+        app.until_text("Needs 60x16, this is 50x12.")
+        app.resize(80, 24)
+        app.until_text("Press r")
+
+
+@pytest.mark.parametrize("_name", [state("term-dumb", "")])
+def test_a_dumb_terminal_is_refused_with_what_to_do_in_place(tmp_path: Path, _name: str) -> None:
+    with start(tmp_path, TERM="dumb") as app:
+        assert app.exit_code() == 4
+        assert "cpugpu-tui run" in joined(app.lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "env",
+    [
+        state("no-utf8", {"LC_ALL": "C", "PYTHONUTF8": "0"}),
+        state("sixteen-colours", {"TERM": "xterm", "COLORTERM": ""}),
+        state("no-color", {"NO_COLOR": "1"}),
+    ],
+)
+def test_a_poor_terminal_loses_no_meaning(tmp_path: Path, env: dict[str, str]) -> None:
+    """Who wins is a word and a sign, which of two panes has the focus too; nothing is a question mark."""
+    with start(tmp_path, **env) as app:
+        app.until_text("Press r")
+        app.send("r")
+        app.until(lambda app: re.search(r"done \d+ points", app.text) is not None)
+        app.until(lambda app: "The GPU wins from n" in joined(app.lines))
+        app.until(lambda app: re.search(r"\S GPU", app.text) is not None)
+        if "LC_ALL" in env:
+            assert app.text.isascii(), [line for line in app.lines if not line.isascii()]
+        app.send("q")
+        assert app.exit_code() == 0

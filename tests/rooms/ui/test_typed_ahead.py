@@ -1,0 +1,51 @@
+"""Keys that were typed for a screen that has gone, or for an app that is about to go; all found by random keys."""
+
+from __future__ import annotations
+
+import pytest
+from tests.helpers.app.fake_run import new_app, opened, settled
+from tests.helpers.app.fuzz import send_at_once
+from tests.helpers.app.looking import done_run
+
+from cpugpu_tui.ui.screens.help import HelpScreen
+from cpugpu_tui.ui.screens.main import MainScreen
+
+
+@pytest.mark.parametrize("second", ["enter", "escape", "ctrl+c"])
+async def test_a_box_that_is_closed_twice_closes_nothing_behind_it(second: str) -> None:
+    async with opened() as pilot:
+        await pilot.press("T")
+        send_at_once(pilot.app, "enter", second)
+        await settled(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        await pilot.press("?")
+        assert isinstance(pilot.app.screen, HelpScreen)
+
+
+async def test_what_is_typed_after_quitting_begins_no_run() -> None:
+    app = new_app()
+    async with opened(app) as pilot:
+        await settled(pilot, lambda: app.picture.agent_ready)
+        send_at_once(app, "q", "r", "?")
+        await settled(pilot, lambda: app.return_value is not None)
+    assert app.backend.sessions == []
+
+
+async def test_what_comes_while_the_app_ends_finds_pages_without_widgets_and_does_no_harm() -> None:
+    async with opened() as pilot:
+        await pilot.press("?")
+        await pilot.app.screen.query("*").remove()  # as the end of the app does, a screen at a time
+        pilot.app.leave()
+        pilot.app.change(notice="said too late")
+
+
+@pytest.mark.parametrize("opens", ["T", "e", ":", "enter", "/", "/x", "?", "m", "K"])
+async def test_ctrl_c_leaves_from_wherever_one_is(opens: str) -> None:
+    app = new_app()
+    async with opened(app) as pilot:
+        await done_run(pilot)
+        if opens == "enter":
+            await pilot.press("shift+tab")  # to the workloads
+        await pilot.press(*(opens if opens != "enter" else [opens]))
+        for _ in range(2):  # a box takes the first
+            await pilot.press("ctrl+c")
+        assert app.return_value is not None

@@ -1,0 +1,331 @@
+"""A person's own workloads: found, checked, run and listed like the built-in ones; a bad file is one sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from tests.helpers.command_line import FAST, ROOT, CommandLine
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import CaseFinished, Check, RunStarted
+from cpugpu_tui.session.own_workloads import OwnWorkloads, offers_installed
+from cpugpu_tui.session.planning import FieldError, PlanRequest, build_plan
+from cpugpu_tui.ui.panes.workload import entries
+from cpugpu_tui.ui.screens.workload_form import placeholders
+from cpugpu_tui.workloads import loading
+from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
+from cpugpu_tui.workloads.loading import load, load_file
+from cpugpu_tui.workloads.template import class_name, source
+
+DOCUMENT = ROOT / "docs" / "own-workloads.md"
+
+GELU = '''\
+from cpugpu_tui import Workload, workload
+
+
+@workload
+class Gelu(Workload):
+    """GELU of n normals."""
+
+    name = "gelu"
+    sizes = (1_000, 1_000_000)
+    dtypes = ("float64", "float32")
+
+    def inputs(self, n, dtype, generator):
+        import torch
+
+        return (torch.randn(n, generator=generator, dtype=dtype),)
+
+    def step(self, x):
+        import torch
+
+        return torch.nn.functional.gelu(x)
+
+    def flops(self, n):
+        return 8.0 * n
+
+    def bytes_moved(self, n, itemsize_bytes):
+        return 2.0 * n * itemsize_bytes
+'''
+
+REGISTER = "from cpugpu_tui.workloads.contract import REGISTRY\nREGISTRY"
+
+
+@pytest.fixture(autouse=True)
+def _registry() -> Iterator[None]:
+    """What a test loads is gone after it."""
+    workloads, sources = dict(REGISTRY), dict(SOURCES)
+    yield
+    for kept, now in ((workloads, REGISTRY), (sources, SOURCES)):
+        now.clear()
+        now.update(kept)
+
+
+@pytest.fixture
+def gelu(tmp_path: Path) -> Path:
+    return written(tmp_path / "gelu.py", GELU)
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def refusal(path: Path, text: str) -> str:
+    """Return the sentence about a file, without its folder."""
+    before = dict(REGISTRY)
+    with pytest.raises(UsageError) as caught:
+        load_file(str(written(path, text)))
+    assert before == REGISTRY, "a refused file leaves nothing behind"
+    return str(caught.value).replace(f"{path.parent}/", "")
+
+
+# ------------------------------------------------------------------ loading
+
+
+def test_a_file_tells_its_workloads_and_what_it_was(gelu: Path) -> None:
+    (info,), file = load_file(str(gelu))
+    assert (info.name, info.variants, info.sizes, info.summary) == (
+        "gelu", ("default",), (1_000, 1_000_000), "GELU of n normals.",
+    )  # fmt: skip
+    assert info.dtypes == ("float64", "float32")
+    assert info.source == file.path == str(gelu)
+    assert re.fullmatch(r"[0-9a-f]{64}", file.sha256)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = (\n", "own.py, line 1: SyntaxError: '(' was never closed."),
+        ("\nimport no_such_thing\n", "own.py, line 2: ModuleNotFoundError: No module named 'no_such_thing'."),
+        ("import sys\nsys.exit(3)\n", "own.py, line 2: It ends the program (exit code 3)."),
+        ("raise KeyboardInterrupt\n", "own.py, line 1: KeyboardInterrupt."),
+        ("x = 1\n", "own.py: It registers no workload."),
+        (GELU.replace('"gelu"', '"matmul"'), "There are two workloads named 'matmul': the other is built in."),
+        (GELU.replace('"gelu"', '"quick"'), "The name 'quick' is that of a preset."),
+        (GELU.replace('"gelu"', '"\\x1b[31mred"'), "'\\x1b[31mred' is no name for a workload."),
+        (GELU.replace('"gelu"', '"a/b"'), "'a/b' is no name for a workload."),
+        (GELU.replace("GELU of", "\\x1b]0;x\\x07"), "The summary of workload 'gelu' is no text of one line."),
+        (GELU.replace("(1_000, 1_000_000)", "(0,)"), "Workload 'gelu' has a size of 0."),
+        (GELU.replace('("float64", "float32")', '("int8",)'), "Workload 'gelu' has dtypes ('int8',)."),
+        (GELU.replace("def flops", "def flopz"), "Workload 'gelu' has no flops."),
+        (GELU.replace("8.0 * n", "float('nan')"), "Workload 'gelu' has flops of nan."),
+        (GELU.replace("8.0 * n", "1 / 0"), "own.py, line 23: ZeroDivisionError: division by zero."),
+        (f"{REGISTER}['matmul'] = 1\n", "It replaces the workload 'matmul'."),
+        (f"{REGISTER}['own'] = 1\n", "int is no Workload."),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_one_sentence_and_leaves_nothing_behind(text: str, said: str, tmp_path: Path) -> None:
+    sentence = refusal(tmp_path / "own.py", text)
+    assert said in sentence
+    assert "\n" not in sentence
+    assert sentence.rstrip().endswith((".", "?")), "cause, then remedy"
+
+
+def test_a_duplicate_names_both_files(gelu: Path, tmp_path: Path) -> None:
+    load_file(str(gelu))
+    said = refusal(tmp_path / "again.py", GELU)
+    assert "again.py, line 4: There are two workloads named 'gelu'" in said
+    assert "that of gelu.py" in said
+
+
+def test_one_bad_file_costs_no_other(gelu: Path, tmp_path: Path) -> None:
+    bad, told = written(tmp_path / "bad.py", "x = ("), list[str]()
+    found = load([str(bad), str(gelu), str(gelu)], told.append)
+    assert [info.name for info in found.infos] == ["gelu"]
+    assert [each.source for each in found.refused] == [str(bad)]
+    assert told == [str(bad), str(gelu)]
+
+
+def test_modules_beside_a_file_can_be_imported_but_come_last(tmp_path: Path) -> None:
+    written(tmp_path / "beside_the_gelu.py", "NAME = 'gelu'\n")
+    written(tmp_path / "json.py", "raise RuntimeError('not this one')\n")
+    text = "import json\nfrom beside_the_gelu import NAME\n" + GELU.replace('"gelu"', "NAME")
+    assert load_file(str(written(tmp_path / "own.py", text)))[0][0].name == "gelu"
+
+
+def test_installed_packages_are_found_by_their_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "gelu_package", GELU)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert offers_installed()
+    (point,) = loading.installed_points()
+    found = load((), lambda _source: None, installed=True)
+    assert [(info.name, info.source) for info in found.infos] == [("gelu", "gelu-package (gelu)")]
+    assert loading.source_of(point) == "gelu-package (gelu)"
+    assert not found.refused
+
+
+def test_a_package_that_only_speaks_of_the_group_offers_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = tmp_path / "other-1.0.dist-info"
+    facts.mkdir()
+    written(facts / "METADATA", "Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    written(facts / "entry_points.txt", "[console_scripts]\ncpugpu_tui.workloads = other:main\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert not offers_installed()
+
+
+def test_a_package_in_an_archive_is_found_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "gelu_package", GELU)
+    with ZipFile(tmp_path / "all.zip", "w") as archive:
+        for path in sorted(tmp_path.glob("gelu*/*")):
+            archive.write(path, path.relative_to(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path / "all.zip"))
+    assert offers_installed()
+
+
+def install(folder: Path, module: str, text: str) -> None:
+    """Write a package as an installer would leave it."""
+    written(folder / f"{module}.py", text)
+    facts = folder / f"{module}-1.0.dist-info"
+    facts.mkdir()
+    written(facts / "METADATA", f"Metadata-Version: 2.1\nName: {module.replace('_', '-')}\nVersion: 1.0\n")
+    written(facts / "entry_points.txt", f"[cpugpu_tui.workloads]\ngelu = {module}:Gelu\n")
+
+
+# ------------------------------------------------------------------ planning
+
+
+def test_a_plan_knows_own_workloads_like_built_in_ones(gelu: Path) -> None:
+    infos, file = load_file(str(gelu))
+    REGISTRY.pop("gelu")  # as in the terminal's process, which never loads it
+    request = PlanRequest(("gelu",), own=OwnWorkloads(workloads=infos, files=(file,)))
+    plan = build_plan(request)
+    assert [(case.workload, case.size) for case in plan.cases] == [("gelu", 1_000), ("gelu", 1_000_000)]
+    assert plan.own_files == (file,)
+    assert build_plan(PlanRequest(("matmul",), own=request.own)).own_files == ()
+    with pytest.raises(FieldError, match="does not run in bfloat16"):
+        build_plan(PlanRequest(("gelu",), dtype="bfloat16", own=request.own))
+    with pytest.raises(FieldError, match="no variant 'fast'"):
+        build_plan(PlanRequest(("gelu",), variant="fast", own=request.own))
+    with pytest.raises(FieldError, match="with --workloads"):
+        build_plan(PlanRequest(("gelu",)))
+
+
+def test_the_app_lists_them_and_its_form_has_their_sizes(gelu: Path) -> None:
+    infos, file = load_file(str(gelu))
+    REGISTRY.pop("gelu")
+    asked = PlanRequest(own=OwnWorkloads(workloads=infos, files=(file,)))
+    entry = entries(asked)["gelu"]
+    assert entry.summary == "GELU of n normals."
+    assert build_plan(entry.request).own_files == (file,)
+    assert placeholders(entry.request)["sizes"] == "1000,1000000"
+
+
+# ------------------------------------------------------------------ the commands
+
+
+def test_list_says_where_they_come_from(cpugpu: CommandLine, gelu: Path) -> None:
+    done = cpugpu("list", "--workloads", gelu, "--json")
+    assert (done.code, done.err) == (0, "")
+    sources = {item["name"]: item["source"] for item in done.objects if item["kind"] == "workload"}
+    assert sources["gelu"] == str(gelu)
+    assert sources["matmul"] == ""
+
+
+def test_list_says_what_could_not_be_loaded_beside_what_could(cpugpu: CommandLine, gelu: Path, tmp_path: Path) -> None:
+    bad = written(tmp_path / "bad.py", "x = (")
+    done = cpugpu("list", "--workloads", bad, "--workloads", gelu)
+    assert done.code == 2
+    assert "GELU of n normals." in done.out
+    assert (
+        done.err == f"cpugpu-tui: {bad}, line 1: SyntaxError: '(' was never closed. Mend the file, or leave it out.\n"
+    )
+
+
+@pytest.mark.slow
+def test_a_run_has_their_crossover_and_its_command_repeats_it(cpugpu: CommandLine, gelu: Path) -> None:
+    run = ("run", "gelu", "--workloads", gelu, "--simulate", FAST)
+    found = cpugpu(*run, "--find-crossover")
+    assert found.code == 0
+    assert "The GPU wins from ≈" in found.out
+    again = next(line for line in found.out.splitlines() if line.startswith("Again: "))
+    assert f"--workloads {gelu}" in again
+    started = cpugpu("show", "--json").events[0]
+    assert isinstance(started, RunStarted)
+    assert [file.path for file in started.plan.own_files] == [str(gelu)]
+    assert cpugpu("show").code == 0, "what is saved is shown without the file"
+
+
+def test_a_run_without_the_file_says_how_to_name_it(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("run", "gelu", "--simulate", FAST)
+    assert done.code == 2
+    assert "no preset or workload 'gelu'" in done.err
+    assert "--workloads" in done.err
+
+
+def test_a_package_is_loaded_for_a_name_that_nobody_else_has(cpugpu: CommandLine, tmp_path: Path) -> None:
+    install(tmp_path, "gelu_package", "print('loaded')\n" + GELU)
+    path = {"PYTHONPATH": f"{tmp_path}:{Path(loading.__file__).parents[2]}"}
+    done = cpugpu("run", "gelu", "--size", 1000, "--simulate", FAST, "--json", **path)
+    assert (done.code, done.err) == (0, "")
+    assert [event.case.split("/")[0] for event in done.events if isinstance(event, CaseFinished)] == ["gelu"]
+
+
+# ------------------------------------------------------------------ new-workload, the document
+
+
+@pytest.mark.parametrize(
+    ("name", "cls"), [("gelu", "Gelu"), ("my-gelu.2", "MyGelu2"), ("2-fast", "Own2Fast"), ("none", "OwnNone")]
+)
+def test_any_name_makes_a_class(name: str, cls: str, tmp_path: Path) -> None:
+    assert class_name(name) == cls
+    assert load_file(str(written(tmp_path / "own.py", source(name))))[0][0].name == name
+
+
+@pytest.mark.slow
+def test_new_workload_writes_a_file_that_passes_its_own_check(cpugpu: CommandLine, tmp_path: Path) -> None:
+    made = cpugpu.here("new-workload", "my-silu", "--out", tmp_path)
+    assert made.code == 0
+    path = tmp_path / "my-silu.py"
+    command = made.out.splitlines()[-1].split()
+    assert command == ["cpugpu-tui", "run", "my-silu", "--workloads", str(path), "--scale", "small"]
+    done = cpugpu(*command[1:], "--device", "cpu", "--json")
+    assert done.code == 0
+    finished = [event for event in done.events if isinstance(event, CaseFinished)]
+    assert {event.case for event in finished} == {
+        f"my-silu/by-hand/{size}/float32/tall" for size in (1_000, 100_000, 1_000_000)
+    }
+    assert all(isinstance(event.check, Check) and event.check.error < event.check.tolerance for event in finished)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("quick",), "taken"),
+        (("matmul",), "taken"),
+        (("a b",), "no name"),
+        (("x" * 41,), "at most 40"),
+        (("x", "--out", "/no/such/folder/x.py"), "cannot be written"),
+        (("x", "--out", "x" * 300), "cannot be written: File name too long."),
+    ],
+)
+def test_new_workload_refuses(arguments: tuple[str, ...], said: str, cpugpu: CommandLine) -> None:
+    done = cpugpu.here("new-workload", *arguments)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_new_workload_never_writes_over_a_file(cpugpu: CommandLine, gelu: Path) -> None:
+    done = cpugpu.here("new-workload", "gelu", "--out", gelu)
+    assert (done.code, gelu.read_text()) == (2, GELU)
+    assert "exists already" in done.err
+
+
+@pytest.mark.slow
+def test_the_documents_example_runs_as_it_says(cpugpu: CommandLine, tmp_path: Path) -> None:
+    (text,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    path = written(tmp_path / "layernorm.py", text)
+    commands = re.findall(r"^cpugpu-tui (run .*--workloads layernorm\.py.*)$", DOCUMENT.read_text(), re.MULTILINE)
+    assert len(commands) >= 2
+    words = commands[0].split("   ")[0].replace("layernorm.py", str(path)).split()
+    done = cpugpu(*words, "--scale", "small", "--device", "cpu", "--json")
+    assert done.code == 0
+    checks = [event.check for event in done.events if isinstance(event, CaseFinished)]
+    assert checks
+    assert all(check is not None for check in checks)

@@ -1,0 +1,120 @@
+"""Multiply-add and addition: four variants, counted operations, publication P4's loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from tests.helpers.runs.counting import Operations
+
+from cpugpu_tui.model import torch_dtype
+from cpugpu_tui.timing.torch_machine import relative_error
+from cpugpu_tui.workloads import Setting, Workload, find
+from cpugpu_tui.workloads.contract import CLOCK_WRONG, SCOPE
+
+ITEM = find("elementwise")
+VARIANTS = tuple(ITEM.steps())
+
+
+class Told:
+    """A report that listens, and stops the loop when asked to."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.parts: list[tuple[int, int]] = []
+        self._stop_at = stop_at
+
+    def __call__(self, done: int, of: int, note: str = "") -> None:
+        self.parts.append((done, of))
+        if done == self._stop_at:
+            raise InterruptedError(note)
+
+    epoch = stopwatch_ns = None
+
+
+def inputs(n: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
+    return ITEM.inputs(n, dtype, torch.Generator().manual_seed(1))
+
+
+@pytest.fixture
+def at_scale(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    return lambda scale: monkeypatch.setattr(Workload, "setting", Setting(scale))
+
+
+@pytest.mark.parametrize("n", [1, 7, 1000])
+@pytest.mark.parametrize("dtype", ITEM.dtypes)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_is_right_in_every_dtype_and_the_other_operation_is_not(variant: str, dtype: str, n: int) -> None:
+    tensors = inputs(n, getattr(torch, torch_dtype(dtype)))
+    doubles = tuple(tensor.double() for tensor in tensors)
+    result = ITEM.checked(variant, ITEM.place(variant, tensors, "cpu"))
+    assert result.dtype == tensors[0].dtype
+
+    def error(claimed: str) -> float:
+        reference = ITEM.reference(claimed, doubles)
+        return relative_error(result, reference, ITEM.scale(reference, *doubles))
+
+    assert error(variant) <= ITEM.tolerance(dtype)
+    assert error("fresh" if variant.startswith("add") else "add") > ITEM.tolerance(dtype)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_flops_and_traffic_are_those_of_the_operations_that_run(variant: str) -> None:
+    placed = ITEM.place(variant, inputs(100), "cpu")
+    with Operations() as ran:
+        ITEM.variant(variant)(*placed)
+    costs = ITEM.costs(variant, 100, 4)
+    assert (costs.flops, costs.bytes_moved) == (ran.flops.total(), 4 * ran.elements)
+
+
+def test_a_multiply_add_in_one_operation_moves_less_than_in_two() -> None:
+    moved = {variant: ITEM.costs(variant, 1, 4).bytes_moved for variant in VARIANTS}
+    assert moved == {"fresh": 24, "out": 16, "add": 12, "add-out": 12}
+    assert ITEM.costs("default", 1, 4) == ITEM.costs("fresh", 1, 4)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_results_go_into_given_memory_only_where_the_variant_says_so(variant: str) -> None:
+    placed = ITEM.place(variant, inputs(100), "cpu")
+    first, second = (ITEM.variant(variant)(*placed) for _ in range(2))
+    assert (first.data_ptr() == second.data_ptr()) == variant.endswith("out")
+    assert all(first.data_ptr() != tensor.data_ptr() for tensor in inputs(100))
+
+
+def test_addition_alone_does_not_move_the_third_vector() -> None:
+    tensors = inputs(10)
+    assert [t.data_ptr() for t in ITEM.place("add", tensors, "cpu")] == [t.data_ptr() for t in tensors[1:]]
+
+
+# ------------------------------------------------------------------ publication P4
+
+
+@pytest.mark.parametrize(("scale", "iterations"), [("small", 100), ("full", 1000)])
+def test_the_loop_is_publication_4s(scale: str, iterations: int, at_scale: Callable[[str], None]) -> None:
+    at_scale(scale)
+    told = Told()
+    # The meta device stands for a GPU: it knows shapes and places, and computes nothing.
+    with Operations() as ran:
+        assert ITEM.written("fresh", 50, torch.float32, "meta", told) == {}  # type: ignore[arg-type]
+    assert (ran.names["randn"], ran.names["mul"], ran.names["add"]) == (2, iterations + 1, iterations)
+    assert (ran.devices["randn"], ran.devices["mul"], ran.devices["add"]) == ({"cpu"}, {"meta"}, {"meta"})
+    assert told.parts == [(done, iterations) for done in range(10, iterations + 1, 10)]
+    assert ITEM.written_operations(50) == iterations + 1
+
+
+def test_a_stop_ends_the_loop_at_once(at_scale: Callable[[str], None]) -> None:
+    at_scale("full")
+    told = Told(stop_at=30)
+    with pytest.raises(InterruptedError, match="iteration 30 of 1,000"):
+        ITEM.written("fresh", 50, torch.float32, "cpu", told)  # type: ignore[arg-type]
+    assert len(told.parts) == 3
+
+
+def test_publication_4_ran_one_size_and_did_not_wait() -> None:
+    written = ITEM.as_written
+    assert written is not None
+    assert (written.publication, written.classes, written.whole) == ("P4", (CLOCK_WRONG, SCOPE), True)
+    assert written.covers("fresh", 10**8, "full")
+    assert written.covers("fresh", 10**5, "small")
+    assert not written.covers("fresh", 10**7, "full")
+    assert not written.covers("out", 10**8, "full")

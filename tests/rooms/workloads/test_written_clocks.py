@@ -1,0 +1,206 @@
+"""A publication's clock: scope, order, what it adds; how long operations report, and how they end when asked to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import torch
+from tests.helpers.runs.recorder import Recorder
+
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    COLD_START,
+    LATENCY,
+    MOVING,
+    SYNCED,
+    SYSTEM,
+    USER,
+    Case,
+    CaseFailed,
+    CaseFinished,
+    CaseStarted,
+    EpochFinished,
+    HalfRoundTimed,
+    Plan,
+    Progressed,
+)
+from cpugpu_tui.timing import reporting
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.reporting import Reporter
+from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.timers import CaseError, Stopped
+from cpugpu_tui.timing.timers import operation as operation_module
+from cpugpu_tui.timing.timers.operation import time_written
+from cpugpu_tui.timing.torch_machine import TorchMachine
+from cpugpu_tui.workloads import AsWritten, Report, Workload
+from cpugpu_tui.workloads.contract import REGISTRY, SCOPE
+
+CASE = Case("notebook", 4, threads=1)
+
+
+class Notebook(Workload):
+    """A publication that times a whole cell."""
+
+    name = "notebook"
+    dtypes = ("float32",)
+    as_written = AsWritten("P3", (SCOPE,), ("default",), whole=True, imports=True, cpu_seconds=True, sizes=(4,))
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.parts = 3
+
+    def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        self.log.append("inputs")
+        return (torch.rand(n, generator=generator, dtype=dtype),)
+
+    def step(self, a: torch.Tensor) -> torch.Tensor:
+        if self.log[-1:] != ["step"]:
+            self.log.append("step")
+        return a * 2
+
+    def prepare_written(self, variant: str, n: int, device: str) -> None:
+        self.log.append("prepare")
+
+    def written(self, variant: str, n: int, dtype: torch.dtype, device: str, report: Report) -> Mapping[str, float]:
+        self.log.append(f"written on {device}")
+        for part in range(self.parts):
+            report(part, self.parts, f"part {part}")
+        return {MOVING: 2e6}
+
+    def flops(self, n: int) -> float:
+        return float(n)
+
+    def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
+        return 8.0 * n
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
+    made = Notebook()
+    monkeypatch.setitem(REGISTRY, "notebook", made)
+    before = torch.get_num_threads()
+    yield made
+    torch.set_num_threads(before)
+
+
+def swept(plan: Plan, control: Control | None = None) -> tuple[str, Recorder]:
+    recorder = Recorder()
+    machine = TorchMachine(plan, {"threads": 1, "cpu": "Xeon", "torch_import_s": 1.5})
+    return Sweep(plan, machine, recorder, control or Control()).run(), recorder
+
+
+def plan_of(*cases: Case) -> Plan:
+    return Plan("test", cases, ("cpu",), budget_s=0.05, rounds=1, max_rounds=1)
+
+
+def test_the_cell_runs_once_and_cold_before_anything_else_touches_the_device(notebook: Notebook) -> None:
+    recorder = swept(plan_of(CASE))[1]
+    assert notebook.log[:4] == ["prepare", "written on cpu", "inputs", "step"]
+    (once,) = [event for event in recorder.of(HalfRoundTimed) if event.round_index == 0]
+    assert set(once.samples) == {AS_WRITTEN, SYNCED, USER, SYSTEM, MOVING}
+    assert once.samples[MOVING] == (2e6,)
+    assert once.samples[AS_WRITTEN][0] >= 1.5e9, "importing the framework stands inside P3's cell"
+    assert recorder.of(CaseStarted)[0].operations == 1
+
+
+def test_a_later_cell_finds_the_framework_imported(notebook: Notebook) -> None:
+    recorder = swept(plan_of(CASE, Case("notebook", 4, threads=2)))[1]
+    first, second = [event for event in recorder.of(HalfRoundTimed) if AS_WRITTEN in event.samples]
+    assert first.samples[AS_WRITTEN][0] >= 1.5e9 > second.samples[AS_WRITTEN][0]
+
+
+def test_a_size_that_nobody_published_has_no_time_as_written(notebook: Notebook) -> None:
+    recorder = swept(plan_of(Case("notebook", 5, threads=1)))[1]
+    assert "written on cpu" not in notebook.log
+    assert AS_WRITTEN not in {name for event in recorder.of(HalfRoundTimed) for name in event.samples}
+    assert recorder.of(CaseStarted)[0].operations == 0
+    assert COLD_START in {name for event in recorder.of(HalfRoundTimed) for name in event.samples}
+
+
+def test_a_plan_without_as_written_does_not_run_the_cell(notebook: Notebook) -> None:
+    recorder = Recorder()
+    plan = Plan("test", (CASE,), ("cpu",), metrics=(LATENCY,), rounds=1, max_rounds=1, budget_s=0.05)
+    machine = TorchMachine(plan, {"threads": 1})
+    Sweep(plan, machine, recorder, Control()).run()
+    assert "written on cpu" not in notebook.log
+
+
+def test_a_stop_ends_a_cell_half_way_and_the_case_is_skipped(notebook: Notebook) -> None:
+    control = Control()
+    honest = notebook.written
+
+    def stopped(*arguments: Any) -> Mapping[str, float]:
+        control.obey("stop")
+        return honest(*arguments)
+
+    notebook.written = stopped  # type: ignore[method-assign]
+    status, recorder = swept(plan_of(CASE, Case("notebook", 5)), control)
+    assert status == "stopped"
+    assert [(event.case, event.kind) for event in recorder.of(CaseFailed)] == [
+        (CASE.key, "skipped"),
+        (Case("notebook", 5).key, "skipped"),
+    ]
+    assert not recorder.of(CaseFinished)
+
+
+def test_the_clock_that_did_not_wait_and_the_one_that_did(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device is done 8 ms after the host is free again; the import's second stands in both."""
+    now_ns = [0]
+    monkeypatch.setattr(operation_module, "perf_counter_ns", lambda: now_ns[0])
+    monkeypatch.setattr(operation_module.os, "times", lambda: os.times_result((now_ns[0] / 2e9, 0.25, 0, 0, 0)))
+
+    def written(*arguments: Any) -> dict[str, float]:
+        now_ns[0] += 1_000_000
+        return {}
+
+    def synchronize() -> None:
+        now_ns[0] += 8_000_000
+
+    monkeypatch.setattr(notebook, "written", written)
+    report: Any = None
+    singles = time_written(CASE, "cuda:0", report, synchronize, import_ns=1e9)
+    assert singles == {
+        AS_WRITTEN: (1e6 + 1e9,), SYNCED: (9e6 + 1e9,), USER: (0.5e6,), SYSTEM: (0.0,),
+    }  # fmt: skip
+
+
+# ------------------------------------------------------------------ reports
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    now_ns = [0]
+    monkeypatch.setattr(reporting, "perf_counter_ns", lambda: now_ns[0])
+    return now_ns
+
+
+def test_a_long_cell_says_once_a_second_how_far_it_is_and_how_long_it_will_take(clock: list[int]) -> None:
+    recorder = Recorder()
+    report = Reporter(CASE, "cuda:0", recorder, lambda: False)
+    for part in range(100):
+        clock[0] += 50_000_000
+        report(part + 1, 200, f"epoch {part // 20 + 1} of 10")
+    told = recorder.of(Progressed)
+    assert [event.elapsed_s for event in told] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert [event.estimate_s for event in told] == pytest.approx([10.0] * 5)
+    assert told[-1].note == "epoch 5 of 10"
+    assert {(event.phase, event.device) for event in told} == {("as written", "cuda:0")}
+
+
+def test_a_report_ends_what_is_to_end() -> None:
+    with pytest.raises(Stopped):
+        Reporter(CASE, "cpu", Recorder(), lambda: True)(1, 2)
+
+
+def test_a_training_that_diverged_is_a_failure_and_no_time() -> None:
+    recorder = Recorder()
+    report = Reporter(CASE, "cpu", recorder, lambda: False)
+    report.epoch(1, 10, 0.25, 0.98, 2e9, 1875)
+    with pytest.raises(CaseError, match="diverged in epoch 2") as caught:
+        report.epoch(2, 10, float("nan"), None, 2e9, 1875)
+    assert caught.value.kind == "mismatch"
+    (told,) = recorder.of(EpochFinished)
+    assert (told.loss, told.accuracy, told.steps) == (0.25, 0.98, 1875)

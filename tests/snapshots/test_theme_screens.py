@@ -1,0 +1,16 @@
+"""Pictures of a finished run in each theme."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.helpers.app.fake_run import new_app
+from tests.snapshots.test_screens import done
+
+from cpugpu_tui.ui import themes
+
+
+@pytest.mark.parametrize("theme", sorted(theme.name for theme in themes.load_themes(themes.shipped_folder())[0]))
+def test_theme(snap_compare: Callable[..., bool], theme: str) -> None:
+    assert snap_compare(new_app(theme=theme), terminal_size=(80, 24), run_before=done)

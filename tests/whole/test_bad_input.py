@@ -1,0 +1,267 @@
+"""Wrong input, missing things, rogue interpreters: one sentence, the right exit code, no traceback, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.command_line import FAST, CommandLine, Outcome, Witness, agents_of, events_of
+
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.model import CaseFailed, CaseFinished, RunFinished
+
+RUN = ("run", "--simulate", FAST)
+
+
+def assert_one_line(err: str, *words: str) -> None:
+    """Cause and remedy, on one line, and no traceback."""
+    assert "Traceback" not in err
+    (line,) = err.splitlines()
+    assert re.fullmatch(r"cpugpu-tui: \S.*[.…]( \S.*)?", line), line
+    for word in words:
+        assert word in line
+
+
+# ------------------------------------------------------------------ words that are none
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--size", "0"), ("'0' is below 1",)),
+        (("--size", "-5"), ("'-5' is below 1",)),
+        (("--size", "10:1:2"), ("'10:1:2' is empty", "start:stop:step")),
+        (("--size", "abc"), ("'abc' is no size", "1:10000:50")),
+        (("--size", "1e30"), ("'1e30' is too large", "1,000,000,000,000")),
+        (("--size", "1:1e12"), ("more than 10,000 sizes",)),
+        (("matmull",), ("no preset or workload 'matmull'", "quick", "matmul")),
+        (("--device", "tpu"), ("no device 'tpu'", "cuda:0")),
+        (("--dtype", "int8"), ("no dtype 'int8'", "float32")),
+        (("vector-dot", "--dtype", "float16"), ("does not run in float16", "float64, float32")),
+        (("--variant", "fast"), ("no variant 'fast'", "default")),
+        (("--threads", "0"), ("no number of CPU threads",)),
+        (("--rounds", "0"), ("0 rounds",)),
+        (("--repeat", "0"), ("0 repeats",)),
+        (("--max-seconds", "-1"), ("-1 seconds",)),
+        (("--max-seconds", "nan"), ("nan seconds",)),
+        (("--case-timeout", "0"), ("0 seconds",)),
+        (("--cache", "lukewarm"), ("cold or warm",)),
+        (("--worker", "fork"), ("no worker mode 'fork'",)),
+        (("--simulate", "speed=3"), ("has no 'speed'", "noise")),
+        (("--simulate", "noise=loud"), ("no number",)),
+        (("--python", "/no/such/python"), ("no interpreter '/no/such/python'", "--python")),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) and value[0].startswith(("-", "m", "v")) else "",
+)
+def test_a_wrong_word_is_one_line_and_exit_code_2(
+    cpugpu: CommandLine, arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    simulated = () if "--simulate" in arguments else ("--simulate", FAST)
+    done = cpugpu.here("run", *simulated, *arguments)
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert_one_line(done.err, *words)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("run", "--nosuch"), ("dance",), ("run", "--rounds", "many"), ("show", "1", "2")]
+)
+def test_what_the_parser_refuses_is_exit_code_2_without_a_traceback(
+    cpugpu: CommandLine, arguments: tuple[str, ...]
+) -> None:
+    done = cpugpu.here(*arguments)
+    assert done.code == EXIT_USAGE
+    assert "Traceback" not in done.err
+    assert done.err.splitlines()[-1].startswith("Error: ")
+
+
+def test_a_real_process_says_the_same(cpugpu: CommandLine) -> None:
+    done = cpugpu(*RUN, "--size", "0")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert_one_line(done.err, "'0' is below 1")
+
+
+def test_with_json_the_failure_is_an_event_too(cpugpu: CommandLine) -> None:
+    done = cpugpu.here(*RUN, "--size", "abc", "--json")
+    (event,) = events_of(done.out)
+    assert isinstance(event, RunFinished)
+    assert (event.status, event.exit_code, done.code) == ("failed", EXIT_USAGE, EXIT_USAGE)
+    assert f"{event.message} {event.remedy}" in done.err
+
+
+def test_nothing_of_a_refused_run_is_in_the_history(cpugpu: CommandLine) -> None:
+    cpugpu.here(*RUN, "--size", "0")
+    cpugpu.here(*RUN, "--python", "/no/such/python")
+    assert cpugpu.here("history", "--json").objects == []
+
+
+# ------------------------------------------------------------------ devices that are not there
+
+
+@pytest.mark.parametrize(
+    "machine", [("--simulate", FAST), pytest.param((), marks=pytest.mark.slow)], ids=["simulated", "real"]
+)
+def test_a_gpu_that_is_not_there_is_exit_code_4(cpugpu: CommandLine, machine: tuple[str, ...]) -> None:
+    done = cpugpu("run", *machine, "--size", "16,32", "--device", "cuda:77", "--json")
+    assert done.code == EXIT_UNFIT
+    assert_one_line(done.err, "cuda:77")
+    end = done.events[-1]
+    assert isinstance(end, RunFinished)
+    assert (end.status, end.exit_code) == ("failed", EXIT_UNFIT)
+    assert {e.kind for e in done.events if isinstance(e, CaseFailed)} == {"skipped"}
+
+
+def test_in_the_table_it_is_said_as_well(cpugpu: CommandLine) -> None:
+    done = cpugpu(*RUN, "--size", "16", "--device", "cuda:7")
+    assert done.code == EXIT_UNFIT
+    assert "failed: There is no cuda:7 on the simulated machine. It has: cpu, cuda:0." in done.out
+
+
+@pytest.mark.slow
+def test_what_does_not_fit_is_a_row_with_need_and_free_and_the_rest_goes_on(cpugpu: CommandLine) -> None:
+    """Two matrices and their product of 10 million rows are 1,200 TB: no machine has that."""
+    done = cpugpu("run", "matmul", "--size", "10000000,16", "--device", "cpu", "--rounds", 1, "--json")
+    assert done.code == EXIT_CASES_FAILED
+    (failure,) = [event for event in done.events if isinstance(event, CaseFailed)]
+    assert failure.kind == "oom"
+    assert re.fullmatch(r"Needs 1,200,000 GB on the host, [\d.,]+ GB free\.", failure.message)
+    assert failure.remedy
+    (finished,) = [event for event in done.events if isinstance(event, CaseFinished)]
+    assert "/16/" in finished.case
+
+
+# ------------------------------------------------------------------ interpreters
+
+
+def script(folder: Path, text: str) -> Path:
+    """Write an executable shell script."""
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def run_with(cpugpu: CommandLine, python: Path | str, *more: Any) -> Outcome:
+    return cpugpu(*RUN, "--size", "64", "--python", python, *more)
+
+
+def test_an_interpreter_without_torch_is_said_with_the_remedy(cpugpu: CommandLine, bare_python: Path) -> None:
+    done = cpugpu("run", "--size", "16", "--python", bare_python)
+    assert (done.code, done.out) == (EXIT_UNFIT, "")
+    assert_one_line(done.err, f"{bare_python} cannot import torch", "No module named 'torch'", "--python auto")
+
+
+def test_devices_says_the_same(cpugpu: CommandLine, bare_python: Path) -> None:
+    done = cpugpu("devices", "--python", bare_python)
+    assert (done.code, done.out) == (EXIT_UNFIT, "")
+    assert_one_line(done.err, "cannot import torch")
+
+
+def test_a_program_that_is_no_python(cpugpu: CommandLine) -> None:
+    done = run_with(cpugpu, "/bin/true")
+    assert (done.code, done.out) == (EXIT_UNFIT, "")
+    assert_one_line(done.err, "/bin/true did not become an agent: it ended with exit code 0", "3.10", "--python PATH")
+
+
+def test_a_program_that_prints_something_else_is_quoted(cpugpu: CommandLine, tmp_path: Path) -> None:
+    rogue = script(tmp_path, r"printf 'Welcome to the cluster\n\377\000\033[31mred\nnothing\n'; exit 3")
+    done = run_with(cpugpu, rogue)
+    assert done.code == EXIT_UNFIT
+    assert_one_line(done.err, "ended with exit code 3", 'Its last line: "nothing". Name')
+
+
+def test_banners_before_the_agent_disturb_nobody(cpugpu: CommandLine, tmp_path: Path) -> None:
+    """`module load` and friends greet on stdout; a 2 MB line is dropped while it arrives."""
+    banners = r"printf 'Welcome\n\377\000{{{\n[1,2]\nnull\n'; head -c 2000000 /dev/zero | tr '\0' x; echo"
+    wrapper = script(tmp_path, f'{banners}\nexec {sys.executable} "$@"')
+    done = run_with(cpugpu, wrapper, "--json")
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert any(isinstance(event, CaseFinished) for event in done.events)
+
+
+def test_a_line_without_an_end_is_no_agent(cpugpu: CommandLine, tmp_path: Path) -> None:
+    done = run_with(cpugpu, script(tmp_path, r"head -c 2000000 /dev/zero | tr '\0' x"))
+    assert done.code == EXIT_UNFIT
+    assert_one_line(done.err, "did not become an agent")
+    assert len(done.err) < 1000
+
+
+def test_an_agent_of_another_version_is_named_and_ended(cpugpu: CommandLine, tmp_path: Path) -> None:
+    hello = '{"event":"Hello","protocol":99,"dreams":[1]}'
+    done = run_with(cpugpu, script(tmp_path, f"echo '{hello}'; exec sleep 600"))
+    assert (done.code, done.out) == (EXIT_UNFIT, "")
+    assert_one_line(done.err, "speaks protocol 99, this app speaks 1", "same version")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, EXIT_INTERRUPTED), (signal.SIGTERM, 143)], ids=["ctrl+c", "SIGTERM"]
+)
+def test_a_program_that_never_says_anything_can_be_stopped(
+    cpugpu: CommandLine, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    silent = script(tmp_path, f"echo > {started}; exec sleep 600")
+    with cpugpu.start(*RUN, "--python", silent) as process:
+        started.read_text()
+        (agent,) = [Witness(pid) for pid in agents_of(process)]
+        process.send_signal(number)
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == code
+    assert agent.sees_the_end()
+
+
+# ------------------------------------------------------------------ a history that cannot be
+
+
+def unusable_place(kind: str, folder: Path) -> Path:
+    if kind == "missing folder":
+        return folder / "nope" / "x.db"
+    if kind == "a file where the folder should be":
+        (folder / "file").touch()
+        return folder / "file" / "x.db"
+    if kind == "a folder":
+        return folder
+    if kind == "a folder that takes no files":
+        return Path("/proc/history.db")
+    diary = folder / "diary.txt"
+    diary.write_text("Dear diary, this is no database, and nobody may overwrite it. " * 20)
+    return diary
+
+
+@pytest.mark.parametrize("named", ["--db", "CPUGPU_DB"])
+@pytest.mark.parametrize(
+    "kind",
+    ["missing folder", "a file where the folder should be", "a folder", "another file", "a folder that takes no files"],
+)
+def test_without_a_history_the_run_goes_on_says_so_and_exits_4(
+    cpugpu: CommandLine, tmp_path: Path, kind: str, named: str
+) -> None:
+    place = unusable_place(kind, tmp_path)
+    before = place.read_bytes() if place.is_file() else None
+    if named == "--db":
+        done = cpugpu.here(*RUN, "--size", "64", "--db", place)
+    else:
+        cpugpu.database = place
+        done = cpugpu.here(*RUN, "--size", "64")
+    assert done.code == EXIT_UNFIT
+    assert done.err.startswith("Not saved: ")
+    (said,) = [line for line in done.out.splitlines() if line.startswith("Not saved")]
+    assert str(place.parent if kind.endswith(("missing folder", "should be")) else place) in said
+    assert "--db" in said
+    assert re.search(r"\b(19|20)\d µs", done.out), "the time is shown all the same"
+    if before is not None:
+        assert place.read_bytes() == before
+
+
+def test_with_json_it_is_said_on_stderr(cpugpu: CommandLine, tmp_path: Path) -> None:
+    done = cpugpu.here(*RUN, "--size", "64", "--json", "--db", tmp_path / "nope" / "x.db")
+    assert done.code == EXIT_UNFIT
+    assert done.err.startswith("Not saved: The folder ")
+    assert len(done.err.splitlines()) == 1
+    assert isinstance(done.events[-1], RunFinished)

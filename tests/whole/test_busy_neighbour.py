@@ -1,0 +1,59 @@
+"""A real neighbour on every core: the run says so, names it, and calls nothing a result that is none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from tests.helpers.command_line import CommandLine
+
+from cpugpu_tui.errors import EXIT_OK
+from cpugpu_tui.model import Device
+from cpugpu_tui.state.folding import folded
+from cpugpu_tui.timing.host_watch import STARVED_SHARE, HostWatch
+
+SPIN = "import os, sys\nos.sched_setaffinity(0, [int(sys.argv[1])])\nprint('on', flush=True)\nwhile True: pass"
+
+
+@pytest.fixture
+def busy_cores() -> Iterator[int]:
+    """A process that spins on each core that we may use; how many."""
+    cores = sorted(os.sched_getaffinity(0))
+    spinners = [subprocess.Popen([sys.executable, "-c", SPIN, str(core)], stdout=subprocess.PIPE) for core in cores]
+    try:
+        for spinner in spinners:
+            assert spinner.stdout is not None
+            spinner.stdout.readline()
+        yield len(cores)
+    finally:
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
+            assert spinner.stdout is not None
+            spinner.stdout.close()
+
+
+@pytest.mark.slow
+def test_threads_without_a_core_are_told_with_who_used_it(cpugpu: CommandLine, busy_cores: int) -> None:
+    watch = HostWatch()
+    watch.begin(Device("cpu", "this one"))
+    if watch.end().waited is None:
+        pytest.skip("this kernel does not count how long threads wait")
+    done = cpugpu("run", "matmul", "--size", "300", "--device", "cpu", "--json")
+    assert done.code == EXIT_OK
+    (row,) = folded(done.events).rows.values()
+    assert row.cpu is not None
+    assert row.is_starved
+    told = row.cpu.cores
+    assert told is not None
+    assert told.share > STARVED_SHARE
+    assert told.discarded, "it was repeated before it was given up"
+    assert told.use is not None
+    assert told.use.other_processes >= busy_cores
+    assert told.use.other_cores > 0.2 * busy_cores
+    assert any((user.command or "").startswith("python") for user in told.use.others)
+    if told.threads > 1:
+        assert told.one_thread_ns

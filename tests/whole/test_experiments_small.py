@@ -1,0 +1,56 @@
+"""Every published experiment at small scale, through the command line, on the CPU: times, and what was scaled."""
+
+from __future__ import annotations
+
+import pytest
+from tests.helpers.command_line import CommandLine
+
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.model import EpochFinished, RunStarted
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.workloads import PRESETS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.small is not None])
+def test_it_runs_to_its_end(cpugpu: CommandLine, name: str) -> None:
+    """The whole set takes under two minutes on two cores: `pytest --durations=0` says how long."""
+    small = PRESETS[name].small
+    assert small is not None
+    done = cpugpu("run", name, "--scale", "small", "--device", "cpu", "--rounds", "2", "--no-save", "--json")
+    assert done.code == EXIT_OK, done.err
+    state = RunState()
+    for event in done.events:
+        state = state.apply(event)
+    assert {row.status for row in state.rows.values()} == {"ok"}
+    assert all(row.cpu is not None and row.cpu.latency_ns for row in state.rows.values())
+    assert isinstance(done.events[0], RunStarted)
+    assert done.events[0].plan.scale == "small"
+    if name == "mnist-mlp":
+        epochs = [event for event in done.events if isinstance(event, EpochFinished)]
+        assert len(epochs) == 2
+        assert all(event.accuracy is not None and event.accuracy > 0.2 for event in epochs)
+
+
+def test_the_table_says_what_was_scaled_and_how_to_run_it_again(cpugpu: CommandLine) -> None:
+    done = cpugpu("run", "matmul-sweep", "--scale", "small", "--device", "cpu", "--rounds", "1", "--no-save")
+    assert "Small scale: n = 1, 101 … 501 instead of 1, 51 … 9951." in done.out
+    assert "cpugpu-tui run matmul-sweep --device cpu --scale small --rounds 1" in done.out
+
+
+def test_a_folder_without_digits_fails_its_cases_and_says_which_file(cpugpu: CommandLine, tmp_path: object) -> None:
+    done = cpugpu(
+        "run", "mnist-mlp", "--scale", "small", "--mnist", str(tmp_path), "--device", "cpu", "--no-save", "--json"
+    )
+    assert done.code == EXIT_CASES_FAILED
+    failures = [event for event in done.events if type(event).__name__ == "CaseFailed"]
+    assert len(failures) == 8
+    assert all("There is no train-images-idx3-ubyte" in event.message for event in failures)
+    assert all("--mnist" in event.remedy for event in failures)
+
+
+@pytest.mark.parametrize("scale", ["tiny", ""])
+def test_an_unknown_scale_is_refused(cpugpu: CommandLine, scale: str) -> None:
+    done = cpugpu("run", "quick", "--scale", scale)
+    assert done.code == EXIT_USAGE
+    assert "full or small" in done.err

@@ -1,0 +1,100 @@
+"""A history that takes nothing: the run goes on, stderr says why it is not saved, and the exit code is 4."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import FAST, CommandLine, next_event
+
+from cpugpu_tui.cli import saving
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_UNFIT
+from cpugpu_tui.model import CaseFinished, RunFinished
+
+SMALL = ("--size", "16,64", "--rounds", "5", "--simulate", FAST)
+RUN = ("run", "matmul", *SMALL)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the write lock of a database, as another program would."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+@pytest.fixture
+def nowhere(cpugpu: CommandLine) -> CommandLine:
+    """A history in a folder that is not there."""
+    cpugpu.database = cpugpu.database.parent / "nowhere" / "history.db"
+    return cpugpu
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        RUN,
+        (*RUN, "--json"),
+        (*RUN, "--repeat", "2"),
+        ("fleet", "run", "matmul", "-w", "n[1-2]", "--launcher", "local", *SMALL),
+        ("machine", "--measure", "--simulate", FAST),
+    ],
+    ids=["run", "json", "repeat", "fleet", "machine"],
+)
+def test_whatever_runs_says_in_the_end_that_it_is_not_saved(nowhere: CommandLine, words: tuple[str, ...]) -> None:
+    done = nowhere(*words)
+    assert done.code == EXIT_UNFIT
+    (said,) = [line for line in done.err.splitlines() if line.startswith("Not saved: ")]
+    assert str(nowhere.database.parent) in said
+    assert "--db" in said
+    assert "Traceback" not in done.err
+    if words[0] == "run":
+        cases = 4 if "--repeat" in words else 2
+        assert f"lacks {cases} cases" in said
+
+
+def test_a_code_that_tells_of_the_results_stays(nowhere: CommandLine) -> None:
+    done = nowhere.here("run", "matmul", "--size", "16,64", "--rounds", "5", "--simulate", f"{FAST},error_size=64")
+    assert done.code == EXIT_CASES_FAILED
+    assert "Not saved: " in done.err
+
+
+def test_what_is_not_to_be_saved_is_no_failure(nowhere: CommandLine) -> None:
+    done = nowhere.here(*RUN, "--no-save")
+    assert (done.code, done.err) == (EXIT_OK, "")
+
+
+def test_a_lock_that_ends_costs_nothing_and_one_that_stays_costs_exit_4(cpugpu: CommandLine) -> None:
+    slow = (*RUN[:-1], f"{FAST},pace=1", "--json")
+    for stays in (False, True):
+        with cpugpu.start(*slow) as process:
+            next_event(process, lambda event: isinstance(event, CaseFinished))
+            with locked(cpugpu.database):
+                next_event(process, lambda event: isinstance(event, RunFinished))
+                assert process.stderr is not None
+                said = process.stderr.read() if stays else b""
+            said += process.stderr.read()
+        assert process.returncode == (EXIT_UNFIT if stays else EXIT_OK)
+        assert (b"Not saved: " in said) is stays
+        assert b"locked by another program" in said
+    with cpugpu.store() as store:
+        assert [(run.status, run.cases_ok) for run in store.runs()] == [("interrupted", 1), ("done", 2)]  # newest first
+
+
+@pytest.mark.parametrize(("simulated", "code"), [(FAST, EXIT_UNFIT), (f"{FAST},gpu_ns_per_flop=0.2", 1)])
+def test_a_gate_that_passes_unsaved_exits_4_and_one_that_fails_exits_1(
+    cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch, simulated: str, code: int
+) -> None:
+    monkeypatch.setattr(saving, "LAST_TRY_S", 0.1)
+    assert cpugpu.here(*RUN, "--repeat", "5").code == EXIT_OK
+    assert cpugpu.here("baseline", "main", "latest").code == EXIT_OK
+    with locked(cpugpu.database):
+        done = cpugpu.here("gate", "--baseline", "main", "--simulate", simulated)
+    assert done.code == code, done.out
+    assert code in (EXIT_UNFIT, EXIT_CHECK_SAID_NO)
+    assert "Not saved: " in done.err
+    assert "PASSED" in done.out.upper() or code == EXIT_CHECK_SAID_NO

@@ -1,0 +1,207 @@
+"""Who imports what, seen in a fresh interpreter: the terminal stays light, the agent needs nothing but torch."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Collection
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import ROOT
+
+import cpugpu_tui
+from cpugpu_tui.transport.agent_zip import ROOMS
+
+HEAVY = {"torch", "textual", "pynvml", "sqlite3", "_sqlite3", "numpy"}
+TERMINAL_ONLY = {
+    "textual", "rich", "typer", "click", "msgspec", "psutil", "platformdirs", "sqlite3", "_sqlite3", "pydantic",
+}  # fmt: skip
+
+
+def modules_after(code: str, *arguments: str) -> set[str]:
+    """Run code in a fresh interpreter; return the top-level names of all modules that it has then."""
+    script = f"{code}\nimport sys\nprint('\\n', *sorted({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=120, check=True
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def after_command(*arguments: str) -> set[str]:
+    """Run a command that succeeds."""
+    call = "from cpugpu_tui.__main__ import main\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code"
+    return modules_after(call, *arguments)
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_help_loads_nothing_heavy(argument: str) -> None:
+    assert not after_command(argument) & HEAVY
+
+
+def test_the_commands_help_loads_nothing_heavy_either() -> None:
+    assert not after_command("run", "--help") & HEAVY
+
+
+def test_importing_the_package_loads_no_other() -> None:
+    loaded = modules_after("import cpugpu_tui") - modules_after("")
+    assert loaded - set(sys.stdlib_module_names) == {"cpugpu_tui"}
+    assert not loaded & HEAVY
+
+
+def test_the_public_name_is_there_when_it_is_asked_for() -> None:
+    assert "torch" not in modules_after("from cpugpu_tui import workload, Workload")
+    assert "torch" not in modules_after("import cpugpu_tui.workloads as w; w.catalogue()")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "cpugpu_tui.ui.app",
+        "cpugpu_tui.ui.start",
+        "cpugpu_tui.session.session",
+        "cpugpu_tui.cli.run",
+        "cpugpu_tui.cli.listing",
+    ],
+)
+def test_the_terminals_process_never_has_torch(module: str) -> None:
+    assert not modules_after(f"import {module}") & {"torch", "numpy"}
+
+
+def test_before_the_first_frame_nothing_is_loaded_that_it_has_no_use_for() -> None:
+    """Asking `importlib.metadata`, which parses mail, for the person's workloads took 40 ms of it, hashing 4."""
+    shown = "from cpugpu_tui.cli.own import all_own; all_own(())\nimport cpugpu_tui.ui.app, cpugpu_tui.ui.start"
+    assert not modules_after(shown) & {"email", "zipfile", "_hashlib", "msgspec", "_sqlite3", "pynvml", "plotext"}
+
+
+def test_a_simulated_run_and_the_listings_load_no_torch() -> None:
+    run = ("run", "--simulate", "cpu_overhead_ns=200000", "--size", "64", "--no-save")
+    assert "torch" not in after_command(*run)
+    assert not after_command("list") & {"torch", "textual", "pynvml"}
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "cpugpu_tui.model", "cpugpu_tui.errors", "cpugpu_tui.workloads", "cpugpu_tui.decide.crossover",
+        "cpugpu_tui.model.quantities", "cpugpu_tui.agent.main", "cpugpu_tui.timing.torch_machine",
+        "cpugpu_tui.timing.timers.cuda", "cpugpu_tui.timing.timers.simulated", "cpugpu_tui.machine.nvml",
+    ],
+)  # fmt: skip
+def test_the_agents_side_imports_the_standard_library_alone(module: str) -> None:
+    """torch and NVML come inside functions, when they are needed."""
+    foreign = modules_after(f"import {module}") - modules_after("") - set(sys.stdlib_module_names)
+    assert foreign <= {"cpugpu_tui"}
+
+
+def test_what_every_plan_needs_is_done_when_the_plan_comes() -> None:
+    """A plan waited 240 ms for modules, and for a collection over all of torch."""
+    seen = (
+        "def seen(line):\n"
+        "    print('cpugpu_tui.timing.torch_machine' in sys.modules, gc.get_freeze_count() > 10**5, file=sys.stderr)\n"
+        "    raise SystemExit\n"
+    )
+    code = f"import gc, sys\nfrom cpugpu_tui.agent import main\n{seen}main.plan_from_json = seen\nmain.main()"
+    agent = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert agent.stdin is not None
+    assert agent.stderr is not None
+    agent.stdin.write("{}\n")
+    agent.stdin.flush()
+    assert agent.stderr.read().startswith("True True")
+    agent.stdin.close()
+    agent.stderr.close()
+    agent.wait()
+
+
+def test_the_agents_side_does_not_reach_up() -> None:
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import cpugpu_tui.agent.main, sys; print(*sys.modules)"],
+        capture_output=True, text=True, timeout=120, check=True,
+    ).stdout.split()  # fmt: skip
+    assert {name.split(".")[1] for name in loaded if name.startswith("cpugpu_tui.")} <= {
+        *(room.removesuffix(".py") for room in ROOMS)
+    }
+    assert not {name.split(".")[0] for name in loaded} & TERMINAL_ONLY
+
+
+def imported_by(tree: ast.AST, modules: Collection[str]) -> set[str]:
+    """Return our modules that a file names in an import, wherever it stands."""
+    found = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules else node.module for name in whole}
+    return found & set(modules)
+
+
+def test_no_file_imports_what_imports_it() -> None:
+    """Also by way of others, in functions and for types alone: a circle of four files had hidden in the app."""
+    folder = Path(cpugpu_tui.__file__).parent
+    files = {
+        ".".join(("cpugpu_tui", *path.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__"): path
+        for path in folder.rglob("*.py")
+    }
+    named = {
+        name: imported_by(ast.parse(path.read_text()), files) - {name, "cpugpu_tui"} for name, path in files.items()
+    }
+    try:
+        TopologicalSorter(named).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle: {' → '.join(error.args[1])}")
+
+
+def test_no_file_is_longer_than_a_person_reads_at_once() -> None:
+    files = [path for folder in ("tui", "tests") for path in (ROOT / folder).rglob("*.py")]
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in files}
+    assert {name: lines for name, lines in lengths.items() if lines > 400} == {}
+
+
+CROWDED = {"tui/cpugpu_tui", "tui/cpugpu_tui/cli", "tui/cpugpu_tui/ui", "tui/cpugpu_tui/ui/screens"}
+"""Folders that have more entries still: issue 16 goes on with them."""
+
+
+def test_no_folder_holds_more_than_a_person_overlooks() -> None:
+    folders = [path for top in ("tui", "tests", "docs") for path in (ROOT / top).rglob("*") if path.is_dir()]
+    entries = {
+        str(folder.relative_to(ROOT)): sum(each.name != "__pycache__" for each in folder.iterdir())
+        for folder in folders
+        if folder.name != "__pycache__"
+    }
+    assert {name for name, count in entries.items() if count > 22} <= CROWDED
+
+
+def test_the_tests_mirror_the_rooms() -> None:
+    package = Path(cpugpu_tui.__file__).parent
+    rooms, tested = ({path.name for path in folder.iterdir() if path.is_dir()} - {"__pycache__"}
+                     for folder in (package, ROOT / "tests" / "rooms"))  # fmt: skip
+    assert tested == rooms
+
+
+def test_every_page_that_the_code_names_is_in_the_repository() -> None:
+    """Dozens of comments sent people to pages that only its authors had."""
+    pages = {path.name for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))}
+    named = {
+        (str(path.relative_to(ROOT)), page)
+        for path in (ROOT / "tui").rglob("*.py")
+        for page in re.findall(r"\b[\w-]+\.md\b", path.read_text())
+    }
+    assert {(place, page) for place, page in named if page not in pages} == set()
+
+
+def test_every_heading_of_the_method_that_the_code_names_is_there() -> None:
+    method = (ROOT / "docs" / "method.md").read_text()
+    code = "\n".join(path.read_text() for folder in ("tui", "tests") for path in (ROOT / folder).rglob("*.py"))
+    headings = set(re.findall(r'method\.md, "([^"]+)"', code))
+    steps = set(re.findall(r"method\.md, step (\d+)", code))
+    assert headings
+    assert {heading for heading in headings if f"## {heading}\n" not in method} == set()
+    assert {step for step in steps if f"\n{step}. " not in method} == set()

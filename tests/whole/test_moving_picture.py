@@ -1,0 +1,88 @@
+"""README's pictures: small, safe to embed, the same each time, and a good still where nothing moves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from tests.readme.blocks import ROOT
+from tests.readme.moving import SVG, Frame, moving
+from tests.readme.pictures import film
+
+from cpugpu_tui.demo.recording import shipped
+
+PICTURES = sorted((ROOT / "docs").glob("*.svg"))
+
+
+def words(groups: Iterable[ET.Element]) -> list[str]:
+    found = [text.text or "" for group in groups for text in group.findall(f"{SVG}text")]
+    return sorted(word for word in found if word.strip())
+
+
+def still(svg: str) -> list[str]:
+    """Return the words that a picture shows where animation is off."""
+    root = ET.fromstring(svg)
+    hidden = set(re.findall(r"\.(t\d+)\{visibility:hidden", root.findtext(f"{SVG}style") or ""))
+    return words(group for group in root.iter(f"{SVG}g") if group.get("class") not in hidden)
+
+
+def shown_at(svg: str, percent: float) -> list[str]:
+    """Return the words that a picture shows when so much of its time has passed."""
+    root = ET.fromstring(svg)
+    visible: set[str | None] = {None}
+    for name, steps in re.findall(r"@keyframes (t\d+)\{((?:[^{}]+\{[^}]+\})+)\}", root.findtext(f"{SVG}style") or ""):
+        past = [how for at, how in re.findall(r"([\d.]+)%\{visibility:(\w+)\}", steps) if float(at) <= percent]
+        visible |= {name} if past[-1] == "visible" else set()
+    return words(group for group in root.iter(f"{SVG}g") if group.get("class") in visible)
+
+
+@pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)
+def test_a_picture_can_be_embedded_anywhere(path: Path) -> None:
+    svg = path.read_text()
+    assert len(svg.encode()) < 1_000_000
+    assert not re.search(r"<script|<foreignObject|@import|url\((?!#)|href|https?://(?!www\.w3\.org|www\.textual)", svg)
+    ET.fromstring(svg)
+
+
+def test_the_readme_shows_a_picture_that_moves() -> None:
+    assert "docs/demo.svg" in (ROOT / "README.md").read_text()
+    assert "@keyframes" in (ROOT / "docs" / "demo.svg").read_text()
+
+
+async def test_the_same_recording_gives_the_same_picture() -> None:
+    first, second = [moving(await film(shipped(), moments=(2.05, 9.05))) for _ in range(2)]
+    assert first == second
+
+
+async def test_each_frame_is_shown_in_its_turn_and_the_last_one_where_nothing_moves() -> None:
+    frames = await film(shipped(), moments=(2.05, 9.05))
+    picture = moving(frames)
+    total_s = sum(frame.seconds for frame in frames)
+    passed_s = 0.0
+    for frame in frames:
+        middle = 100 * (passed_s + frame.seconds / 2) / total_s
+        assert shown_at(picture, middle) == still(frame.svg)
+        passed_s += frame.seconds
+    assert still(picture) == still(frames[-1].svg)
+
+
+def test_rows_that_do_not_change_are_drawn_once() -> None:
+    one, two = (screenshot("16 CPU", below) for below in ("running", "done"))
+    svg = moving([Frame(one, 1.0), Frame(two, 3.0)])
+    assert [svg.count(word) for word in ("16 CPU", "running", "done")] == [1, 1, 1]
+    assert [shown_at(svg, percent) for percent in (24.0, 26.0)] == [["16 CPU", "running"], ["16 CPU", "done"]]
+
+
+def screenshot(*rows: str) -> str:
+    """Return an SVG as Textual exports one."""
+    lines = "".join(
+        f'<text class="terminal-demo-r1" x="0" y="{20 + 24.4 * y}" textLength="90">{row}</text>'
+        for y, row in enumerate(rows)
+    )
+    return (
+        '<svg viewBox="0 0 100 90" xmlns="http://www.w3.org/2000/svg"><style>.terminal-demo-r1 { fill: #fff }</style>'
+        f'<rect fill="#292929" width="99" height="89"/><g/><g>{lines}</g></svg>'
+    )

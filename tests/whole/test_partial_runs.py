@@ -1,0 +1,240 @@
+"""Runs that were cut off anywhere, on one GPU or several: everything that shows a run can show what there is of it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cpugpu_tui.analysis.gating import gated
+from cpugpu_tui.analysis.what_if import END_TO_END, RESIDENT
+from cpugpu_tui.cli import claims as claims_cli
+from cpugpu_tui.cli.compare import show_comparison
+from cpugpu_tui.cli.fleet_gate import fleet_junit, fleet_markdown, gate_data
+from cpugpu_tui.cli.fleet_table import print_fleet
+from cpugpu_tui.cli.gate_report import GateReport, junit, markdown, print_report
+from cpugpu_tui.cli.tables import print_state, run_cells, run_table
+from cpugpu_tui.compare.changes import Changes
+from cpugpu_tui.compare.claims import judge_all, numbers_of, points_of
+from cpugpu_tui.compare.comparison import compare_series, comparison_data
+from cpugpu_tui.compare.fleet_gate import judge_fleet
+from cpugpu_tui.compare.series import Series
+from cpugpu_tui.config.hosts import hosts_of
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.export import formats
+from cpugpu_tui.export.anonymize import anonymized
+from cpugpu_tui.export.stream import ExportedRun, exported
+from cpugpu_tui.export.tensorboard import all_points
+from cpugpu_tui.model import (
+    DEVICE,
+    LATENCY,
+    PAGEABLE,
+    Case,
+    CaseFailed,
+    CaseFinished,
+    DevicesFound,
+    Event,
+    HalfRoundTimed,
+    Plan,
+    RunFinished,
+    RunStarted,
+    Simulation,
+)
+from cpugpu_tui.render.answers import as_data
+from cpugpu_tui.render.fleet_rows import fleet_rows, host_data
+from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
+from cpugpu_tui.state.condition import conditions_data
+from cpugpu_tui.state.measured import measured
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+from cpugpu_tui.ui import fleet_lines, rows
+from cpugpu_tui.ui.chart import ChartOptions, chart_lines
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
+from cpugpu_tui.ui.keys import Situation
+from cpugpu_tui.ui.panes.answer import pane_lines
+from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
+from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.screens.compare import comparison_lines
+from cpugpu_tui.ui.screens.detail import detail_lines
+
+CASES = (Case("matmul", 64), Case("matmul", 256), Case("matmul", 1024), Case("matmul", 1024, threads=1),
+         Case("vector-dot", 4096, variant="dot"))  # fmt: skip
+FATES = ("finished", "mismatch", "failed", "failed nowhere", "cut off", "cut off and skipped", "one device lost",
+         "skipped", "never reached")  # fmt: skip
+
+
+@cache
+def whole(gpus: int, with_cpu: bool) -> tuple[tuple[DevicesFound, dict[str, list[Event]]], Plan]:
+    """Return what a simulated machine said of every case, by case."""
+    devices = (*(("cpu",) if with_cpu else ()), *(("cuda",) if gpus else ()))
+    plan = Plan("matmul+vector-dot", CASES, devices, metrics=(LATENCY, DEVICE, PAGEABLE), rounds=5, max_rounds=5,
+                simulation=Simulation(gpus=gpus))  # fmt: skip
+    machine, events = SimulatedMachine(plan), list[Event]()
+    Sweep(plan, machine, CallEmitter(events.append), Control()).run()
+    told = {case.key: [event for event in events if getattr(event, "case", "") == case.key] for case in CASES}
+    return (DevicesFound(devices=machine.devices), told), plan
+
+
+def broken(gpus: int, with_cpu: bool, fates: Sequence[tuple[str, int]], ended: str | None, run_id: str) -> list[Event]:
+    """Return a run whose cases each came to such an end; the number says after which event or on which device."""
+    (found, told), plan = whole(gpus, with_cpu)
+    stream: list[Event] = [
+        RunStarted(run_id=run_id, series_id=run_id, plan=plan, environment={"hostname": "box"}, number=7), found,
+    ]  # fmt: skip
+    for case, (fate, number) in zip(CASES, fates, strict=True):
+        stream += _told(case.key, told[case.key], fate, number, [device.name for device in found.devices])
+    stream += [RunFinished(status=ended, exit_code=130 if ended == "stopped" else 0)] if ended else []
+    return [replace(event, seq=seq, wall_ns=seq * 10**6, mono_ns=seq) for seq, event in enumerate(stream, 1)]
+
+
+def _told(case: str, told: list[Event], fate: str, number: int, devices: list[str]) -> list[Event]:
+    device = devices[number % len(devices)]
+    untimed, some = [event for event in told if not isinstance(event, CaseFinished)], told[: number % len(told)]
+    failure = CaseFailed(case=case, kind="oom", message="Needs 9 GB.", device=device)
+    skipped = CaseFailed(case=case, kind="skipped", message="The run was stopped before.")
+    return {
+        "finished": told,
+        "mismatch": [*untimed, replace(failure, kind="mismatch")],
+        "failed": [*some, failure],
+        "failed nowhere": [*some, replace(failure, kind="crashed", device=None)],
+        "cut off": some,
+        "cut off and skipped": [*some, skipped],
+        "one device lost": [e for e in told if not (isinstance(e, HalfRoundTimed) and e.device == device)],
+        "skipped": [skipped],
+        "never reached": [],
+    }[fate]
+
+
+Broken = tuple[int, bool, list[tuple[str, int]], str | None]
+"""GPUs, whether the CPU was timed, what became of each case, and how the run ended."""
+
+RUNS = st.tuples(
+    st.integers(0, 3), st.booleans(),
+    st.lists(st.tuples(st.sampled_from(FATES), st.integers(0, 200)), min_size=len(CASES), max_size=len(CASES)),
+    st.sampled_from(["done", "stopped", "failed", None]),
+)  # fmt: skip
+
+
+def make(run: Broken, run_id: str = "20260101-a") -> ExportedRun:
+    gpus, with_cpu, fates, ended = run
+    return exported(broken(gpus, with_cpu or not gpus, fates, ended, run_id))
+
+
+def printed(show: object, *arguments: object, **named: object) -> str:
+    """Return what a function of the command line prints."""
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with contextlib.redirect_stdout(out):
+        show(*arguments, **named)  # type: ignore[operator]
+    out.seek(0)
+    return out.read()
+
+
+@given(RUNS)
+def test_the_table_shows_any_run(run: Broken) -> None:
+    state = make(run).state
+    for width in (20, 80, 200, None):
+        assert run_table(state, width).columns
+    said = printed(print_state, state)
+    assert all(f"{size:,}" in said for size in (64, 256))
+    assert "Again: cpugpu-tui run" in said
+
+
+@given(RUNS)
+def test_every_export_has_any_run(run: Broken) -> None:
+    found = make(run)
+    for one in (found, *anonymized([found], ["box"], ["zoe"])):
+        for name in ("json", "ndjson", "csv", "markdown"):
+            assert b"".join(formats.rendered(name, [one]))
+        assert b"".join(formats.rendered("csv", [one], samples=True))
+    all_points(found)
+    json.dumps([as_data(found.state), conditions_data(found.state)], allow_nan=False)
+
+
+@settings(max_examples=8)
+@given(RUNS)
+def test_the_report_has_any_run(run: Broken) -> None:
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    assert b"</html>" in b"".join(formats.rendered("html", [make(run)]))
+
+
+@given(RUNS, RUNS)
+def test_any_two_runs_can_be_compared_and_gated(one: Broken, other: Broken) -> None:
+    base, new = (measured(make(run, name).events) for run, name in ((one, "a"), (other, "b")))
+    assert base is not None
+    assert new is not None
+    state = make(other, "b").state
+    changes = Changes("b", Series("", (base,)), (new,))
+    for row in state.rows.values():
+        changes.of(state, row)
+    try:
+        found = compare_series(Series("", (base,)), Series("", (new,)))
+    except UsageError:  # no case in common
+        return
+    report = GateReport(found, gated(found.pairs, 0.05), 0.05)
+    printed(show_comparison, found)
+    printed(print_report, report, as_json=False)
+    printed(print_report, report, as_json=True)
+    assert junit(report)
+    assert markdown(report)
+    json.dumps(comparison_data(found), allow_nan=False)
+    assert comparison_lines(found, 78, UNICODE)
+
+
+@given(RUNS)
+def test_claims_are_judged_by_any_run(run: Broken) -> None:
+    judged = judge_all(numbers_of(points_of(make(run).state), (), (), simulated=True))
+    assert printed(claims_cli.print_judged, judged)
+
+
+@given(RUNS)
+def test_the_app_shows_any_run(run: Broken) -> None:
+    state = make(run).state
+    look = rows.look_of(state, UNICODE, 12)
+    for width in (60, 160):
+        heads = {column.key for column in columns(width, UNICODE, shape=shape_of(state, UNICODE))}
+        for row in state.rows.values():
+            assert heads <= set(rows.cells(row, look, state)) | {rows.CHANGE, rows.SPREAD}
+            assert detail_lines(row, state, width, ASCII)
+    for sweep in state.sweeps:
+        for what_if in (RESIDENT, END_TO_END):
+            assert chart_lines(state, sweep, 70, 18, ChartOptions(what_if=what_if), UNICODE)
+    pane_lines(Picture(run=state, situation=Situation(ran=True)), 117, 4, 4, UNICODE)
+
+
+@given(RUNS, RUNS)
+def test_a_fleet_shows_any_runs(one: Broken, other: Broken) -> None:
+    state = FleetState.of(hosts_of(["n1", "n2"]))
+    for host, run in (("n1", one), ("n2", other)):
+        for event in make(run, host).events:
+            state = state.apply(host, event)
+        state = state.apply(host, HostChanged(DONE))
+    assert "n1" in printed(print_fleet, state)
+    for each in state.hosts.values():
+        host_data(each)
+        fleet_lines.host_line(each, 10, 100, UNICODE, chosen=False)
+    for row in fleet_rows(state):
+        fleet_lines.case_line(row, 10, 100, UNICODE)
+    base = measured(make(one, "base").events)
+    assert base is not None
+    gate = judge_fleet(state, [Series("main", (base,))], 0.05)
+    json.dumps(gate_data(gate), allow_nan=False)
+    assert fleet_junit(gate)
+    assert fleet_markdown(gate)
+
+
+def test_rows_without_times_have_the_columns_of_the_others() -> None:
+    """Ctrl+c in a run on two GPUs: the rest is skipped, on no device."""
+    fates = [("finished", 0), *[("skipped", 0)] * 4]
+    lines = run_cells(make((2, True, fates, "stopped")).state)
+    assert [line["on"] for line in lines] == ["cuda:0", "cuda:1", "", "", ""]
+    assert len({tuple(line) for line in lines}) == 1

@@ -1,0 +1,76 @@
+"""README and docs say what the program does, as the program says it, and README is short."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from signal import SIGHUP, SIGTERM
+
+import pytest
+import tomllib
+from tests.readme.blocks import PAGES, ROOT, renewed
+from typer.main import get_group
+
+from cpugpu_tui import errors
+from cpugpu_tui.command_line import app
+
+README = ROOT / "README.md"
+COMMAND_LINE = ROOT / "docs" / "command-line.md"
+
+by_name = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+@by_name
+def test_outputs_figures_and_keys_are_what_the_program_says_now(page: Path) -> None:
+    text = page.read_text()
+    assert renewed(text) == text, "run `make readme`, and look at what changed"
+
+
+def test_the_readme_is_short() -> None:
+    data = README.read_bytes()
+    assert len(data) <= 10_000
+    assert data.count(b"\n") <= 120
+
+
+@by_name
+def test_no_place_is_left_to_fill_in(page: Path) -> None:
+    assert not re.search(r"\b[A-Z]+_TABLE\b|TODO|FIXME", page.read_text())
+
+
+@by_name
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_readme_leads_to_every_page() -> None:
+    linked = set(re.findall(r"\]\((docs/[^)#]+\.md)\)", README.read_text()))
+    assert {str(page.relative_to(ROOT)) for page in PAGES if page != README} <= linked
+
+
+@by_name
+def test_commands_that_are_named_exist(page: Path) -> None:
+    known = set(get_group(app).commands)
+    used = set(re.findall(r"^(?:\$ )?cpugpu-tui ([a-z][a-z-]*)", page.read_text(), flags=re.MULTILINE))
+    assert used <= known
+
+
+def test_every_command_is_explained() -> None:
+    words = set(re.findall(r"[\w-]+", COMMAND_LINE.read_text()))
+    assert {name for name, command in get_group(app).commands.items() if not command.hidden} <= words
+
+
+def test_exit_codes_are_those_of_the_program() -> None:
+    rows = re.findall(r"^\| ([\d, ]+) \|", COMMAND_LINE.read_text(), flags=re.MULTILINE)
+    ours = {value for name, value in vars(errors).items() if name.startswith("EXIT_")}
+    assert {int(code) for row in rows for code in row.split(",")} == ours | {128 + SIGHUP, 128 + SIGTERM}
+
+
+def test_the_installation_without_torch_names_all_other_dependencies() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    install = (ROOT / "docs" / "install.md").read_text()
+    (packages,) = re.findall(r"^\S+/pip install (\".*)$", install, flags=re.MULTILINE)
+    assert sorted(shlex.split(packages)) == sorted(
+        each for each in project["dependencies"] if not each.startswith("torch")
+    )

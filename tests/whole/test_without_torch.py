@@ -1,0 +1,61 @@
+"""The controller works in an environment without torch; what needs torch says in one sentence how to get it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import FAST, CommandLine, Outcome
+
+from cpugpu_tui.demo.recording import packed, shipped
+
+Call = Callable[..., Outcome]
+
+
+@pytest.fixture
+def without_torch(cpugpu: CommandLine, tmp_path: Path) -> Call:
+    """`cpugpu-tui` in processes that cannot import torch; its history holds two simulated runs."""
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "torch.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')"
+    )
+    path = os.pathsep.join([str(tmp_path / "hidden"), os.environ.get("PYTHONPATH", "")])
+
+    def call(*arguments: object) -> Outcome:
+        return cpugpu(*arguments, PYTHONPATH=path)
+
+    for _ in range(2):
+        done = call("run", "matmul", "--size", "16,64", "--rounds", "5", "--simulate", FAST)
+        assert (done.code, done.err) == (0, ""), done.err
+    return call
+
+
+def test_the_demo_the_history_and_what_is_made_of_it_need_no_torch(without_torch: Call, tmp_path: Path) -> None:
+    recording = tmp_path / "short.gz"
+    recording.write_bytes(packed([shipped().runs[0]]))
+    for arguments, said in {
+        ("demo", recording, "--table"): "REPLAY: recorded on NVIDIA H200",
+        ("history",): "2 runs;",
+        ("show", "1"): "matmul",
+        ("compare", "1", "2"): "matmul",
+        ("export", "2", "--format", "csv", "--out", "-"): "matmul",
+        ("telemetry", "--simulate", "default", "--count", "1"): "GPU",
+        ("claims",): "outcome",
+        ("list",): "vector-dot",
+    }.items():
+        done = without_torch(*arguments)
+        assert done.code == 0, (arguments, done.err)
+        assert said in done.out, arguments
+        assert "torch'" not in done.out + done.err, arguments
+
+
+def test_a_run_without_torch_says_what_to_do_and_exits_4(without_torch: Call) -> None:
+    done = without_torch("run", "matmul", "--size", "16", "--no-save")
+    assert (done.code, done.out) == (4, "")
+    assert "cannot import torch: ModuleNotFoundError: No module named 'torch'." in done.err
+    assert done.err.rstrip().endswith(
+        "Use --python auto to find an interpreter that has torch, or install torch there."
+    )
+    assert len(done.err.splitlines()) == 1

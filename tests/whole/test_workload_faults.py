@@ -1,0 +1,171 @@
+"""A workload that misbehaves costs its own case: raises, NaN, prints, ends the process, never returns, does not fit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.command_line import PATIENCE_S
+
+HOSTILE = '''
+import os, sys, time
+import torch
+from cpugpu_tui.workloads import Workload, workload
+
+@workload
+class Hostile(Workload):
+    """Does what its size says."""
+
+    name = "hostile"
+    dtypes = ("float32",)
+
+    def inputs(self, n, dtype, generator):
+        if n == 4:
+            return (torch.full((64,), 1e-40),)
+        return (torch.rand(64, generator=generator, dtype=dtype),)
+
+    def step(self, a):
+        return a * 2
+
+    def place(self, variant, inputs, device):
+        return inputs
+
+    def flops(self, n):
+        return 64.0
+
+    def bytes_moved(self, n, itemsize_bytes):
+        return 512.0
+
+    def memory_bytes(self, n, itemsize_bytes):
+        return 1e15 if n == 9 else 512.0
+
+
+def deed(n):
+    def step(a):
+        if n == 2:
+            raise ZeroDivisionError("a deed")
+        if n == 3:
+            return a * float("nan")
+        if n == 5:
+            print("hello from a workload " * 100)
+            print("hello again", file=sys.stderr)
+        if n == 6:
+            os._exit(7)
+        if n == 7:
+            time.sleep(3600)
+        if n == 8:
+            torch.empty(10**15)
+        return a * 2
+    return step
+'''
+
+DRIVER = """
+import sys
+sys.path.insert(0, {folder!r})
+import hostile
+from cpugpu_tui.workloads.contract import REGISTRY
+
+workload = REGISTRY["hostile"]
+inputs = workload.inputs
+
+def remember(n, dtype, generator):
+    workload.n = n
+    tensors = inputs(n, dtype, generator)
+    deed = hostile.deed(n)
+    workload.deeds[id(tensors[0])] = deed
+    return tensors
+
+workload.deeds = {{}}
+workload.inputs = remember
+workload.step = lambda a: workload.deeds.get(id(a), lambda b: b * 2)(a)
+workload.reference = lambda variant, doubles: doubles[0] * 2
+from cpugpu_tui.agent.main import main
+
+main()
+"""
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> list[str]:
+    """The command of an agent that knows the hostile workload."""
+    (tmp_path / "hostile.py").write_text(HOSTILE)
+    driver = tmp_path / "agent.py"
+    driver.write_text(DRIVER.format(folder=str(tmp_path)))
+    return [sys.executable, str(driver)]
+
+
+def told_by(agent: list[str], *sizes: int, until: str = "", **plan: Any) -> tuple[list[dict[str, Any]], int]:
+    """Give an agent one plan; return what it said, to its end or until it announces a phase, and its exit code."""
+    cases = [{"workload": "hostile", "size": size, "threads": 1} for size in sizes]
+    line = json.dumps({"name": "t", "cases": cases, "devices": ["cpu"], "budget_s": 0.05, "max_rounds": 8, **plan})
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(agent, stdin=-1, stdout=-1, stderr=quiet, env=environment) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(line.encode() + b"\n")
+        process.stdin.flush()  # and left open: its end would end the agent
+        told = []
+        for text in process.stdout:
+            told.append(json.loads(text))
+            if until and told[-1].get("phase") == until:
+                process.kill()
+                break
+        process.wait(PATIENCE_S)
+        return told, process.returncode
+
+
+def outcomes(told: list[dict[str, Any]]) -> dict[int, str]:
+    """Return size → `ok` or the kind of failure."""
+    found = {}
+    for event in told:
+        if event["event"] in ("CaseFinished", "CaseFailed"):
+            found[int(event["case"].split("/")[2])] = event.get("kind", "ok")
+    return found
+
+
+def test_what_raises_or_is_no_number_fails_alone(agent: list[str]) -> None:
+    told, code = told_by(agent, 1, 2, 3, 10)
+    assert outcomes(told) == {1: "ok", 2: "error", 3: "mismatch", 10: "ok"}
+    (raised,) = [event for event in told if event.get("kind") == "error"]
+    assert "ZeroDivisionError: a deed" in raised["message"]
+    assert raised["remedy"]
+    assert code == 0
+
+
+def test_what_prints_spoils_no_event(agent: list[str]) -> None:
+    told, _ = told_by(agent, 5, 1)
+    assert outcomes(told) == {5: "ok", 1: "ok"}
+    assert not [event for event in told if "hello" in json.dumps(event)]
+
+
+def test_what_does_not_fit_says_need_and_free_known_beforehand_or_not(agent: list[str]) -> None:
+    told, _ = told_by(agent, 9, 8, 1)
+    assert outcomes(told) == {9: "oom", 8: "oom", 1: "ok"}
+    messages = [event["message"] for event in told if event.get("kind") == "oom"]
+    assert all("Needs" in message and "free" in message for message in messages)
+
+
+def test_denormals_are_named_when_they_are_not_flushed(agent: list[str]) -> None:
+    for flush, named in ((False, True), (True, False)):
+        told, _ = told_by(agent, 4, flush_denormals=flush)
+        marks = {mark for event in told for mark in event.get("marks", ())}
+        assert ("denormals" in marks) == named
+
+
+def test_what_ends_the_process_names_its_case_before(agent: list[str]) -> None:
+    told, code = told_by(agent, 1, 6)
+    assert code == 7
+    assert told[-1]["event"] == "Progressed"
+    assert "/6/" in told[-1]["case"]
+
+
+def test_what_never_returns_names_its_case_before(agent: list[str]) -> None:
+    told, _ = told_by(agent, 7, until="first call")
+    assert told[-1]["event"] == "Progressed"
+    assert "/7/" in told[-1]["case"]

@@ -1,0 +1,179 @@
+"""The command that repeats a run, in the fewest words that make the same plan."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import ENERGY, MAX_SIZE, Case, Plan, RunStarted, Simulation, WorkloadInfo
+from cpugpu_tui.plain import to_plain
+from cpugpu_tui.session.own_workloads import OwnWorkloads
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.workloads import catalogue
+
+
+def repeat_text(run: RunStarted) -> str:
+    """Return what repeats a run, in one line: one command or, divided by semicolons, several."""
+    return "; ".join(repeat_commands(run))
+
+
+def repeat_commands(run: RunStarted) -> tuple[str, ...]:
+    """Return the commands that repeat a run: one if one can name all its cases."""
+    return tuple(_command(run, request) for request in requests_for(run.plan))
+
+
+def _command(run: RunStarted, request: PlanRequest) -> str:
+    plan, facts = run.plan, run.environment
+    usual = Plan("", ())
+    fleet = facts.get("fleet_host") is not None
+    words = ["cpugpu-tui", *(["fleet", "run", *_host_words(facts)] if fleet else ["run"]), *request.names]
+    for file in plan.own_files:
+        words += ["--workloads", file.path]
+    words += ["--size", request.sizes] if request.sizes is not None else []
+    words += ["--find-crossover"] if request.find_crossover else []
+    words += ["--max-size", request.max_size] if request.max_size is not None else []
+    words += ["--variant", request.variant] if request.variant is not None else []
+    words += ["--full"] if request.full else []
+    words += ["--dtype", request.dtype] if request.dtype is not None else []
+    words += ["--threads", request.threads] if request.threads is not None else []
+    for device in plan.devices:
+        words += ["--device", device] if device != ("all" if fleet else "auto") else []
+    words += ["--parallel"] if plan.parallel else []
+    words += ["--scale", plan.scale] if plan.scale != usual.scale else []
+    words += ["--mnist", plan.mnist] if plan.mnist is not None else []
+    if plan.max_rounds == plan.rounds:
+        words += ["--rounds", str(plan.rounds)]
+    words += ["--energy"] if ENERGY in plan.metrics else []
+    if plan.cache != usual.cache:
+        words += ["--cache", plan.cache]
+    if plan.max_seconds is not None:
+        words += ["--max-seconds", f"{plan.max_seconds:g}"]
+    if facts.get("case_timeout_s") is not None:
+        words += ["--case-timeout", f"{facts['case_timeout_s']:g}"]
+    if facts.get("worker") == "thread":
+        words += ["--worker", "thread"]
+    if facts.get("python_option"):
+        words += ["--python", str(facts["python_option"])]
+    if plan.simulation is not None:
+        words += ["--simulate", simulation_text(plan.simulation)]
+    return shlex.join(words)
+
+
+def _host_words(facts: Mapping[str, Any]) -> list[str]:
+    """Return the words that name a run's host; what else its inventory said of it is not in the record."""
+    return ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")]
+
+
+def requests_for(plan: Plan) -> tuple[PlanRequest, ...]:
+    """Return the requests that together give a plan's very cases and search: one if one can.
+
+    Otherwise one for each workload or, where one workload was not run alike everywhere, for each of its sweeps.
+    """
+    request, is_same = _closest(plan)
+    for kind in (_workload, _sweep):
+        parts = () if is_same else _divided(plan, kind)
+        if len(parts) > 1:
+            return tuple(each for part in parts for each in requests_for(part))
+    return (request,)
+
+
+def _workload(case: Case) -> object:
+    return case.workload
+
+
+def _sweep(case: Case) -> object:
+    return case.sweep
+
+
+def _divided(plan: Plan, kind: Callable[[Case], object]) -> tuple[Plan, ...]:
+    """Return plans of cases that are alike, each named by its workload."""
+    found: dict[object, list[Case]] = {}
+    for case in plan.cases:
+        found.setdefault(kind(case), []).append(case)
+    return tuple(replace(plan, name=cases[0].workload, cases=tuple(cases)) for cases in found.values())
+
+
+def _closest(plan: Plan) -> tuple[PlanRequest, bool]:
+    """Return a request and whether it gives a plan's very cases and search.
+
+    Sizes and variant are named only where a person named them: a range in every search would change it, for the
+    sizes of `matmul vector-dot` are not one range. Where nothing gives the very same, sizes and variant are named.
+    """
+    threads = dict.fromkeys(case.threads for case in plan.cases)
+    names = tuple(plan.name.split("+"))
+    bare = PlanRequest(
+        names,
+        dtype=plan.cases[0].dtype if plan.cases and plan.cases[0].dtype != "float32" else None,
+        threads=None if list(threads) in ([], [0]) else ",".join(str(count or "all") for count in threads),
+        scale=plan.scale,
+        full=plan.search is not None and plan.search.full,
+    )
+    request, own = bare, _own_of(plan)
+    for request in _candidates(bare, plan):
+        try:
+            made = build_plan(replace(request, own=own))
+        except UsageError:
+            continue
+        if made.cases == plan.cases and made.search == plan.search:
+            return request, True
+    return request, False
+
+
+def _own_of(plan: Plan) -> OwnWorkloads:
+    """Return the workloads of a plan that are not built in, as far as its cases tell of them.
+
+    Their usual sizes are not known: one that nobody runs stands for them, so that those of the plan are always named.
+    """
+    built_in = {info.name for info in catalogue()}
+    variants: dict[str, list[str]] = {}
+    for case in plan.cases:
+        if case.workload not in built_in:
+            variants.setdefault(case.workload, []).append(case.variant)
+    infos = [WorkloadInfo(name, name, tuple(dict.fromkeys(found)), (MAX_SIZE,), "") for name, found in variants.items()]
+    return OwnWorkloads(workloads=tuple(infos))
+
+
+def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:
+    """Yield requests that may give a plan, the shortest first."""
+    # Sizes are those of a preset's first workload; parts with another axis keep their own.
+    first = [case.size for case in plan.cases if case.workload == plan.cases[0].workload]
+    sizes = list(dict.fromkeys(first))
+    kinds = [bare]
+    if plan.search is not None:
+        kinds.append(replace(bare, find_crossover=True))
+        if sizes:
+            kinds.append(replace(bare, find_crossover=True, max_size=str(max(sizes))))
+            sizes = sorted({min(sizes), max(sizes)})
+    if sizes:
+        kinds.append(replace(bare, sizes=sizes_text(sizes), find_crossover=plan.search is not None))
+    variants = [None, *_lone_variants(plan)]
+    for kind in kinds:
+        for variant in variants:
+            yield replace(kind, variant=variant)
+
+
+def _lone_variants(plan: Plan) -> list[str]:
+    """Return the variants that are the only one of their workload: those a person may have named."""
+    found: dict[str, set[str]] = {}
+    for case in plan.cases:
+        found.setdefault(case.workload, set()).add(case.variant)
+    lone = dict.fromkeys(name for names in found.values() if len(names) == 1 for name in names)
+    return [name for name in lone if name != "default"]
+
+
+def simulation_text(simulation: Simulation) -> str:
+    """Return what `--simulate` takes for this machine."""
+    usual = to_plain(Simulation())
+    return ",".join(f"{k}={v}" for k, v in to_plain(simulation).items() if v != usual[k]) or "default"
+
+
+def sizes_text(sizes: list[int]) -> str:
+    """Return what `--size` takes: start:stop:step where the sizes are one, else all of them."""
+    steps = {b - a for a, b in pairwise(sizes)}
+    if len(sizes) > 3 and len(steps) == 1 and min(steps) > 0:
+        return f"{sizes[0]}:{sizes[-1] + 1}:{steps.pop()}"
+    return ",".join(str(size) for size in sizes)
