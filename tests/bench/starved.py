@@ -125,19 +125,19 @@ def run_once() -> None:
     from cpugpu_tui.model import LATENCY, NO_CORE, Event, HalfRoundTimed, MachineRead
     from cpugpu_tui.session.planning import PlanRequest, build_plan
     from cpugpu_tui.timing.control import Control
+    from cpugpu_tui.timing.device_run import DeviceRun
     from cpugpu_tui.timing.emitter import CallEmitter
-    from cpugpu_tui.timing.lane import Lane
 
     shares: list[tuple[str, float]] = []
-    honest = Lane.take
+    honest = DeviceRun.take
 
-    def take(lane: Lane, *arguments: object) -> object:
-        taken = honest(lane, *arguments)  # type: ignore[arg-type]
-        if lane.waited is not None and not lane.is_timed_once:
-            shares.append((lane.name, lane.waited.share))
+    def take(run: DeviceRun, *arguments: object) -> object:
+        taken = honest(run, *arguments)  # type: ignore[arg-type]
+        if run.waited is not None and not run.is_timed_once:
+            shares.append((run.name, run.waited.share))
         return taken
 
-    Lane.take = take  # type: ignore[assignment,method-assign]
+    DeviceRun.take = take  # type: ignore[assignment,method-assign]
     events: list[Event] = []
     plan = build_plan(PlanRequest(("quick",)))
     if not work(

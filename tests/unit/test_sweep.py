@@ -23,8 +23,8 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.timing import sweep as sweep_module
+from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.point import Point
 from cpugpu_tui.timing.sweep import GAP_MS, Sweep
 from cpugpu_tui.timing.timers import CaseError
 
@@ -367,14 +367,14 @@ def test_any_exception_of_a_workload_is_its_own_rows_failure() -> None:
 def test_a_failure_at_the_end_of_a_case_is_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver stops answering when the last reading of the first case is taken: the other case goes on."""
     plan = plan_of(16, 32)
-    honest = Point.finish
+    honest = CaseRun.finish
 
-    def finish(point: Point) -> None:
-        if point.case == plan.cases[0]:
+    def finish(case_run: CaseRun) -> None:
+        if case_run.case == plan.cases[0]:
             raise RuntimeError("the driver does not answer")
-        honest(point)
+        honest(case_run)
 
-    monkeypatch.setattr(Point, "finish", finish)
+    monkeypatch.setattr(CaseRun, "finish", finish)
     status, recorder = swept(plan)
     assert status == "done"
     (failed,) = recorder.of(CaseFailed)

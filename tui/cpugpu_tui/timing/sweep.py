@@ -7,6 +7,7 @@ from collections import deque
 from itertools import chain
 
 from cpugpu_tui.model import ENERGY, KERNELS, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
+from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.chooser import Chooser
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import Emit
@@ -14,7 +15,6 @@ from cpugpu_tui.timing.energy_pass import EnergyPass
 from cpugpu_tui.timing.forecast import Forecast
 from cpugpu_tui.timing.kernel_pass import profile_cases
 from cpugpu_tui.timing.peer_pass import measure_peers
-from cpugpu_tui.timing.point import Point
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
 
 CHECK_EVERY = 10
@@ -40,7 +40,7 @@ class Sweep:
         self._later = deque(groups.values())
         self._pending: deque[tuple[int, Case]] = deque()
         self._is_crowded = False
-        self._active: list[Point] = []
+        self._active: list[CaseRun] = []
         self._warmed: set[str] = set()
         self._watch = Stopwatch()
         self._since_gap = Stopwatch()
@@ -78,10 +78,10 @@ class Sweep:
             room = not self._active or (passes % enter_every == 0 and len(self._active) < self._plan.window)
             if self._pending and room and not (self._is_crowded and self._active):
                 self._enter()
-            for point in list(self._active):
+            for case_run in list(self._active):
                 if self._over():
                     return False
-                self._advance(point)
+                self._advance(case_run)
             passes += 1
             if self._over():
                 return False
@@ -102,86 +102,88 @@ class Sweep:
         """Start the next pending case; a failure on the way is its row."""
         index, case = self._pending.popleft()
         without_cpu = self._chooser is not None and self._chooser.is_left_out(case)
-        point = Point(case, self._plan, self._machine, self._emit, self._control, self._over, without_cpu=without_cpu)
+        case_run = CaseRun(
+            case, self._plan, self._machine, self._emit, self._control, self._over, without_cpu=without_cpu
+        )
         try:
-            point.begin(check=self._is_checked(index), exact=self._is_checked(index), warmed=self._warmed)
+            case_run.begin(check=self._is_checked(index), exact=self._is_checked(index), warmed=self._warmed)
         except Stopped:
             self._pending.appendleft((index, case))  # `_wind_up` says why it has no result
         except Exception as error:  # noqa: BLE001 - whatever a workload raises is its row's failure
-            failure = self._failure(point, error)
+            failure = self._failure(case_run, error)
             if failure.kind == "oom" and self._active and not failure.fatal:
                 # Others still hold their tensors: once they are through it is tried again.
                 self._pending.appendleft((index, case))
                 self._is_crowded = True
-                self._drop(point, error)
+                self._drop(case_run, error)
                 self._machine.release()
             else:
-                self._fail(point, error)
+                self._fail(case_run, error)
         else:
             self._is_crowded = False
-            self._active.append(point)
-            self._forecast.learn(point)
+            self._active.append(case_run)
+            self._forecast.learn(case_run)
             if self._chooser is not None:
-                self._chooser.learn(point)
+                self._chooser.learn(case_run)
         self._between()
 
     def _is_checked(self, index: int) -> bool:
         count = len(self._plan.cases)
         return count <= 20 or index % CHECK_EVERY == 0 or index == count - 1
 
-    def _advance(self, point: Point) -> None:
+    def _advance(self, case_run: CaseRun) -> None:
         try:
-            for _ in point.half_rounds():
+            for _ in case_run.half_rounds():
                 self._between()
                 if self._control.stopping:
                     return
         except Exception as error:  # noqa: BLE001 - as above
-            self._active.remove(point)
-            self._fail(point, error)
+            self._active.remove(case_run)
+            self._fail(case_run, error)
             return
-        if point.done and not (self._chooser is not None and self._chooser.keeps(point)):
-            self._active.remove(point)
-            self._finish(point)
+        if case_run.done and not (self._chooser is not None and self._chooser.keeps(case_run)):
+            self._active.remove(case_run)
+            self._finish(case_run)
             self._between()
 
-    def _finish(self, point: Point) -> None:
+    def _finish(self, case_run: CaseRun) -> None:
         """Finish a case; a failure on the way is its row, like any other."""
-        is_timed_once, is_starved = point.is_timed_once, point.is_starved
+        is_timed_once, is_starved = case_run.is_timed_once, case_run.is_starved
         try:
-            point.finish()
+            case_run.finish()
         except Exception as error:  # noqa: BLE001 - as above
-            self._fail(point, error)
+            self._fail(case_run, error)
             return
         if not is_timed_once:
             if not is_starved:  # the energy of waiting is nobody's
-                self._to_measure.append(point.case)
-            if point.is_checked:
-                self._to_profile.append(point.case)
+                self._to_measure.append(case_run.case)
+            if case_run.is_checked:
+                self._to_profile.append(case_run.case)
 
-    def _fail(self, point: Point, error: Exception) -> None:
-        failure = self._failure(point, error)
-        self._drop(point, error)
+    def _fail(self, case_run: CaseRun, error: Exception) -> None:
+        failure = self._failure(case_run, error)
+        self._drop(case_run, error)
         if not failure.fatal:
             self._machine.release()
         self._emit(
             CaseFailed(
-                case=point.case.key,
+                case=case_run.case.key,
                 kind=failure.kind,
                 message=failure.message,
                 remedy=failure.remedy,
-                device=point.device,
+                device=case_run.device,
             )
         )
         self._emit.flush()
         if failure.fatal:
             raise failure
 
-    def _failure(self, point: Point, error: Exception) -> CaseError:
-        return error if isinstance(error, CaseError) else self._machine.explain(error, point.case)
+    def _failure(self, case_run: CaseRun, error: Exception) -> CaseError:
+        return error if isinstance(error, CaseError) else self._machine.explain(error, case_run.case)
 
-    def _drop(self, point: Point, error: Exception) -> None:
+    def _drop(self, case_run: CaseRun, error: Exception) -> None:
         """Let go of the tensors of a case; the frames that an error came through hold them too."""
-        point.close()
+        case_run.close()
         traceback.clear_frames(error.__traceback__)
 
     def _between(self) -> None:
@@ -224,11 +226,11 @@ class Sweep:
         """End early: a case with a complete round keeps its times, the rest is skipped."""
         stopped = self._control.stopping
         why = "Stopped by request." if stopped else "Not reached within the time of --max-seconds."
-        for point in self._active:
-            if point.rounds_complete >= 1:
-                self._finish(point)
+        for case_run in self._active:
+            if case_run.rounds_complete >= 1:
+                self._finish(case_run)
             else:
-                self._skip(point.case, why)
+                self._skip(case_run.case, why)
         for _, case in (*self._pending, *chain.from_iterable(self._later)):
             self._skip(case, why)
         return "stopped" if stopped else "done"

@@ -1,7 +1,7 @@
 """Everything that reads a clock: one timer per kind of device, all with the same questions.
 
 A timer answers in nanoseconds and never decides anything: how many calls, in which order and when to
-stop is the protocol's business (`timing.point`).
+stop is the protocol's business (`timing.case_run`).
 """
 
 from __future__ import annotations

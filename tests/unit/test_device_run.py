@@ -7,7 +7,7 @@ from typing import Any
 from recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
 
 from cpugpu_tui.model import DEVICE, LATENCY, SINGLE, THROUGHPUT, Calibrated, Plan, Simulation
-from cpugpu_tui.timing.lane import EXTRAS_SHARE, SINGLES, Lane, known
+from cpugpu_tui.timing.device_run import EXTRAS_SHARE, SINGLES, DeviceRun, known
 from cpugpu_tui.timing.timers import DeviceSamples
 
 
@@ -36,13 +36,13 @@ def test_costly_extras_leave_latency_its_rounds() -> None:
 
     timer.device_samples = costly
     operation = timer.load(plan.cases[0], None)
-    lane = Lane(timer, operation, 1e5, calls=10, blocks=5, rounds=20, max_rounds=20, estimate_ns=2e5)
-    taken = [lane.take(index, plan, machine.watch)[0] for index in range(1, 21)]
+    run = DeviceRun(timer, operation, 1e5, calls=10, blocks=5, rounds=20, max_rounds=20, estimate_ns=2e5)
+    taken = [run.take(index, plan, machine.watch)[0] for index in range(1, 21)]
     assert all(len(samples[LATENCY]) == 5 for samples in taken)
     with_device = [DEVICE in samples for samples in taken]
     assert with_device[0], "at least once, at once"
     assert 2 <= sum(with_device) < 20
-    assert lane._extras_ns <= EXTRAS_SHARE * lane._latency_ns + 100e6
+    assert run._extras_ns <= EXTRAS_SHARE * run._latency_ns + 100e6
 
 
 def test_the_budget_ends_rounds_between_the_least_and_the_most() -> None:
