@@ -34,7 +34,7 @@ from cpugpu_tui.session.devices import named
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.transport.launch import Agents
 
@@ -68,7 +68,7 @@ class Emitted(list[Event]):
 
 def swept(plan: Plan) -> tuple[RunState, Emitted]:
     machine, emitted = TorchMachine(plan, ENVIRONMENT), Emitted()
-    assert Sweep(plan, machine, emitted, Control()).run() == "done"
+    assert Scheduler(plan, machine, emitted, Control()).run() == "done"
     machine.release()
     state = RunState()
     stream = [

@@ -8,7 +8,7 @@ from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 
 CASES = (
@@ -25,6 +25,6 @@ def run_of(
     laws = Simulation(gpus=gpus, slow_gpu=gpus - 2, slow_factor=1.2 if gpus > 2 else 1.0, other_gpus=int(gpus > 4))
     plan = Plan("matmul+transfer", cases, devices, metrics=metrics, simulation=laws)
     machine, events = SimulatedMachine(plan), list[Event]()
-    status = Sweep(plan, machine, CallEmitter(events.append), Control()).run()
+    status = Scheduler(plan, machine, CallEmitter(events.append), Control()).run()
     started = RunStarted(run_id="r", series_id="s", plan=plan, environment={"hostname": "box", "threads": 2}, number=7)
     return folded([started, DevicesFound(devices=machine.devices), *events, RunFinished(status=status)])

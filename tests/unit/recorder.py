@@ -21,7 +21,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import stamped
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import DeviceSamples, FirstCall
 from cpugpu_tui.timing.timers.simulated import SimulatedMachine, SimulatedOperation, SimulatedTimer
 
@@ -113,7 +113,7 @@ def plan_of(*sizes: int, simulation: Simulation = QUICK, **more: Any) -> Plan:
 def swept(plan: Plan, control: Control | None = None) -> tuple[str, Recorder]:
     """Run a plan on a spied machine; return how it ended and what happened."""
     recorder = Recorder()
-    status = Sweep(plan, SpiedMachine(plan, recorder), recorder, control or Control()).run()
+    status = Scheduler(plan, SpiedMachine(plan, recorder), recorder, control or Control()).run()
     return status, recorder
 
 

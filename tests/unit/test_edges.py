@@ -24,7 +24,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.edges import NOT_WATCHED, passage
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers.sensors import Sensors
 
 PLANTED = replace(
@@ -70,7 +70,7 @@ def watched(plan: Plan) -> Recorder:
     machine = SpiedMachine(plan, recorder)
     spies = {name: SpiedSensors(machine.watcher(name), name, recorder) for name in ("cpu", "cuda:0")}
     machine.watcher = spies.__getitem__  # type: ignore[method-assign,assignment]
-    Sweep(plan, machine, recorder, Control()).run()
+    Scheduler(plan, machine, recorder, Control()).run()
     return recorder
 
 

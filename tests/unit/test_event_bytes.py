@@ -12,7 +12,7 @@ from recorder import plan_of
 from cpugpu_tui.model import METRICS, Simulation
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import LineEmitter
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 
 LIMIT_BYTES = 4096
@@ -23,7 +23,7 @@ def test_a_round_of_every_metric_takes_four_kilobytes_at_most(size: int, tmp_pat
     machine = Simulation(noise=0.05, throttle_share=0.5, sm_clock_mhz=1980.0)
     plan = plan_of(size, simulation=machine, metrics=METRICS, rounds=12, max_rounds=12)
     with (tmp_path / "events").open("wb") as stream:
-        assert Sweep(plan, SimulatedMachine(plan), LineEmitter(stream.fileno()), Control()).run() == "done"
+        assert Scheduler(plan, SimulatedMachine(plan), LineEmitter(stream.fileno()), Control()).run() == "done"
     rounds: Counter[int] = Counter()
     for line in (tmp_path / "events").read_bytes().splitlines(keepends=True):
         event = json.loads(line)

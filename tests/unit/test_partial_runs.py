@@ -54,7 +54,7 @@ from cpugpu_tui.state.condition import conditions_data
 from cpugpu_tui.state.measured import measured
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 from cpugpu_tui.ui import fleet_lines, rows
 from cpugpu_tui.ui.chart import ChartOptions, chart_lines
@@ -79,7 +79,7 @@ def whole(gpus: int, with_cpu: bool) -> tuple[tuple[DevicesFound, dict[str, list
     plan = Plan("matmul+vector-dot", CASES, devices, metrics=(LATENCY, DEVICE, PAGEABLE), rounds=5, max_rounds=5,
                 simulation=Simulation(gpus=gpus))  # fmt: skip
     machine, events = SimulatedMachine(plan), list[Event]()
-    Sweep(plan, machine, CallEmitter(events.append), Control()).run()
+    Scheduler(plan, machine, CallEmitter(events.append), Control()).run()
     told = {case.key: [event for event in events if getattr(event, "case", "") == case.key] for case in CASES}
     return (DevicesFound(devices=machine.devices), told), plan
 

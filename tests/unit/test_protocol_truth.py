@@ -32,7 +32,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 from cpugpu_tui.workloads import find
 
@@ -204,7 +204,7 @@ def verdicts(machine: Simulation, sweeps: int) -> Counter[str]:
         cases = tuple(Case("matmul", size) for size in range(1, CASES + 1))
         plan = Plan("A/A", cases, metrics=(LATENCY,), budget_s=1e9, simulation=replace(machine, seed=seed))
         rounds = Rounds()
-        Sweep(plan, SimulatedMachine(plan), rounds, Undisturbed()).run()
+        Scheduler(plan, SimulatedMachine(plan), rounds, Undisturbed()).run()
         for devices in rounds.ns.values():
             comparison = compare(devices["cpu"], devices["cuda:0"])
             assert comparison is not None

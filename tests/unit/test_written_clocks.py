@@ -30,7 +30,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.timing import reporting
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.reporting import Reporter
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import CaseError, Stopped
 from cpugpu_tui.timing.timers import operation as operation_module
 from cpugpu_tui.timing.timers.operation import time_written
@@ -89,7 +89,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
 def swept(plan: Plan, control: Control | None = None) -> tuple[str, Recorder]:
     recorder = Recorder()
     machine = TorchMachine(plan, {"threads": 1, "cpu": "Xeon", "torch_import_s": 1.5})
-    return Sweep(plan, machine, recorder, control or Control()).run(), recorder
+    return Scheduler(plan, machine, recorder, control or Control()).run(), recorder
 
 
 def plan_of(*cases: Case) -> Plan:
@@ -124,7 +124,7 @@ def test_a_plan_without_as_written_does_not_run_the_cell(notebook: Notebook) -> 
     recorder = Recorder()
     plan = Plan("test", (CASE,), ("cpu",), metrics=(LATENCY,), rounds=1, max_rounds=1, budget_s=0.05)
     machine = TorchMachine(plan, {"threads": 1})
-    Sweep(plan, machine, recorder, Control()).run()
+    Scheduler(plan, machine, recorder, Control()).run()
     assert "written on cpu" not in notebook.log
 
 

@@ -8,20 +8,20 @@ from itertools import chain
 
 from cpugpu_tui.model import ENERGY, KERNELS, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
 from cpugpu_tui.timing.case_run import CaseRun
-from cpugpu_tui.timing.chooser import Chooser
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.energy_pass import EnergyPass
 from cpugpu_tui.timing.forecast import Forecast
 from cpugpu_tui.timing.kernel_pass import profile_cases
 from cpugpu_tui.timing.peer_pass import measure_peers
+from cpugpu_tui.timing.size_search import SizeSearch
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
 
 CHECK_EVERY = 10
 """In sweeps of over 20 cases every tenth is checked, and the first and last (method.md, step 2)."""
 
 
-class Sweep:
+class Scheduler:
     """Runs the cases of a plan on a machine; every failure costs its own case only."""
 
     def __init__(self, plan: Plan, machine: Machine, emit: Emit, control: Control) -> None:
@@ -30,13 +30,13 @@ class Sweep:
         self._emit = emit
         self._control = control
         gpus = tuple(device.name for device in machine.devices if not device.is_cpu)
-        self._chooser = Chooser(plan.search, plan.cases, gpus) if plan.search is not None else None
+        self._search = SizeSearch(plan.search, plan.cases, gpus) if plan.search is not None else None
         # A search takes one sweep after the other; all other plans are taken as one.
         groups: dict[object, list[tuple[int, Case]]] = {}
         for found in plan.search.found if plan.search is not None else ():
             groups[found.case.sweep] = []
         for index, case in enumerate(plan.cases):
-            groups.setdefault(case.sweep if self._chooser is not None else None, []).append((index, case))
+            groups.setdefault(case.sweep if self._search is not None else None, []).append((index, case))
         self._later = deque(groups.values())
         self._pending: deque[tuple[int, Case]] = deque()
         self._is_crowded = False
@@ -88,7 +88,7 @@ class Sweep:
 
     def _choose(self) -> None:
         """Let a search name the case to go on with."""
-        case = self._chooser.next_case() if self._chooser is not None else None
+        case = self._search.next_case() if self._search is not None else None
         if case is not None:
             self._pending.append((len(self._plan.cases), case))
             self._emit(CasesChosen(cases=(case,)))
@@ -101,7 +101,7 @@ class Sweep:
     def _enter(self) -> None:
         """Start the next pending case; a failure on the way is its row."""
         index, case = self._pending.popleft()
-        without_cpu = self._chooser is not None and self._chooser.is_left_out(case)
+        without_cpu = self._search is not None and self._search.is_left_out(case)
         case_run = CaseRun(
             case, self._plan, self._machine, self._emit, self._control, self._over, without_cpu=without_cpu
         )
@@ -123,8 +123,8 @@ class Sweep:
             self._is_crowded = False
             self._active.append(case_run)
             self._forecast.learn(case_run)
-            if self._chooser is not None:
-                self._chooser.learn(case_run)
+            if self._search is not None:
+                self._search.learn(case_run)
         self._between()
 
     def _is_checked(self, index: int) -> bool:
@@ -141,7 +141,7 @@ class Sweep:
             self._active.remove(case_run)
             self._fail(case_run, error)
             return
-        if case_run.done and not (self._chooser is not None and self._chooser.keeps(case_run)):
+        if case_run.done and not (self._search is not None and self._search.keeps(case_run)):
             self._active.remove(case_run)
             self._finish(case_run)
             self._between()
@@ -209,7 +209,7 @@ class Sweep:
 
     def _progress(self) -> Progressed:
         pending = [case for _, case in chain(self._pending, *self._later)]
-        more = self._chooser.most_left if self._chooser is not None else 0
+        more = self._search.most_left if self._search is not None else 0
         left_s = self._forecast.seconds_left(self._active, pending, more)
         if left_s is not None and self._plan.max_seconds is not None:
             left_s = min(left_s, max(0.0, self._plan.max_seconds - self._watch.elapsed_s()))

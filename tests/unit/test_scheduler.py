@@ -25,7 +25,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.timing import sweep as sweep_module
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.sweep import GAP_MS, Sweep
+from cpugpu_tui.timing.scheduler import GAP_MS, Scheduler
 from cpugpu_tui.timing.timers import CaseError
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
@@ -196,7 +196,7 @@ class TimingRecorder(Recorder):
 
 def swept_in(time: FakeTime, plan: Plan, half_round_s: float) -> TimingRecorder:
     recorder = TimingRecorder(time)
-    Sweep(plan, TimedMachine(plan, recorder, time, half_round_s), recorder, Control()).run()
+    Scheduler(plan, TimedMachine(plan, recorder, time, half_round_s), recorder, Control()).run()
     return recorder
 
 
@@ -254,7 +254,7 @@ class StoppingRecorder(Recorder):
 def stopped_after(kind: type[Event], times: int, plan: Plan) -> tuple[str, Recorder]:
     control = Control()
     recorder = StoppingRecorder(control, kind, times)
-    return Sweep(plan, SpiedMachine(plan, recorder), recorder, control).run(), recorder
+    return Scheduler(plan, SpiedMachine(plan, recorder), recorder, control).run(), recorder
 
 
 def test_a_stop_keeps_what_is_finished_and_skips_the_rest() -> None:
@@ -293,7 +293,7 @@ def test_a_case_with_a_complete_round_keeps_its_times() -> None:
 def test_when_time_is_up_the_rest_is_skipped_and_the_run_is_done(fake_time: FakeTime) -> None:
     plan = plan_of(*SIZES, max_seconds=12.0)
     recorder = TimingRecorder(fake_time)
-    status = Sweep(plan, TimedMachine(plan, recorder, fake_time, 0.5), recorder, Control()).run()
+    status = Scheduler(plan, TimedMachine(plan, recorder, fake_time, 0.5), recorder, Control()).run()
     assert status == "done"
     assert 12.0 <= fake_time.now_s <= 13.0
     kinds = {event.case: (event.kind, event.message) for event in recorder.of(CaseFailed)}
@@ -313,7 +313,7 @@ def test_a_pause_stops_between_half_rounds_and_goes_on_where_it_was(monkeypatch:
 
     monkeypatch.setattr(control, "wait_while_paused", wait_while_paused)
     control.obey("pause")
-    assert Sweep(plan, SpiedMachine(plan, recorder), recorder, control).run() == "done"
+    assert Scheduler(plan, SpiedMachine(plan, recorder), recorder, control).run() == "done"
     assert waited_after == [Flush()]
     assert len(recorder.rounds) == 16
 
@@ -341,7 +341,7 @@ def test_a_fatal_failure_is_told_before_the_process_is_given_up() -> None:
 
     machine.timer("cuda:0").device_samples = lost  # type: ignore[method-assign]
     with pytest.raises(CaseError, match="lost"):
-        Sweep(plan, machine, recorder, Control()).run()
+        Scheduler(plan, machine, recorder, Control()).run()
     assert isinstance(recorder.log[-2], CaseFailed)
     assert recorder.log[-1] == Flush()
     assert not [event for event in recorder.events if getattr(event, "case", "") == plan.cases[1].key]
@@ -358,7 +358,7 @@ def test_any_exception_of_a_workload_is_its_own_rows_failure() -> None:
         return honest(op, calls)
 
     machine.timer("cpu").latency_block = sometimes  # type: ignore[method-assign]
-    assert Sweep(plan, machine, recorder, Control()).run() == "done"
+    assert Scheduler(plan, machine, recorder, Control()).run() == "done"
     assert [row.status for row in state_of(plan, recorder).rows.values()] == ["ok", "error", "ok"]
     (failure,) = recorder.of(CaseFailed)
     assert "ZeroDivisionError: no" in failure.message

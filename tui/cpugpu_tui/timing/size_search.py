@@ -36,7 +36,7 @@ class _Tried:
     """Size → speed-up as far as warm-up could tell."""
 
 
-class Chooser:
+class SizeSearch:
     """Knows all cases of a search, and proposes the next."""
 
     def __init__(self, search: Search, cases: tuple[Case, ...], gpus: tuple[str, ...]) -> None:
