@@ -84,6 +84,7 @@ from cpugpu_tui.model.plans import (
     Plan,
     Refused,
     Search,
+    SweepKey,
     WorkloadInfo,
     torch_dtype,
 )
@@ -162,6 +163,7 @@ __all__ = [
     "RunStarted",
     "Search",
     "Simulation",
+    "SweepKey",
     "TelemetryRead",
     "TensorsPlaced",
     "WorkloadInfo",

@@ -37,6 +37,7 @@ from cpugpu_tui.model import (
     Progressed,
     RunFinished,
     RunStarted,
+    SweepKey,
     TelemetryRead,
     TensorsPlaced,
     place,
@@ -54,9 +55,6 @@ HELD_S = 12.5
 """Age up to which a value that is read every five seconds stands for the sweeps between: two and a half times that."""
 SAME_NS = 2e6
 """Moments of two readings that lie no further apart are one: traces keep ages to a millisecond."""
-
-Sweep = tuple[str, str, str, int]
-"""Workload, variant, dtype, threads: see `Case.sweep`."""
 
 
 @dataclass(frozen=True)
@@ -213,9 +211,9 @@ class RunState:
         return max(counts, default=0)
 
     @cached_property
-    def sweeps(self) -> Mapping[Sweep, tuple[Row, ...]]:
+    def sweeps(self) -> Mapping[SweepKey, tuple[Row, ...]]:
         """Rows that differ in size alone, by what they share; in the plan's order."""
-        found: dict[Sweep, list[Row]] = {}
+        found: dict[SweepKey, list[Row]] = {}
         for row in self.rows.values():
             found.setdefault(row.case.sweep, []).append(row)
         return {sweep: tuple(rows) for sweep, rows in found.items()}

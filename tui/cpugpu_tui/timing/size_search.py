@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from cpugpu_tui.decide.crossover import SweepPoint, crossover
 from cpugpu_tui.decide.search import is_hopeless, next_size
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TOO_FEW, Comparison, word
-from cpugpu_tui.model import Case, Found, Search
+from cpugpu_tui.model import Case, Found, Search, SweepKey
 from cpugpu_tui.timing.case_run import CaseRun
 
 PATIENCE = 12
@@ -43,7 +43,7 @@ class SizeSearch:
         """`gpus` are the names of those that the CPU is compared with: each has a crossover of its own to narrow."""
         self._search = search
         self._gpus = gpus
-        self._sweeps: dict[tuple[str, str, str, int], _Tried] = defaultdict(lambda: _Tried(0))
+        self._sweeps: dict[SweepKey, _Tried] = defaultdict(lambda: _Tried(0))
         for case in cases:
             self._sweeps[case.sweep].tried[case.size] = case
         for found in search.found:

@@ -33,6 +33,7 @@ from cpugpu_tui.model import (
     Progressed,
     RunFinished,
     RunStarted,
+    SweepKey,
     TelemetryRead,
     TensorsPlaced,
     WorkloadsLoading,
@@ -101,7 +102,7 @@ class StreamGuard:
         self._hello: Hello | None = None
         self._devices: frozenset[str] | None = None
         self._cases: dict[str, _Watched] = {}
-        self._sweeps: dict[tuple[str, str, str, int], set[int]] = {}
+        self._sweeps: dict[SweepKey, set[int]] = {}
         self._open = 0
         """Cases that have neither finished nor failed."""
         self._seq = 0
