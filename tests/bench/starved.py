@@ -122,7 +122,7 @@ def run_once() -> None:
     """Run `quick` on this thread and print what the kernel said of every half-round."""
     from cpugpu_tui.agent.environment import facts
     from cpugpu_tui.agent.worker import work
-    from cpugpu_tui.model import LATENCY, NO_CORE, Event, HalfRoundTimed, MachineRead
+    from cpugpu_tui.model import LATENCY, NO_CORE, DeviceSampled, Event, MachineRead
     from cpugpu_tui.session.planning import PlanRequest, build_plan
     from cpugpu_tui.timing.control import Control
     from cpugpu_tui.timing.device_run import DeviceRun
@@ -145,7 +145,7 @@ def run_once() -> None:
     ):
         sys.exit("The run broke off.")
     small = f"matmul/default/{SMALL}/"
-    timed = [e for e in events if isinstance(e, HalfRoundTimed) and e.device == "cpu" and e.case.startswith(small)]
+    timed = [e for e in events if isinstance(e, DeviceSampled) and e.device == "cpu" and e.case.startswith(small)]
     told = [e for e in events if isinstance(e, MachineRead) and e.cores is not None]
     latencies = [ns for event in timed if event.round_index for ns in event.samples.get(LATENCY, ())]
     single = [e.cores.one_thread_ns for e in told if e.cores and e.case.startswith(small) and e.cores.one_thread_ns]
@@ -153,7 +153,7 @@ def run_once() -> None:
         json.dumps(
             {
                 "shares": shares,
-                "marked": sum(NO_CORE in e.marks for e in events if isinstance(e, HalfRoundTimed)),
+                "marked": sum(NO_CORE in e.marks for e in events if isinstance(e, DeviceSampled)),
                 "repeated": sum(len(e.cores.discarded) for e in told if e.cores),
                 "small_us": [median(latencies) / 1e3] if latencies else [],
                 "one_thread_us": [median(each) / 1e3 for each in single],

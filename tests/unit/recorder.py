@@ -10,9 +10,9 @@ from cpugpu_tui.model import (
     METRICS,
     Case,
     Device,
+    DeviceSampled,
     DevicesFound,
     Event,
-    HalfRoundTimed,
     Plan,
     RunFinished,
     RunStarted,
@@ -67,9 +67,9 @@ class Recorder:
         return [event for event in self.events if isinstance(event, kinds)]
 
     @property
-    def rounds(self) -> list[HalfRoundTimed]:
+    def rounds(self) -> list[DeviceSampled]:
         """Half-rounds without what is taken once before them."""
-        return [event for event in self.of(HalfRoundTimed) if event.round_index > 0]
+        return [event for event in self.of(DeviceSampled) if event.round_index > 0]
 
 
 class SpiedTimer(SimulatedTimer):

@@ -19,7 +19,7 @@ from cpugpu_tui.model import (
     Calibrated,
     CaseFinished,
     Device,
-    HalfRoundTimed,
+    DeviceSampled,
     Progressed,
     Simulation,
 )
@@ -86,14 +86,14 @@ def test_a_case_goes_its_way_in_order() -> None:
     steps = [
         (type(e).__name__, getattr(e, "phase", ""), getattr(e, "device", ""))
         for e in recorder.events
-        if not (isinstance(e, HalfRoundTimed) and e.round_index > 0)
+        if not (isinstance(e, DeviceSampled) and e.round_index > 0)
     ]
     assert list(dict.fromkeys(steps)) == [
         ("CaseStarted", "", ""),
         ("Progressed", "inputs", "cpu"),
-        ("Progressed", "first call", "cpu"), ("TensorsPlaced", "", "cpu"), ("HalfRoundTimed", "", "cpu"),
+        ("Progressed", "first call", "cpu"), ("TensorsPlaced", "", "cpu"), ("DeviceSampled", "", "cpu"),
         ("Progressed", "first call", "cuda:0"), ("MachineRead", "", "cuda:0"),
-        ("TensorsPlaced", "", "cuda:0"), ("HalfRoundTimed", "", "cuda:0"),
+        ("TensorsPlaced", "", "cuda:0"), ("DeviceSampled", "", "cuda:0"),
         ("Progressed", "check", "cpu"),
         ("Progressed", "warm-up", "cpu"), ("Calibrated", "", "cpu"),
         ("Progressed", "warm-up", "cuda:0"), ("Calibrated", "", "cuda:0"),
@@ -105,10 +105,10 @@ def test_a_case_goes_its_way_in_order() -> None:
 
 def test_only_wanted_metrics_are_taken() -> None:
     recorder = swept(plan_of(64, metrics=(LATENCY,)))[1]
-    assert {name for event in recorder.of(HalfRoundTimed) for name in event.samples} == {LATENCY, SINGLE, ENQUEUE}
+    assert {name for event in recorder.of(DeviceSampled) for name in event.samples} == {LATENCY, SINGLE, ENQUEUE}
     assert not [entry for entry in recorder.log if isinstance(entry, Call) and entry.what == "device"]
     recorder = swept(plan_of(64, metrics=(AS_WRITTEN, COLD_START)))[1]
-    taken_once = [event for event in recorder.of(HalfRoundTimed) if event.round_index == 0]
+    taken_once = [event for event in recorder.of(DeviceSampled) if event.round_index == 0]
     assert [set(event.samples) for event in taken_once] == [{AS_WRITTEN, SYNCED, COLD_START}] * 2
 
 
@@ -122,7 +122,7 @@ def test_before_each_half_round_one_block_is_thrown_away() -> None:
 
 
 def test_clocks_of_a_half_round_enclose_it() -> None:
-    for event in swept(plan_of(64))[1].of(HalfRoundTimed):
+    for event in swept(plan_of(64))[1].of(DeviceSampled):
         assert 0 < event.started_mono_ns <= event.ended_mono_ns <= event.mono_ns
         assert 0 < event.started_wall_ns <= event.ended_wall_ns <= event.wall_ns
 

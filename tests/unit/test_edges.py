@@ -14,8 +14,8 @@ from cpugpu_tui.model import (
     DEVICE,
     LATENCY,
     CaseFinished,
+    DeviceSampled,
     EnergyMeasured,
-    HalfRoundTimed,
     KernelsProfiled,
     MachineRead,
     Plan,
@@ -84,8 +84,8 @@ def test_between_the_two_edges_of_a_half_round_the_driver_is_left_alone() -> Non
         between = log[begin + 1 : end]
         assert {entry.what for entry in between} == {"block", "device"}
         assert all(isinstance(entry, Call) for entry in between)
-        assert any(isinstance(entry, HalfRoundTimed) for entry in log[end : end + 3])
-    assert len(at) == 2 * len([e for e in log if isinstance(e, HalfRoundTimed) and e.device != "cpu" and e.round_index])
+        assert any(isinstance(entry, DeviceSampled) for entry in log[end : end + 3])
+    assert len(at) == 2 * len([e for e in log if isinstance(e, DeviceSampled) and e.device != "cpu" and e.round_index])
 
 
 def test_what_is_costly_is_read_before_a_cases_first_call_and_after_its_last() -> None:

@@ -24,8 +24,8 @@ from cpugpu_tui.model import (
     SYNCED,
     THROUGHPUT,
     Case,
+    DeviceSampled,
     Event,
-    HalfRoundTimed,
     Plan,
     Simulation,
 )
@@ -111,7 +111,7 @@ EQUAL = Simulation(
 """Two devices with one law; calls of 50 ms, so that a block is one call and a round costs the test little."""
 
 
-def rounds_of(simulation: Simulation, **more: Any) -> tuple[int, list[HalfRoundTimed]]:
+def rounds_of(simulation: Simulation, **more: Any) -> tuple[int, list[DeviceSampled]]:
     """Return how many rounds one case took, and which half-rounds say that it did not converge."""
     recorder: Recorder = swept(plan_of(1, simulation=simulation, **{"metrics": (LATENCY,), "budget_s": 1e9, **more}))[1]
     unconverged = [event for event in recorder.rounds if "not-converged" in event.marks]
@@ -189,7 +189,7 @@ class Rounds:
     ns: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, HalfRoundTimed) and event.round_index > 0:
+        if isinstance(event, DeviceSampled) and event.round_index > 0:
             devices = self.ns.setdefault(event.case, {})
             devices.setdefault(event.device, {})[event.round_index] = median(event.samples[LATENCY])
 

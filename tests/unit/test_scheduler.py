@@ -15,9 +15,9 @@ from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
     CaseStarted,
+    DeviceSampled,
     Event,
     Gap,
-    HalfRoundTimed,
     Plan,
     Progressed,
     Simulation,
@@ -66,7 +66,7 @@ def active_at_each_round(recorder: Recorder) -> Iterator[int]:
             active.add(event.case)
         elif isinstance(event, CaseFinished):
             active.discard(event.case)
-        elif isinstance(event, HalfRoundTimed) and event.round_index > 0:
+        elif isinstance(event, DeviceSampled) and event.round_index > 0:
             yield len(active)
 
 
@@ -271,7 +271,7 @@ def test_a_stop_keeps_what_is_finished_and_skips_the_rest() -> None:
 
 
 def test_a_stop_within_a_first_round_is_obeyed_after_the_half() -> None:
-    status, recorder = stopped_after(HalfRoundTimed, 3, plan_of(64, 128))  # two are taken before the rounds
+    status, recorder = stopped_after(DeviceSampled, 3, plan_of(64, 128))  # two are taken before the rounds
     assert status == "stopped"
     assert len(recorder.rounds) == 1
     assert [event.kind for event in recorder.of(CaseFailed)] == ["skipped", "skipped"]
@@ -283,7 +283,7 @@ def test_a_stop_during_the_warm_up_is_obeyed_before_the_first_round() -> None:
 
 def test_a_case_with_a_complete_round_keeps_its_times() -> None:
     plan = plan_of(64, 128)
-    _, recorder = stopped_after(HalfRoundTimed, 5, plan)  # two once, two of round 1, one of round 2
+    _, recorder = stopped_after(DeviceSampled, 5, plan)  # two once, two of round 1, one of round 2
     row = next(iter(state_of(plan, recorder).rows.values()))
     assert row.status == "ok"
     assert row.comparison is not None

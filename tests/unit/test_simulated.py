@@ -17,7 +17,7 @@ from cpugpu_tui.model import (
     SYNCED,
     Case,
     CaseFailed,
-    HalfRoundTimed,
+    DeviceSampled,
     Simulation,
 )
 from cpugpu_tui.render.answers import answers
@@ -80,7 +80,7 @@ def test_the_crossover_is_where_the_planted_laws_cross() -> None:
 
 def test_the_first_call_of_a_process_is_cold_and_only_that_one() -> None:
     recorder = swept(plan_of(64, 128, simulation=PLANTED))[1]
-    cold = [(e.device, e.case) for e in recorder.of(HalfRoundTimed) if COLD_START in e.samples]
+    cold = [(e.device, e.case) for e in recorder.of(DeviceSampled) if COLD_START in e.samples]
     assert cold == [("cpu", Case("matmul", 64).key), ("cuda:0", Case("matmul", 64).key)]
     assert all(COLD_START not in event.samples for event in recorder.rounds)
 

@@ -22,8 +22,8 @@ from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
     CaseStarted,
+    DeviceSampled,
     EpochFinished,
-    HalfRoundTimed,
     Plan,
     Progressed,
 )
@@ -99,7 +99,7 @@ def plan_of(*cases: Case) -> Plan:
 def test_the_cell_runs_once_and_cold_before_anything_else_touches_the_device(notebook: Notebook) -> None:
     recorder = swept(plan_of(CASE))[1]
     assert notebook.log[:4] == ["prepare", "written on cpu", "inputs", "step"]
-    (once,) = [event for event in recorder.of(HalfRoundTimed) if event.round_index == 0]
+    (once,) = [event for event in recorder.of(DeviceSampled) if event.round_index == 0]
     assert set(once.samples) == {AS_WRITTEN, SYNCED, USER, SYSTEM, MOVING}
     assert once.samples[MOVING] == (2e6,)
     assert once.samples[AS_WRITTEN][0] >= 1.5e9, "importing the framework stands inside P3's cell"
@@ -108,16 +108,16 @@ def test_the_cell_runs_once_and_cold_before_anything_else_touches_the_device(not
 
 def test_a_later_cell_finds_the_framework_imported(notebook: Notebook) -> None:
     recorder = swept(plan_of(CASE, Case("notebook", 4, threads=2)))[1]
-    first, second = [event for event in recorder.of(HalfRoundTimed) if AS_WRITTEN in event.samples]
+    first, second = [event for event in recorder.of(DeviceSampled) if AS_WRITTEN in event.samples]
     assert first.samples[AS_WRITTEN][0] >= 1.5e9 > second.samples[AS_WRITTEN][0]
 
 
 def test_a_size_that_nobody_published_has_no_time_as_written(notebook: Notebook) -> None:
     recorder = swept(plan_of(Case("notebook", 5, threads=1)))[1]
     assert "written on cpu" not in notebook.log
-    assert AS_WRITTEN not in {name for event in recorder.of(HalfRoundTimed) for name in event.samples}
+    assert AS_WRITTEN not in {name for event in recorder.of(DeviceSampled) for name in event.samples}
     assert recorder.of(CaseStarted)[0].operations == 0
-    assert COLD_START in {name for event in recorder.of(HalfRoundTimed) for name in event.samples}
+    assert COLD_START in {name for event in recorder.of(DeviceSampled) for name in event.samples}
 
 
 def test_a_plan_without_as_written_does_not_run_the_cell(notebook: Notebook) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.stream import ExportedRun
-from cpugpu_tui.model import Calibrated, EnergyMeasured, Event, Gap, HalfRoundTimed, KernelsProfiled, Progressed
+from cpugpu_tui.model import Calibrated, DeviceSampled, EnergyMeasured, Event, Gap, KernelsProfiled, Progressed
 
 FIRST_S = 20.0
 """The first run at the demo's own pace: slow enough to watch how the search chooses its sizes."""
@@ -107,7 +107,7 @@ def _steps(events: Sequence[Event]) -> list[dict[str, Any]]:
     found = []
     for event in reversed(events):
         match event:
-            case HalfRoundTimed():
+            case DeviceSampled():
                 phase = "round" if event.round_index else "as written"
                 step = {"case": event.case, "device": event.device, "phase": phase, "round_index": event.round_index}
             case Calibrated():

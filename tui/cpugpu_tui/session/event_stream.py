@@ -12,9 +12,9 @@ from cpugpu_tui.model import (
     CaseFinished,
     CaseStarted,
     CeilingsMeasured,
+    DeviceSampled,
     DevicesFound,
     Event,
-    HalfRoundTimed,
     Hello,
     Plan,
     Progressed,
@@ -99,7 +99,7 @@ class EventStream:
             case Progressed():
                 if event.phase != "gap":
                     self.blame = event
-            case CaseStarted() | Calibrated() | HalfRoundTimed():
+            case CaseStarted() | Calibrated() | DeviceSampled():
                 self._saver.note(event)
             case CeilingsMeasured():
                 self._saver.ceilings(event.ceilings)

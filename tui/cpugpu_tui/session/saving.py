@@ -16,11 +16,11 @@ from cpugpu_tui.model import (
     CaseStarted,
     Ceilings,
     CeilingsMeasured,
+    DeviceSampled,
     DevicesFound,
     EnergyMeasured,
     EpochFinished,
     Event,
-    HalfRoundTimed,
     KernelsProfiled,
     MachineRead,
     PeerMeasured,
@@ -97,7 +97,7 @@ class Saver:
         if self._begun and tags:
             self._put(lambda store, _beside: store.tag(self._run_id, add=tags))
 
-    def note(self, event: CaseStarted | Calibrated | HalfRoundTimed) -> None:
+    def note(self, event: CaseStarted | Calibrated | DeviceSampled) -> None:
         """Keep an event until its case is over."""
         self._cases.setdefault(event.case, []).append(event)
 

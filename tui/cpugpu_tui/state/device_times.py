@@ -21,9 +21,9 @@ from cpugpu_tui.model import (
     PINNED,
     Calibrated,
     CoreWait,
+    DeviceSampled,
     EnergyMeasured,
     EpochFinished,
-    HalfRoundTimed,
     KernelsProfiled,
     MachineRead,
     Reading,
@@ -128,7 +128,7 @@ class DeviceTimes:
         marks = tuple(dict.fromkeys((*self.marks, *shared)))
         return replace(self, edges={**self.edges, event.edge: event}, marks=marks)
 
-    def with_half_round(self, event: HalfRoundTimed) -> DeviceTimes:
+    def with_half_round(self, event: DeviceSampled) -> DeviceTimes:
         """Return the times with a half-round more."""
         samples = dict(self.samples)
         for metric, values in event.samples.items():

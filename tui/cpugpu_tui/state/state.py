@@ -26,11 +26,11 @@ from cpugpu_tui.model import (
     CeilingsMeasured,
     Check,
     Device,
+    DeviceSampled,
     DevicesFound,
     EnergyMeasured,
     EpochFinished,
     Event,
-    HalfRoundTimed,
     KernelsProfiled,
     MachineRead,
     PeerMeasured,
@@ -245,7 +245,7 @@ class RunState:
             case CasesChosen():
                 return replace(self, rows=_with_cases(self.rows, event.cases))
             case (
-                CaseStarted() | Calibrated() | HalfRoundTimed() | EpochFinished() | KernelsProfiled()
+                CaseStarted() | Calibrated() | DeviceSampled() | EpochFinished() | KernelsProfiled()
                 | TensorsPlaced() | MachineRead() | CaseFinished() | CaseFailed()
             ):  # fmt: skip
                 row = self.rows.get(event.case)
@@ -320,7 +320,7 @@ def _apply_to_row(row: Row, event: Event) -> Row:
             return _with_times(row, replace(_times(row, event.device), placed=event))
         case MachineRead():
             return _with_times(row, _times(row, event.device).with_edge(event))
-        case HalfRoundTimed():
+        case DeviceSampled():
             return _with_times(row, _times(row, event.device).with_half_round(event))
         case _:
             return row

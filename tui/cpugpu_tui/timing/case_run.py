@@ -16,8 +16,8 @@ from cpugpu_tui.model import (
     Case,
     CaseFinished,
     CaseStarted,
+    DeviceSampled,
     EnergyMeasured,
-    HalfRoundTimed,
     Plan,
     Progressed,
     TensorsPlaced,
@@ -283,7 +283,7 @@ class CaseRun:
         self._emit(event)
         return True
 
-    def _is_void(self, run: DeviceRun, event: HalfRoundTimed) -> bool:
+    def _is_void(self, run: DeviceRun, event: DeviceSampled) -> bool:
         """Whether a half-round is thrown away, for a lack of cores in it or in the warm-up that sized its blocks."""
         # Where there are more threads than cores some always wait: no repetition helps.
         can_repeat = not run.is_timed_once and run.threads <= self._machine.watch.cores
@@ -343,7 +343,7 @@ class CaseRun:
             return None
         return self.runs[0].estimate_ns / slowest_ns
 
-    def _half_round(self, run: DeviceRun) -> HalfRoundTimed:
+    def _half_round(self, run: DeviceRun) -> DeviceSampled:
         readiness = Readiness() if run.is_timed_once else run.timer.ready(run.operation, run.calls)
         if not run.is_timed_once:
             run.throw_away()
@@ -359,8 +359,8 @@ class CaseRun:
     def _timed(
         self, device: str, calls: int, samples: Samples, readiness: Readiness, marks: tuple[str, ...],
         started: Instant, ended: Instant, seen: Passage = NOT_WATCHED,
-    ) -> HalfRoundTimed:  # fmt: skip
-        return HalfRoundTimed(
+    ) -> DeviceSampled:  # fmt: skip
+        return DeviceSampled(
             case=self.case.key,
             device=device,
             round_index=self.round_index,
