@@ -44,7 +44,7 @@ class Gpu:
         self._pci_bus_id: str | None = None
         self._minor: int | None = None
         self.answered = False
-        """Whether the last sweep brought any vital number."""
+        """Whether the last sample brought any vital number."""
         self._forget()
 
     def _forget(self) -> None:

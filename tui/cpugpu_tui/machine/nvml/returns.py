@@ -15,7 +15,7 @@ GONE = (LOST, RESET_REQUIRED)
 
 NO_NUMBERS = (0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF)
 """NVML_VALUE_NOT_AVAILABLE in 32 and in 64 bits: what a driver fills in, with the code for success, where it has no
-number. No clock, power or size is that large; a counter that stands at it is unknown for one sweep."""
+number. No clock, power or size is that large; a counter that stands at it is unknown for one sample."""
 
 _REASONS = {
     1: "no-driver",  # uninitialised: the driver went away under us
