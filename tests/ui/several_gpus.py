@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from cpugpu_tui.model import DEVICE as OWN
 from cpugpu_tui.model import LATENCY, Case, DevicesFound, Event, Plan, RunFinished, RunStarted, Simulation
+from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
 from cpugpu_tui.timing.scheduler import Scheduler
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 
 CASES = (
     *(Case("matmul", size) for size in (64, 256, 1024, 2048)),

@@ -18,12 +18,12 @@ from cpugpu_tui.model import (
     RunStarted,
     Simulation,
 )
+from cpugpu_tui.simulation.machine import SimulatedMachine, SimulatedOperation, SimulatedTimer
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import stamped
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import DeviceSamples, FirstCall
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine, SimulatedOperation, SimulatedTimer
 
 QUICK = Simulation(cpu_overhead_ns=200_000.0, launch_ns=100_000.0, sync_ns=80_000.0, first_call_ns=0.0)
 """Calls are long, so that a warm-up has few of them."""

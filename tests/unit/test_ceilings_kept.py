@@ -29,8 +29,8 @@ from cpugpu_tui.model import (
     RunStarted,
     Simulation,
 )
+from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.store import Store
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 from cpugpu_tui.transport.launch import Message
 
 CEILINGS = Ceilings(

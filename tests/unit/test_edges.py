@@ -22,10 +22,10 @@ from cpugpu_tui.model import (
     Reading,
     Simulation,
 )
+from cpugpu_tui.simulation.sensors import Sensors
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.edges import NOT_WATCHED, passage
 from cpugpu_tui.timing.scheduler import Scheduler
-from cpugpu_tui.timing.timers.sensors import Sensors
 
 PLANTED = replace(
     QUICK, sm_clock_mhz=1980.0, temperature_c=41.0, gpu_busy_w=620.0, gpu_idle_w=120.0, throttle_share=0.3,

@@ -32,14 +32,14 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.session.session import CEILINGS_S
+from cpugpu_tui.simulation.laws import SimulatedGauge
+from cpugpu_tui.simulation.machine import SimulatedMachine
+from cpugpu_tui.simulation.sensors import PlantedWatch
 from cpugpu_tui.store import Store
 from cpugpu_tui.timing.ceilings import calibrate as calibration
 from cpugpu_tui.timing.ceilings import first_run as first
-from cpugpu_tui.timing.ceilings.simulated_gauge import SimulatedGauge
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.host_watch import Disturbance
-from cpugpu_tui.timing.timers.planted_watch import PlantedWatch
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 from cpugpu_tui.transport.launch import Message
 
 CPU = Ceilings(

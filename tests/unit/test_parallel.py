@@ -30,8 +30,8 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.session.parallel import AgentGroup, Merge
 from cpugpu_tui.session.session import Session
+from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 from cpugpu_tui.transport.inbox import Message
 
 FIRST, SECOND = Case("matmul", 64).key, Case("matmul", 128).key

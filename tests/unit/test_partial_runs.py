@@ -50,12 +50,12 @@ from cpugpu_tui.model import (
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.fleet_rows import fleet_rows, host_data
 from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
+from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.state.condition import conditions_data
 from cpugpu_tui.state.measured import measured
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
 from cpugpu_tui.timing.scheduler import Scheduler
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 from cpugpu_tui.ui import fleet_lines, rows
 from cpugpu_tui.ui.chart import ChartOptions, chart_lines
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE

@@ -29,11 +29,11 @@ from cpugpu_tui.model import (
     Plan,
     Simulation,
 )
+from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.scheduler import Scheduler
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 from cpugpu_tui.workloads import find
 
 WITHIN = 0.03
