@@ -18,7 +18,7 @@ from cpugpu_tui.simulation.laws import SimulatedGauge
 from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.timing.ceilings import calibrate as calibration
 from cpugpu_tui.timing.ceilings.calibrate import calibrate, copy_size, largest_product
-from cpugpu_tui.timing.ceilings.cpu_gauge import CpuGauge
+from cpugpu_tui.timing.ceilings.gauges import CpuGauge
 from cpugpu_tui.timing.control import Control
 
 GPU = Device("cuda:0", "H200", "GPU-1")

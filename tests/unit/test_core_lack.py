@@ -27,8 +27,7 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.core_lack import READING_S, REPEATS
-from cpugpu_tui.timing.host_watch import Disturbance
+from cpugpu_tui.timing.host_watch import READING_S, REPEATS, Disturbance
 from cpugpu_tui.timing.scheduler import Scheduler
 
 ALWAYS = replace(QUICK, starved_share=0.4)

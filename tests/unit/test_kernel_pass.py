@@ -7,7 +7,7 @@ from typing import Any
 from recorder import Call, Recorder, SpiedMachine, plan_of, swept
 
 from cpugpu_tui.model import DEVICE, LATENCY, METRICS, CaseFinished, DeviceSampled, KernelsProfiled, Simulation
-from cpugpu_tui.timing.kernel_pass import profile_cases
+from cpugpu_tui.timing.last_passes import profile_cases
 
 
 def test_profiling_comes_when_every_case_has_its_times() -> None:

@@ -22,7 +22,7 @@ from cpugpu_tui.model import (
     Progressed,
     Simulation,
 )
-from cpugpu_tui.timing import sweep as sweep_module
+from cpugpu_tui.timing import scheduler
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.scheduler import GAP_MS, Scheduler
@@ -161,8 +161,8 @@ def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     def leave_gap(duration_ms: float) -> None:
         time.now_s += duration_ms / 1000
 
-    monkeypatch.setattr(sweep_module, "Stopwatch", Watch)
-    monkeypatch.setattr(sweep_module, "leave_gap", leave_gap)
+    monkeypatch.setattr(scheduler, "Stopwatch", Watch)
+    monkeypatch.setattr(scheduler, "leave_gap", leave_gap)
     return time
 
 

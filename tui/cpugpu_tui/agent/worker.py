@@ -10,8 +10,7 @@ from typing import Any
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, CpuGpuError
 from cpugpu_tui.model import DevicesFound, Plan, RunFinished
 from cpugpu_tui.simulation.machine import SimulatedMachine
-from cpugpu_tui.timing.ceilings.calibrate import calibrate
-from cpugpu_tui.timing.ceilings.first_run import first_ceilings
+from cpugpu_tui.timing.ceilings.calibrate import calibrate, first_ceilings
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.scheduler import Scheduler

@@ -23,13 +23,12 @@ from cpugpu_tui.model import (
     TensorsPlaced,
 )
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.core_lack import READING_S
 from cpugpu_tui.timing.device_run import DeviceRun, Samples, core_waits
 from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
 from cpugpu_tui.timing.emitter import Emit
-from cpugpu_tui.timing.host_watch import is_starved
-from cpugpu_tui.timing.reporting import Reporter
+from cpugpu_tui.timing.host_watch import READING_S, is_starved
 from cpugpu_tui.timing.timers import Instant, Machine, Readiness, Singles, now
+from cpugpu_tui.timing.timers.operation import Reporter
 from cpugpu_tui.timing.warm_up import (
     BLOCK_NS,
     FIRST_WARMUP_NS,

@@ -23,8 +23,7 @@ from cpugpu_tui.model import (
     Plan,
 )
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.core_lack import REPEATS, CoreLack
-from cpugpu_tui.timing.host_watch import is_starved
+from cpugpu_tui.timing.host_watch import REPEATS, CoreLack, is_starved
 from cpugpu_tui.timing.timers import Timer, Watch
 from cpugpu_tui.timing.warm_up import block_calls
 

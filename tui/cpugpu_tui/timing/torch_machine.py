@@ -14,8 +14,7 @@ from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.nvml import GpuProbe
 from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Check, Device, Plan, torch_dtype
 from cpugpu_tui.timing.ceilings import Gauge
-from cpugpu_tui.timing.ceilings.cpu_gauge import CpuGauge
-from cpugpu_tui.timing.ceilings.cuda_gauge import CudaGauge
+from cpugpu_tui.timing.ceilings.gauges import CpuGauge, CudaGauge
 from cpugpu_tui.timing.edges import CpuWatcher, GpuWatcher
 from cpugpu_tui.timing.host_watch import HostWatch
 from cpugpu_tui.timing.timers import CaseError, Singles, Timer, Watch, Watcher
