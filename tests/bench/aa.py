@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.hello import facts
 from cpugpu_tui.agent.worker import make_machine, quiet_interpreter
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, UNDECIDED, Comparison, compare

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.hello import facts
 from cpugpu_tui.agent.worker import make_machine
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Case, Plan

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
-from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.hello import facts
 from cpugpu_tui.agent.worker import make_machine, quiet_interpreter
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import KERNELS, METRICS, Case, Plan

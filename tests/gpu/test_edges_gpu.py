@@ -9,7 +9,7 @@ import pytest
 
 from cpugpu_tui.analysis.energy import energy
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.machine.machine_state import company
+from cpugpu_tui.machine.device_state import company
 from cpugpu_tui.model import ENERGY, LATENCY, Case, EnergyMeasured, Event, Plan
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.last_passes import WINDOW_NS, EnergyPass

@@ -10,7 +10,7 @@ import pytest
 from command_line import PATIENCE_S
 from recorder import Recorder
 
-from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.hello import facts
 from cpugpu_tui.agent.worker import work
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Device, Plan, Progressed, RunFinished, Simulation

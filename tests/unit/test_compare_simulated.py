@@ -11,7 +11,7 @@ from recorder import QUICK, plan_of, state_of, swept
 from cpugpu_tui.analysis.compare import FASTER, SLOWER
 from cpugpu_tui.analysis.gating import gated, verdict
 from cpugpu_tui.compare.comparison import Series, SeriesComparison, compare_series
-from cpugpu_tui.machine.driver_version import driver_version
+from cpugpu_tui.machine.procfs import driver_version
 from cpugpu_tui.model import LATENCY, DevicesFound, GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.state.measured import MeasuredRun, measured, measured_state
 

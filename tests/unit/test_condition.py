@@ -12,7 +12,7 @@ import pytest
 from command_line import FAST, CommandLine
 from recorder import QUICK, plan_of, state_of, swept
 
-from cpugpu_tui.machine.machine_state import BY_CASE, BY_COUNTER, BY_MASK, Throttle
+from cpugpu_tui.machine.device_state import BY_CASE, BY_COUNTER, BY_MASK, Throttle
 from cpugpu_tui.model import (
     ENERGY,
     LATENCY,

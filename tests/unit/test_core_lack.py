@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
 
-from cpugpu_tui.machine.schedstat import Waited
+from cpugpu_tui.machine.cores import Waited
 from cpugpu_tui.model import (
     CORES,
     LATENCY,

@@ -9,7 +9,7 @@ import pytest
 from recorder import QUICK, Call, Recorder, SpiedMachine, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.energy import energy
-from cpugpu_tui.machine.edges import EDGE_KEYS, Edge, State
+from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge, State
 from cpugpu_tui.model import (
     DEVICE,
     LATENCY,

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from test_store import save, streams
 
-from cpugpu_tui.agent import environment
+from cpugpu_tui.agent import hello
 from cpugpu_tui.cli.history import print_run
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered
@@ -182,7 +182,7 @@ def test_what_is_no_export_is_a_sentence(data: bytes, sentence: str) -> None:
 
 def test_every_fact_that_a_run_has_is_of_its_type() -> None:
     """What we write ourselves must never be refused: a real agent's facts, and those that a controller adds."""
-    found = {**environment.facts(simulated=False), "worker": "process", "python_option": None, "case_timeout_s": 5.0}
+    found = {**hello.facts(simulated=False), "worker": "process", "python_option": None, "case_timeout_s": 5.0}
     assert wrong_fact({**found, "argv": ["run"], "face": "app"}) is None
     assert set(found) - set(FACTS) == set()
 

@@ -14,10 +14,10 @@ from command_line import FAST, CommandLine
 from recorder import Recorder, plan_of
 from scripted import HELLO, KILLED, ScriptedAgent, session_of, three_cases, well
 
-from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.hello import facts
 from cpugpu_tui.agent.worker import work
 from cpugpu_tui.analysis.card import card
-from cpugpu_tui.machine.schedstat import Waited
+from cpugpu_tui.machine.cores import Waited
 from cpugpu_tui.model import (
     CALIBRATION,
     CaseFinished,

@@ -330,7 +330,7 @@ class CaseFailed(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TelemetryRead(Event):
-    """One sample of all GPUs and the host."""
+    """One sweep over all GPUs and the host."""
 
     gpus: tuple[GpuTelemetry, ...] = ()
     host: dict[str, Reading] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Case, Device, Simulation
-from cpugpu_tui.timing.timers.peers import LARGE_BYTES, LARGE_COPIES, SMALL_COPIES
+from cpugpu_tui.timing.timers.gpu_link import LARGE_BYTES, LARGE_COPIES, SMALL_COPIES
 from cpugpu_tui.workloads import Costs
 from cpugpu_tui.workloads.transfer import link_of
 

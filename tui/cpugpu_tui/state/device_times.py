@@ -11,7 +11,7 @@ from typing import Any
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import typical_ns
-from cpugpu_tui.machine.machine_state import company
+from cpugpu_tui.machine.device_state import company
 from cpugpu_tui.model import (
     CORES,
     DEVICE,

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.machine.core_use import Snapshot
-from cpugpu_tui.machine.schedstat import Waited
+from cpugpu_tui.machine.cores import Snapshot, Waited
 from cpugpu_tui.model import (
     CORES,
     DEVICE,

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from time import perf_counter, perf_counter_ns, sleep
 
 from cpugpu_tui.machine import procfs
-from cpugpu_tui.machine.core_use import Snapshot, core_use, snapshot
-from cpugpu_tui.machine.schedstat import ThreadWaits, Waited
+from cpugpu_tui.machine.cores import Snapshot, ThreadWaits, Waited, core_use, snapshot
 from cpugpu_tui.model import CoreUse, Device, DiscardedHalfRound
 
 FAULT_S = 0.5e-6

@@ -11,10 +11,9 @@ from typing import Any
 
 from cpugpu_tui.machine.limits import plausible, plausible_all
 from cpugpu_tui.machine.nvml import calls, fields
-from cpugpu_tui.machine.nvml.counters import NOT_YET, Stamped, rate_per_s, share_pct
+from cpugpu_tui.machine.nvml.calls import mask_reading, throttle_bits
+from cpugpu_tui.machine.nvml.fields import LINKS, NOT_YET, NvLink, Stamped, rate_per_s, share_pct
 from cpugpu_tui.machine.nvml.gpm import Gpm, every
-from cpugpu_tui.machine.nvml.nvlink import LINKS, NvLink
-from cpugpu_tui.machine.nvml.throttle import mask_reading, throttle_bits
 from cpugpu_tui.machine.nvml.value_names import SLOW_KEYS
 from cpugpu_tui.model import Reading
 

@@ -16,8 +16,8 @@ from cpugpu_tui.timing.ceilings import Gauge
 from cpugpu_tui.workloads import Costs, Report
 
 if TYPE_CHECKING:
-    from cpugpu_tui.machine.core_use import Snapshot
-    from cpugpu_tui.machine.edges import Edge, State
+    from cpugpu_tui.machine.cores import Snapshot
+    from cpugpu_tui.machine.device_state import Edge, State
     from cpugpu_tui.timing.host_watch import Disturbance
 
 Singles = Mapping[str, tuple[float, ...]]
