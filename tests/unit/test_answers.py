@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 from recorder import QUICK, plan_of, state_of, swept
 
-from cpugpu_tui.analysis.costs import LAUNCH
-from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT
+from cpugpu_tui.analysis.costs import END_TO_END, LAUNCH, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES
 from cpugpu_tui.model import (
     AS_WRITTEN,

@@ -13,7 +13,7 @@ from command_line import FAST, CommandLine
 from recorder import QUICK, plan_of, state_of, swept
 from test_answers import ALL_WELL, CASES, run_of, timed
 
-from cpugpu_tui.analysis.what_if import WHAT_IFS
+from cpugpu_tui.analysis.costs import WHAT_IFS
 from cpugpu_tui.decide.crossover import RISES
 from cpugpu_tui.decide.verdict import compare
 from cpugpu_tui.export.results import case_results

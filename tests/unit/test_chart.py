@@ -15,7 +15,7 @@ from fake_run import DEVICES, finished
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, RESIDENT, WHAT_IFS
+from cpugpu_tui.analysis.costs import END_TO_END, NO_LAUNCH, ONE_THREAD, RESIDENT, WHAT_IFS
 from cpugpu_tui.model import (
     Case,
     CaseFailed,

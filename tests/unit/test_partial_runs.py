@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.gating import gated
-from cpugpu_tui.analysis.what_if import END_TO_END, RESIDENT
 from cpugpu_tui.cli import claims as claims_cli
 from cpugpu_tui.cli.compare import show_comparison
 from cpugpu_tui.cli.fleet_gate import fleet_junit, fleet_markdown, gate_data

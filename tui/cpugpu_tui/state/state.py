@@ -8,7 +8,7 @@ from functools import cached_property
 from sys import intern
 from typing import Any
 
-from cpugpu_tui.analysis.what_if import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
+from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
 from cpugpu_tui.decide.verdict import Comparison, compare
 from cpugpu_tui.model import (
     AS_WRITTEN,

@@ -15,7 +15,7 @@ from itertools import pairwise
 from operator import itemgetter
 
 from cpugpu_tui.analysis.answer import where
-from cpugpu_tui.analysis.what_if import END_TO_END, ONE_THREAD, PINNED, RESIDENT
+from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.model import PAGEABLE, SweepKey
 from cpugpu_tui.model.quantities import MS, NS, US, S, Unit, size_text, time_text, unit_for

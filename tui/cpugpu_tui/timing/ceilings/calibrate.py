@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cpugpu_tui.decide.line_fit import fit_line
+from cpugpu_tui.decide.stats import fit_line
 from cpugpu_tui.errors import CpuGpuError, UnfitError
 from cpugpu_tui.model import (
     CALIBRATION,
