@@ -14,14 +14,14 @@ from typing import Any
 
 from tests.helpers.bench.ratios import cap_seconds, table
 
-from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.hello import facts
 from cpugpu_tui.agent.worker import make_machine, quiet_interpreter
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, UNDECIDED, Comparison, compare
 from cpugpu_tui.model import LATENCY, Case, Device, Plan
+from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
-from cpugpu_tui.timing.point import Point
 from cpugpu_tui.timing.timers import Machine, Stopwatch, Watcher
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.operation import Operation
@@ -115,15 +115,15 @@ def tally(plan: Plan, machine: Any, cap_s: float) -> Tally:
 
 def trial(plan: Plan, machine: Any) -> Comparison:
     """Take the case through its rounds, from its first call on."""
-    point = Point(CASE, plan, machine, CallEmitter(lambda event: None), Control())
-    point.begin(check=False, exact=False, warmed={device.name for device in machine.devices})
-    while not point.done:
-        for _ in point.half_rounds():
+    case_run = CaseRun(CASE, plan, machine, CallEmitter(lambda event: None), Control())
+    case_run.begin(check=False, exact=False, warmed={device.name for device in machine.devices})
+    while not case_run.done:
+        for _ in case_run.half_rounds():
             pass
-    first, second = point.lanes
+    first, second = case_run.runs
     comparison = compare(first.round_ns, second.round_ns)
     assert comparison is not None
-    point.finish()
+    case_run.finish()
     return comparison
 
 

@@ -11,13 +11,13 @@ from typing import IO, Any
 
 from tests.helpers.bench.ratios import cap_seconds, table
 
-from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.hello import facts
 from cpugpu_tui.agent.worker import make_machine, quiet_interpreter
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import KERNELS, METRICS, Case, Plan
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import LineEmitter
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import Stopwatch
 from cpugpu_tui.timing.warm_up import block_calls
 from cpugpu_tui.workloads import Workload, workload
@@ -126,7 +126,7 @@ def run_rows(cap_s: float) -> list[tuple[str, ...]]:
     machine.make_inputs, machine.check = work.counted(machine.make_inputs), work.counted(machine.check)
     with tempfile.TemporaryFile() as stream, quiet_interpreter():
         watch, started_ns = Stopwatch(), time.thread_time_ns()
-        Sweep(plan, machine, LineEmitter(stream.fileno()), Control()).run()
+        Scheduler(plan, machine, LineEmitter(stream.fileno()), Control()).run()
         own_s = (time.thread_time_ns() - started_ns - work.inside_ns) / 1e9
         run_s = watch.elapsed_s()
         rounds = bytes_of_rounds(stream)

@@ -22,7 +22,7 @@ from tests.helpers.bench.driver import WINDOW_S, is_live
 from tests.helpers.bench.ratios import Ratio, cap_seconds, ratio_of, table
 
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.model import LATENCY, HalfRoundTimed
+from cpugpu_tui.model import LATENCY, DeviceSampled
 from cpugpu_tui.store import Store
 
 SECONDS = cap_seconds(75.0)
@@ -88,7 +88,7 @@ def measure(arrangement: str, rate_hz: float) -> Windows:
         store.close()
     windows: Windows = defaultdict(lambda: defaultdict(list))
     for event in events:
-        if isinstance(event, HalfRoundTimed) and event.round_index > 0:
+        if isinstance(event, DeviceSampled) and event.round_index > 0:
             start_s, end_s = event.started_mono_ns / 1e9, event.ended_mono_ns / 1e9
             window = int(start_s / WINDOW_S)
             if start_s - window * WINDOW_S >= SETTLE_S and end_s <= (window + 1) * WINDOW_S:

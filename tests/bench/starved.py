@@ -121,24 +121,24 @@ def busy_core() -> Iterator[None]:
 
 def run_once() -> None:
     """Run `quick` on this thread and print what the kernel said of every half-round."""
-    from cpugpu_tui.agent.environment import facts
+    from cpugpu_tui.agent.hello import facts
     from cpugpu_tui.agent.worker import work
-    from cpugpu_tui.model import LATENCY, NO_CORE, Event, HalfRoundTimed, MachineRead
+    from cpugpu_tui.model import LATENCY, NO_CORE, DeviceSampled, Event, MachineRead
     from cpugpu_tui.session.planning import PlanRequest, build_plan
     from cpugpu_tui.timing.control import Control
+    from cpugpu_tui.timing.device_run import DeviceRun
     from cpugpu_tui.timing.emitter import CallEmitter
-    from cpugpu_tui.timing.lane import Lane
 
     shares: list[tuple[str, float]] = []
-    honest = Lane.take
+    honest = DeviceRun.take
 
-    def take(lane: Lane, *arguments: object) -> object:
-        taken = honest(lane, *arguments)  # type: ignore[arg-type]
-        if lane.waited is not None and not lane.is_timed_once:
-            shares.append((lane.name, lane.waited.share))
+    def take(run: DeviceRun, *arguments: object) -> object:
+        taken = honest(run, *arguments)  # type: ignore[arg-type]
+        if run.waited is not None and not run.is_timed_once:
+            shares.append((run.name, run.waited.share))
         return taken
 
-    Lane.take = take  # type: ignore[assignment,method-assign]
+    DeviceRun.take = take  # type: ignore[assignment,method-assign]
     events: list[Event] = []
     plan = build_plan(PlanRequest(("quick",)))
     if not work(
@@ -146,7 +146,7 @@ def run_once() -> None:
     ):
         sys.exit("The run broke off.")
     small = f"matmul/default/{SMALL}/"
-    timed = [e for e in events if isinstance(e, HalfRoundTimed) and e.device == "cpu" and e.case.startswith(small)]
+    timed = [e for e in events if isinstance(e, DeviceSampled) and e.device == "cpu" and e.case.startswith(small)]
     told = [e for e in events if isinstance(e, MachineRead) and e.cores is not None]
     latencies = [ns for event in timed if event.round_index for ns in event.samples.get(LATENCY, ())]
     single = [e.cores.one_thread_ns for e in told if e.cores and e.case.startswith(small) and e.cores.one_thread_ns]
@@ -154,7 +154,7 @@ def run_once() -> None:
         json.dumps(
             {
                 "shares": shares,
-                "marked": sum(NO_CORE in e.marks for e in events if isinstance(e, HalfRoundTimed)),
+                "marked": sum(NO_CORE in e.marks for e in events if isinstance(e, DeviceSampled)),
                 "repeated": sum(len(e.cores.discarded) for e in told if e.cores),
                 "small_us": [median(latencies) / 1e3] if latencies else [],
                 "one_thread_us": [median(each) / 1e3 for each in single],

@@ -100,7 +100,7 @@ def record(name: str, path: Path) -> None:
             kept = anonymous(read, gpu.index)
             if number == 0:
                 recorder.header(header_of(kept, "live", INTERVAL_S, found, torch_version))
-            recorder.sweep(kept)
+            recorder.sample(kept)
         recorder.close()
     finally:
         sampler.stop()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.hello import facts
 from cpugpu_tui.agent.worker import work
 from cpugpu_tui.model import (
     AS_WRITTEN,
@@ -22,8 +22,8 @@ from cpugpu_tui.model import (
     THROUGHPUT,
     Case,
     CaseFailed,
+    DeviceSampled,
     Event,
-    HalfRoundTimed,
     Plan,
     RunFinished,
     RunStarted,
@@ -101,7 +101,7 @@ def test_the_clock_that_waits_never_reads_less(run: Timed) -> None:
 
 
 def test_the_cold_start_is_taken_once_and_is_long(run: Timed) -> None:
-    cold = [e.samples[COLD_START][0] for e in run.events if isinstance(e, HalfRoundTimed) and COLD_START in e.samples]
+    cold = [e.samples[COLD_START][0] for e in run.events if isinstance(e, DeviceSampled) and COLD_START in e.samples]
     assert len(cold) == 1
     assert cold[0] > 100 * median_ns(run.gpu(SMALL), LATENCY)
 
@@ -143,7 +143,7 @@ def test_an_inherited_tf32_is_named() -> None:
 
 
 def test_the_clock_is_read_at_each_half_round(run: Timed) -> None:
-    rounds = [event for event in run.events if isinstance(event, HalfRoundTimed) and event.round_index > 0]
+    rounds = [event for event in run.events if isinstance(event, DeviceSampled) and event.round_index > 0]
     assert all(event.sm_clock_mhz is not None and event.sm_clock_mhz > 300 for event in rounds)
 
 
@@ -211,7 +211,7 @@ def test_an_agent_times_both_and_holds_no_gpu_afterwards() -> None:
         agents.close()
     assert (finished.status, finished.exit_code) == ("done", 0)
     assert not [event for event in events if isinstance(event, CaseFailed)]
-    devices = {event.device for event in events if isinstance(event, HalfRoundTimed)}
+    devices = {event.device for event in events if isinstance(event, DeviceSampled)}
     assert devices == {"cpu", "cuda:0"}
     pynvml.nvmlInit()
     try:

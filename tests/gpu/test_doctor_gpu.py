@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.helpers.command_line import CommandLine
 
-from cpugpu_tui.analysis.telemetry_cost import ALLOWED
+from cpugpu_tui.analysis.cost_ratio import ALLOWED
 from cpugpu_tui.doctor.telemetry_cost import measure_cost
 
 pytestmark = pytest.mark.gpu

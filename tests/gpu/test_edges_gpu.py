@@ -9,10 +9,10 @@ import pytest
 
 from cpugpu_tui.analysis.energy import energy
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.machine.machine_state import company
+from cpugpu_tui.machine.device_state import company
 from cpugpu_tui.model import ENERGY, LATENCY, Case, EnergyMeasured, Event, Plan
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.energy_pass import WINDOW_NS, EnergyPass
+from cpugpu_tui.timing.last_passes import WINDOW_NS, EnergyPass
 from cpugpu_tui.timing.torch_machine import TorchMachine
 
 pytestmark = pytest.mark.gpu
@@ -64,7 +64,7 @@ def test_the_edges_of_a_case_have_all_values_and_nobody_else(machine: TorchMachi
 def test_joules_of_a_load_agree_with_the_integral_of_its_power(
     machine: TorchMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cpugpu_tui.timing.energy_pass.WINDOW_NS", 4e9)
+    monkeypatch.setattr("cpugpu_tui.timing.last_passes.WINDOW_NS", 4e9)
     emitted = Emitted()
     EnergyPass(machine, emitted, lambda: False, Control()).run(PLAN.cases)
     idle, load = (event for event in emitted if isinstance(event, EnergyMeasured))

@@ -20,9 +20,9 @@ from cpugpu_tui.model import (
     LATENCY,
     Case,
     CaseFailed,
+    DeviceSampled,
     DevicesFound,
     Event,
-    HalfRoundTimed,
     PeerMeasured,
     Plan,
     RunFinished,
@@ -34,7 +34,7 @@ from cpugpu_tui.session.devices import named
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.transport.launch import Agents
 
@@ -68,7 +68,7 @@ class Emitted(list[Event]):
 
 def swept(plan: Plan) -> tuple[RunState, Emitted]:
     machine, emitted = TorchMachine(plan, ENVIRONMENT), Emitted()
-    assert Sweep(plan, machine, emitted, Control()).run() == "done"
+    assert Scheduler(plan, machine, emitted, Control()).run() == "done"
     machine.release()
     state = RunState()
     stream = [
@@ -123,7 +123,7 @@ def test_gpus_of_one_model_agree_on_a_large_product(timed: tuple[RunState, Emitt
 
 
 def test_one_agent_never_times_two_gpus_at_once_and_turns_the_order_round(timed: tuple[RunState, Emitted]) -> None:
-    halves = [event for event in timed[1] if isinstance(event, HalfRoundTimed) and event.round_index]
+    halves = [event for event in timed[1] if isinstance(event, DeviceSampled) and event.round_index]
     for before, after in pairwise(halves):
         assert before.ended_mono_ns <= after.started_mono_ns
     rounds: dict[tuple[str, int], list[str]] = {}
@@ -200,7 +200,7 @@ def test_an_agent_for_each_gpu_makes_one_run(agents: Agents, gpu_count: int) -> 
     for event in events:
         state = state.apply(event)
     assert (finished.status, finished.exit_code) == ("done", 0)
-    halves = [event for event in events if isinstance(event, HalfRoundTimed) and event.round_index]
+    halves = [event for event in events if isinstance(event, DeviceSampled) and event.round_index]
     spans = [(event.started_mono_ns, event.ended_mono_ns, event.device) for event in halves]
     assert any(one[0] < other[1] and other[0] < one[1] for one in spans for other in spans if one[2] != other[2]), (
         "no two GPUs were ever at work together"

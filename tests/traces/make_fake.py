@@ -55,7 +55,7 @@ def main(path: Path) -> None:
             )
             if number == 0:
                 recorder.header(header_of(read, "fake", INTERVAL_S, ("0.0", "0.0")))
-            recorder.sweep(read)
+            recorder.sample(read)
             clock.now_s += INTERVAL_S
         recorder.close()
         nvml.close()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Collection
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 from tests.helpers.command_line import ROOT
 
 import cpugpu_tui
-from cpugpu_tui.transport.agent_zip import ROOMS
+from cpugpu_tui.transport.agent_zip import ROOMS, agent_zip
 
 HEAVY = {"torch", "textual", "pynvml", "sqlite3", "_sqlite3", "numpy"}
 TERMINAL_ONLY = {
@@ -88,7 +90,7 @@ def test_a_simulated_run_and_the_listings_load_no_torch() -> None:
     [
         "cpugpu_tui.model", "cpugpu_tui.errors", "cpugpu_tui.workloads", "cpugpu_tui.decide.crossover",
         "cpugpu_tui.model.quantities", "cpugpu_tui.agent.main", "cpugpu_tui.timing.torch_machine",
-        "cpugpu_tui.timing.timers.cuda", "cpugpu_tui.timing.timers.simulated", "cpugpu_tui.machine.nvml",
+        "cpugpu_tui.timing.timers.cuda", "cpugpu_tui.simulation.machine", "cpugpu_tui.machine.nvml",
     ],
 )  # fmt: skip
 def test_the_agents_side_imports_the_standard_library_alone(module: str) -> None:
@@ -141,6 +143,22 @@ def imported_by(tree: ast.AST, modules: Collection[str]) -> set[str]:
             whole = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in modules else node.module for name in whole}
     return found & set(modules)
+
+
+def test_the_zip_has_what_the_agent_imports_and_nothing_else() -> None:
+    """Its two ways in are the agent and the loop of `doctor --telemetry-cost`."""
+    archive = zipfile.ZipFile(io.BytesIO(agent_zip()))
+    trees = {
+        name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): ast.parse(archive.read(name))
+        for name in archive.namelist()
+    }
+    needed, new = set[str](), {"__main__", "cpugpu_tui.agent.launch_loop"}
+    while new:
+        needed |= new
+        parents = {name.rpartition(".")[0] for name in new} - {""}
+        new = parents.union(*(imported_by(trees[name], trees) for name in new)) - needed
+    assert set(trees) == needed
+    assert "pynvml" in needed
 
 
 def test_no_file_imports_what_imports_it() -> None:

@@ -19,8 +19,8 @@ from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
+    DeviceSampled,
     Event,
-    HalfRoundTimed,
     Progressed,
     RunFinished,
     RunStarted,
@@ -57,7 +57,7 @@ def results(events: list[Event]) -> dict[str, list[Event]]:
     """Return what a person was shown of each finished case: its times and its end."""
     over = [event.case for event in events if isinstance(event, CaseFinished)]
     return {
-        case: [e for e in events if isinstance(e, HalfRoundTimed | CaseFinished) and e.case == case] for case in over
+        case: [e for e in events if isinstance(e, DeviceSampled | CaseFinished) and e.case == case] for case in over
     }
 
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.gating import gated
-from cpugpu_tui.analysis.what_if import END_TO_END, RESIDENT
 from cpugpu_tui.cli import claims as claims_cli
 from cpugpu_tui.cli.compare import show_comparison
 from cpugpu_tui.cli.fleet_gate import fleet_junit, fleet_markdown, gate_data
@@ -39,9 +39,9 @@ from cpugpu_tui.model import (
     Case,
     CaseFailed,
     CaseFinished,
+    DeviceSampled,
     DevicesFound,
     Event,
-    HalfRoundTimed,
     Plan,
     RunFinished,
     RunStarted,
@@ -50,12 +50,12 @@ from cpugpu_tui.model import (
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.fleet_rows import fleet_rows, host_data
 from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
+from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.state.condition import conditions_data
 from cpugpu_tui.state.measured import measured
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
-from cpugpu_tui.timing.sweep import Sweep
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.ui import fleet_lines, rows
 from cpugpu_tui.ui.chart import ChartOptions, chart_lines
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
@@ -79,7 +79,7 @@ def whole(gpus: int, with_cpu: bool) -> tuple[tuple[DevicesFound, dict[str, list
     plan = Plan("matmul+vector-dot", CASES, devices, metrics=(LATENCY, DEVICE, PAGEABLE), rounds=5, max_rounds=5,
                 simulation=Simulation(gpus=gpus))  # fmt: skip
     machine, events = SimulatedMachine(plan), list[Event]()
-    Sweep(plan, machine, CallEmitter(events.append), Control()).run()
+    Scheduler(plan, machine, CallEmitter(events.append), Control()).run()
     told = {case.key: [event for event in events if getattr(event, "case", "") == case.key] for case in CASES}
     return (DevicesFound(devices=machine.devices), told), plan
 
@@ -108,7 +108,7 @@ def _told(case: str, told: list[Event], fate: str, number: int, devices: list[st
         "failed nowhere": [*some, replace(failure, kind="crashed", device=None)],
         "cut off": some,
         "cut off and skipped": [*some, skipped],
-        "one device lost": [e for e in told if not (isinstance(e, HalfRoundTimed) and e.device == device)],
+        "one device lost": [e for e in told if not (isinstance(e, DeviceSampled) and e.device == device)],
         "skipped": [skipped],
         "never reached": [],
     }[fate]

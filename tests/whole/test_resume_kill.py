@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 from tests.helpers.command_line import CommandLine, agents_of, events_from
 
-from cpugpu_tui.model import CaseFailed, CaseFinished, CaseStarted, Event, HalfRoundTimed, RunFinished, RunStarted
+from cpugpu_tui.model import CaseFailed, CaseFinished, CaseStarted, DeviceSampled, Event, RunFinished, RunStarted
 from cpugpu_tui.store import Store
 
 MACHINE = "pace=1,cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"
 CASES = 24
-RESULT = (CaseStarted, HalfRoundTimed, CaseFinished, CaseFailed)
+RESULT = (CaseStarted, DeviceSampled, CaseFinished, CaseFailed)
 
 
 class Chain:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cpugpu_tui.model import DEVICE, LATENCY, PAGEABLE, Calibrated, Case, CaseStarted, Event, HalfRoundTimed
+from cpugpu_tui.model import DEVICE, LATENCY, PAGEABLE, Calibrated, Case, CaseStarted, DeviceSampled, Event
 
 
 def timed(case: Case, devices: Sequence[str] = ("cpu", "cuda:0"), threads: int = 16) -> list[Event]:
@@ -24,7 +24,7 @@ def timed(case: Case, devices: Sequence[str] = ("cpu", "cuda:0"), threads: int =
             "cuda:0": {LATENCY: (gpu_ns,), PAGEABLE: (moved_ns,), DEVICE: (kernel_ns,)},
         }
         events += [
-            HalfRoundTimed(case=case.key, device=name, round_index=index, calls_per_block=1, samples=samples[name])
+            DeviceSampled(case=case.key, device=name, round_index=index, calls_per_block=1, samples=samples[name])
             for name in devices
         ]
     return events

@@ -24,12 +24,12 @@ from cpugpu_tui.model import (
     CaseStarted,
     Check,
     Device,
+    DeviceSampled,
     DevicesFound,
     Event,
     Gap,
     GpuProcess,
     GpuTelemetry,
-    HalfRoundTimed,
     Hello,
     Plan,
     Progressed,
@@ -226,7 +226,7 @@ def rounds(case: Case, cpu_ns: float, gpu_ns: float, count: int = 8, total: int 
     events: list[Event] = [CaseStarted(case=case.key)]
     for device, ns in (("cpu", cpu_ns), ("cuda:0", gpu_ns)):
         once = {COLD_START: (50 * ns,), AS_WRITTEN: (ns,), SYNCED: (ns * (3 if device != "cpu" else 1),)}
-        events.append(HalfRoundTimed(case=case.key, device=device, round_index=0, calls_per_block=1, samples=once))
+        events.append(DeviceSampled(case=case.key, device=device, round_index=0, calls_per_block=1, samples=once))
         events.append(
             Calibrated(
                 case=case.key, device=device, estimate_ns=ns, calls_per_block=40, blocks=5, rounds=total, threads=16
@@ -237,7 +237,7 @@ def rounds(case: Case, cpu_ns: float, gpu_ns: float, count: int = 8, total: int 
             wobble = 1 + 0.03 * ((index * 7 + len(case.key)) % 5 - 2) / 2
             samples = {LATENCY: tuple(ns * wobble * (1 + 0.001 * k) for k in range(5)), DEVICE: (ns * 0.4,)}
             events.append(
-                HalfRoundTimed(
+                DeviceSampled(
                     case=case.key, device=device, round_index=index, calls_per_block=40, samples=samples,
                     marks=("starved",) if device != "cpu" and case.size == 64 else (),
                 )

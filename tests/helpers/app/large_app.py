@@ -30,10 +30,10 @@ from cpugpu_tui.model import (
     CaseFinished,
     CaseStarted,
     Check,
+    DeviceSampled,
     DevicesFound,
     Event,
     Gap,
-    HalfRoundTimed,
     Plan,
     Progressed,
     RunFinished,
@@ -69,7 +69,7 @@ def case_events(case: Case, random: Random) -> Iterator[Event]:
             samples = {LATENCY: tuple(ns * random.gauss(1, 0.01) for _ in range(BLOCKS))}
             if device != "cpu":
                 samples |= {name: (ns * share * random.gauss(1, 0.01),) for name, share in ONCE.items()}
-            yield HalfRoundTimed(
+            yield DeviceSampled(
                 case=case.key, device=device, round_index=index, calls_per_block=40, samples=samples,
                 marks=("starved",) if random.random() < 0.01 else (),
             )  # fmt: skip

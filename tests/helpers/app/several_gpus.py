@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from cpugpu_tui.model import DEVICE as OWN
 from cpugpu_tui.model import LATENCY, Case, DevicesFound, Event, Plan, RunFinished, RunStarted, Simulation
+from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
-from cpugpu_tui.timing.sweep import Sweep
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+from cpugpu_tui.timing.scheduler import Scheduler
 
 CASES = (
     *(Case("matmul", size) for size in (64, 256, 1024, 2048)),
@@ -25,6 +25,6 @@ def run_of(
     laws = Simulation(gpus=gpus, slow_gpu=gpus - 2, slow_factor=1.2 if gpus > 2 else 1.0, other_gpus=int(gpus > 4))
     plan = Plan("matmul+transfer", cases, devices, metrics=metrics, simulation=laws)
     machine, events = SimulatedMachine(plan), list[Event]()
-    status = Sweep(plan, machine, CallEmitter(events.append), Control()).run()
+    status = Scheduler(plan, machine, CallEmitter(events.append), Control()).run()
     started = RunStarted(run_id="r", series_id="s", plan=plan, environment={"hostname": "box", "threads": 2}, number=7)
     return folded([started, DevicesFound(devices=machine.devices), *events, RunFinished(status=status)])

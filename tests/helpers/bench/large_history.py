@@ -13,9 +13,9 @@ from cpugpu_tui.model import (
     CaseFinished,
     CaseStarted,
     Device,
+    DeviceSampled,
     DevicesFound,
     Event,
-    HalfRoundTimed,
     Plan,
     RunFinished,
     RunStarted,
@@ -56,7 +56,7 @@ def started(number: int) -> RunStarted:
 def case_events(case: Case, seq: int) -> list[Event]:
     """Return a case of so many rounds on both devices."""
     half_rounds: Iterator[Event] = (
-        HalfRoundTimed(
+        DeviceSampled(
             case=case.key, device=device, round_index=index, calls_per_block=7,
             samples={"latency": tuple(1e3 * case.size + index + block for block in range(5))},
         )

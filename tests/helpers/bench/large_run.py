@@ -18,8 +18,8 @@ from cpugpu_tui.model import (
     CaseFinished,
     CaseStarted,
     Device,
+    DeviceSampled,
     DevicesFound,
-    HalfRoundTimed,
     Plan,
     RunStarted,
 )
@@ -41,7 +41,7 @@ def large_run(rows: int = ROWS, rounds: int = ROUNDS) -> RunState:
     return run
 
 
-def half_round(case: Case, device: str, index: int) -> HalfRoundTimed:
+def half_round(case: Case, device: str, index: int) -> DeviceSampled:
     """Return a half-round in which the GPU has a constant cost and the CPU has none: they are level at some 160."""
     wobble = 1 + (index * 37 % 11) / 1000
     cpu_ns, gpu_ns = case.size**2 * wobble, (20_000 + case.size**1.5) * wobble
@@ -52,7 +52,7 @@ def half_round(case: Case, device: str, index: int) -> HalfRoundTimed:
                 PAGEABLE: gpu_ns + 2e4}  # fmt: skip
         samples = {name: (gpu_ns,) * BLOCKS for name in (LATENCY, DEVICE, DEVICE_WARM)}
         samples |= {name: (ns,) for name, ns in once.items()}
-    return HalfRoundTimed(case=case.key, device=device, round_index=index, calls_per_block=1, samples=samples)
+    return DeviceSampled(case=case.key, device=device, round_index=index, calls_per_block=1, samples=samples)
 
 
 def with_a_round_more(run: RunState) -> RunState:

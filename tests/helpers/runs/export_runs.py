@@ -12,11 +12,11 @@ from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
     Device,
+    DeviceSampled,
     DevicesFound,
     Event,
     GpuProcess,
     GpuTelemetry,
-    HalfRoundTimed,
     Plan,
     Reading,
     RunFinished,
@@ -62,6 +62,6 @@ def run(**changes: str) -> ExportedRun:
     return exported(stream(**changes))  # type: ignore[arg-type]
 
 
-def half_rounds(found: ExportedRun) -> list[HalfRoundTimed]:
+def half_rounds(found: ExportedRun) -> list[DeviceSampled]:
     """The raw samples of a run."""
-    return [event for event in found.events if isinstance(event, HalfRoundTimed)]
+    return [event for event in found.events if isinstance(event, DeviceSampled)]

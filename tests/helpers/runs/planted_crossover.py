@@ -14,11 +14,11 @@ from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.simulation.laws import cpu_work_ns, gpu_work_ns, tiled
+from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.sweep import Sweep
-from cpugpu_tui.timing.timers.planted import cpu_work_ns, gpu_work_ns, tiled
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+from cpugpu_tui.timing.scheduler import Scheduler
 
 SLOW = 50.0
 """All times are so many times longer than the usual simulated ones: the same crossover, with few calls in a block."""
@@ -49,7 +49,7 @@ def search_plan(simulation: Simulation, **more: object) -> Plan:
 def searched(plan: Plan) -> tuple[RunState, Recorder]:
     """Run a plan; return what a person sees, and what happened."""
     recorder = Recorder()
-    Sweep(plan, SimulatedMachine(plan), recorder, Control()).run()
+    Scheduler(plan, SimulatedMachine(plan), recorder, Control()).run()
     return state_of(plan, recorder), recorder
 
 

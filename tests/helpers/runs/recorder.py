@@ -10,20 +10,20 @@ from cpugpu_tui.model import (
     METRICS,
     Case,
     Device,
+    DeviceSampled,
     DevicesFound,
     Event,
-    HalfRoundTimed,
     Plan,
     RunFinished,
     RunStarted,
     Simulation,
 )
+from cpugpu_tui.simulation.machine import SimulatedMachine, SimulatedOperation, SimulatedTimer
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import stamped
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import DeviceSamples, FirstCall
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine, SimulatedOperation, SimulatedTimer
 
 QUICK = Simulation(cpu_overhead_ns=200_000.0, launch_ns=100_000.0, sync_ns=80_000.0, first_call_ns=0.0)
 """Calls are long, so that a warm-up has few of them."""
@@ -67,9 +67,9 @@ class Recorder:
         return [event for event in self.events if isinstance(event, kinds)]
 
     @property
-    def rounds(self) -> list[HalfRoundTimed]:
+    def rounds(self) -> list[DeviceSampled]:
         """Half-rounds without what is taken once before them."""
-        return [event for event in self.of(HalfRoundTimed) if event.round_index > 0]
+        return [event for event in self.of(DeviceSampled) if event.round_index > 0]
 
 
 class SpiedTimer(SimulatedTimer):
@@ -113,7 +113,7 @@ def plan_of(*sizes: int, simulation: Simulation = QUICK, **more: Any) -> Plan:
 def swept(plan: Plan, control: Control | None = None) -> tuple[str, Recorder]:
     """Run a plan on a spied machine; return how it ended and what happened."""
     recorder = Recorder()
-    status = Sweep(plan, SpiedMachine(plan, recorder), recorder, control or Control()).run()
+    status = Scheduler(plan, SpiedMachine(plan, recorder), recorder, control or Control()).run()
     return status, recorder
 
 

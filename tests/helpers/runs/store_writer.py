@@ -10,8 +10,8 @@ from cpugpu_tui.model import (
     Case,
     CaseFinished,
     CaseStarted,
+    DeviceSampled,
     Event,
-    HalfRoundTimed,
     Plan,
     RunStarted,
     TelemetryRead,
@@ -27,7 +27,7 @@ def case_events(index: int) -> list[Event]:
     """A case of eight rounds on two devices, all metrics: 64 rows; its samples are `index`."""
     key = Case("matmul", index).key
     rounds = [
-        HalfRoundTimed(
+        DeviceSampled(
             case=key,
             device=device,
             round_index=round_index,

@@ -21,8 +21,8 @@ from cpugpu_tui.model import (
     Plan,
     RunFinished,
 )
+from cpugpu_tui.simulation.machine import SimulatedTimer
 from cpugpu_tui.timing.timers import CaseError
-from cpugpu_tui.timing.timers.simulated import SimulatedTimer
 from cpugpu_tui.transport.launch import Agents, AgentThread, Gone
 from cpugpu_tui.workloads import Workload, contract
 

@@ -8,7 +8,7 @@ import pytest
 from tests.rooms.decide.test_crossover import point, sweep
 
 from cpugpu_tui.analysis.answer import Evidence, not_judged, so_far, speedup_text, verdict_sentence, where
-from cpugpu_tui.analysis.what_if import END_TO_END
+from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.decide.crossover import SweepPoint, crossover
 from cpugpu_tui.decide.verdict import (
     CPU_OBSERVED,

@@ -18,7 +18,7 @@ from cpugpu_tui.analysis.claim_numbers import (
     UNDECIDED,
     UNMEASURED,
     Numbers,
-    Point,
+    TimedCase,
 )
 from cpugpu_tui.analysis.claims import CLAIMS
 from cpugpu_tui.compare.claims import (
@@ -68,14 +68,14 @@ FEW = {TOO_FEW: 1, CPU_OBSERVED: 2, GPU_OBSERVED: 2}
 def point(
     workload: str, variant: str, size: int, cpu_ns: float, gpu_ns: float, verdict: str = "", source: str = "run 3",
     gpu: dict[str, float] | None = None, cpu: dict[str, float] | None = None, bytes_moved: float = 0.0,
-) -> Point:  # fmt: skip
+) -> TimedCase:  # fmt: skip
     speedup = cpu_ns / gpu_ns
     verdict = verdict or (GPU_WINS if speedup > 1.02 else CPU_WINS if speedup < 0.98 else TIE)
     comparison = Comparison(speedup, 0.995 * speedup, 1.005 * speedup, 8, verdict)
     if verdict in FEW:
         comparison = Comparison(speedup, None, None, FEW[verdict], verdict)
     on_cpu, on_gpu = {LATENCY: cpu_ns, **(cpu or {})}, {LATENCY: gpu_ns, **(gpu or {})}
-    return Point(workload, variant, size, on_cpu, on_gpu, comparison, 2.0 * size, bytes_moved, 1, source)
+    return TimedCase(workload, variant, size, on_cpu, on_gpu, comparison, 2.0 * size, bytes_moved, 1, source)
 
 
 H200 = (
@@ -108,7 +108,7 @@ H200 = (
 """docs/publications.md's and README's numbers."""
 
 
-def judged(name: str, points: Sequence[Point], ceilings: Sequence[Ceilings] = (CPU, GPU)) -> JudgedClaim:
+def judged(name: str, points: Sequence[TimedCase], ceilings: Sequence[Ceilings] = (CPU, GPU)) -> JudgedClaim:
     found = judge_all(numbers_of(points, (), ceilings, simulated=False))
     return next(each for each in found if each.claim.id == name)
 
@@ -230,7 +230,7 @@ def test_outdated_claims_say_why() -> None:
         ),
     ],
 )  # fmt: skip
-def test_on_other_machines(name: str, points: list[Point], outcome: str, words: str) -> None:
+def test_on_other_machines(name: str, points: list[TimedCase], outcome: str, words: str) -> None:
     found = judged(name, points)
     assert (found.outcome, words in found.here) == (outcome, True), (found.outcome, found.here)
 
@@ -333,7 +333,7 @@ def save(store: Store, plan: Plan, cpu_ns: float, gpu_ns: float) -> str:
 LOOP = Plan("jacobian", (Case("jacobian", 100, variant="loop"),))
 
 
-def saved(store: Store, hostname: str = "", **more: object) -> tuple[Point, ...]:
+def saved(store: Store, hostname: str = "", **more: object) -> tuple[TimedCase, ...]:
     options = {"simulated": False, "without": "", **more}
     return stored_points(store, hostname or platform.node(), (), (), **options)  # type: ignore[arg-type]
 

@@ -26,7 +26,7 @@ from cpugpu_tui.analysis.compare import (
     together,
 )
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, gated, verdict
-from cpugpu_tui.decide.student_t import quantile, two_sided_p
+from cpugpu_tui.decide.stats import quantile, two_sided_p
 from cpugpu_tui.render.comparison_words import times
 
 NOISE = 0.02

@@ -14,9 +14,17 @@ from tests.rooms.analysis.test_answer import AXIS
 from tests.rooms.decide.test_crossover import POINTS, SIZES, point, sweep
 
 from cpugpu_tui.analysis.answer import Evidence, Printed, verdict_sentence, where
-from cpugpu_tui.analysis.costs import Decomposition, decompose
+from cpugpu_tui.analysis.costs import (
+    END_TO_END,
+    NO_LAUNCH,
+    ONE_THREAD,
+    PINNED,
+    RESIDENT,
+    WHAT_IFS,
+    Decomposition,
+    decompose,
+)
 from cpugpu_tui.analysis.reasons import cause_sentence, clock_sentence, counterfactual_sentence, sentences
-from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.crossover import Crossover, SweepPoint, crossover
 from cpugpu_tui.decide.verdict import (
     CPU_WINS,

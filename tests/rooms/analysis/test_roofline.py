@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cpugpu_tui.analysis.publication_clock import judge
-from cpugpu_tui.analysis.roofline import Limit, least_ns, limit
+from cpugpu_tui.analysis.roofline import Limit, judge_clock, least_ns, limit
 from cpugpu_tui.model import Ceilings, Line
 from cpugpu_tui.workloads.transfer import link_of
 
@@ -73,7 +72,7 @@ def test_a_precision_that_was_not_measured_has_no_limit() -> None:
 
 def test_publication_1s_clock_at_9951_is_off_and_what_it_prints_is_impossible() -> None:
     """method.md's H200: 0.73 ms printed for 38.8 ms of work, 2686 TFLOP/s of 51."""
-    judged = judge(0.73e6, 38.8e6, 1, 38.8e6, 2.0 * 9951**3, 12.0 * 9951**2, "float32", GPU)
+    judged = judge_clock(0.73e6, 38.8e6, 1, 38.8e6, 2.0 * 9951**3, 12.0 * 9951**2, "float32", GPU)
     assert judged.clock_factor == pytest.approx(53, rel=0.01)
     assert judged.impossible_factor == pytest.approx(2700e12 / 51e12, rel=0.02)
     assert judged.implied == "2,700 TFLOP/s"
@@ -82,7 +81,7 @@ def test_publication_1s_clock_at_9951_is_off_and_what_it_prints_is_impossible() 
 
 def test_a_total_of_ten_counts_ten_operations() -> None:
     """P2 at 10⁸: the printed total is short, and so much is inside it that the product is a small part."""
-    judged = judge(0.68e6, 8.0e6, 10, 0.38e6, 2e8, 8e8, "float32", GPU)
+    judged = judge_clock(0.68e6, 8.0e6, 10, 0.38e6, 2e8, 8e8, "float32", GPU)
     assert judged.clock_factor == pytest.approx(11.8, abs=0.1)
     assert judged.scope_factor == pytest.approx(8.0 / 3.8)
     assert judged.impossible_factor == pytest.approx(10 * 8e8 / 0.68e-3 / 4.29e12, rel=0.01)
@@ -90,6 +89,6 @@ def test_a_total_of_ten_counts_ten_operations() -> None:
 
 
 def test_a_fair_clock_is_fair_and_without_ceilings_nothing_is_called_impossible() -> None:
-    judged = judge(40e6, 40e6, 1, 39e6, 2.0 * 9951**3, 1.0, "float32", GPU)
+    judged = judge_clock(40e6, 40e6, 1, 39e6, 2.0 * 9951**3, 1.0, "float32", GPU)
     assert (judged.clock_factor, judged.impossible_factor) == (1.0, None)
-    assert judge(1.0, 40e6, 1, 39e6, 1e15, 1.0, "float32", None).impossible_factor is None
+    assert judge_clock(1.0, 40e6, 1, 39e6, 1e15, 1.0, "float32", None).impossible_factor is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.analysis.what_if import (
+from cpugpu_tui.analysis.costs import (
     END_TO_END,
     HUNDRED_CALLS,
     NO_LAUNCH,

@@ -20,7 +20,7 @@ from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
 from cpugpu_tui.machine.nvml.value_names import KEYS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.telemetry.recording import load
-from cpugpu_tui.telemetry.simulated import simulated_sweep
+from cpugpu_tui.telemetry.simulated import simulated_sample
 from cpugpu_tui.telemetry.versions import Versions
 
 __all__ = ["fake_nvml", "library", "nvml_library"]
@@ -30,12 +30,12 @@ SIMULATED = ("telemetry", "--simulate", "default", "--interval", "0.1")
 
 
 def gpu(index: int = 0, **readings: Reading) -> GpuTelemetry:
-    known = simulated_sweep(5.0).gpus[0]
+    known = simulated_sample(5.0).gpus[0]
     return replace(known, index=index, readings={**known.readings, **readings}, throttle=())
 
 
-def sweep(*gpus: GpuTelemetry, problem: str | None = None) -> TelemetryRead:
-    return TelemetryRead(gpus=gpus, host=simulated_sweep(5.0).host, problem=problem, wall_ns=10**18)
+def sample(*gpus: GpuTelemetry, problem: str | None = None) -> TelemetryRead:
+    return TelemetryRead(gpus=gpus, host=simulated_sample(5.0).host, problem=problem, wall_ns=10**18)
 
 
 # ------------------------------------------------------------------ the table
@@ -51,7 +51,7 @@ def test_the_header_comes_once_and_each_sweep_has_a_line_per_gpu_and_one_for_the
 
 
 def test_numbers_stand_under_their_titles() -> None:
-    lines = Table(1.0).lines(sweep(gpu()))
+    lines = Table(1.0).lines(sample(gpu()))
     titles, units, row = lines[1:4]
     assert row.split()[3:] == ["50", "35.2", "1980", "403", "50", "2500", "50", "none"]
     for title, unit, value in [("memory", "GiB", "35.2"), ("power", "W", "403"), ("from", "MB/s", "50")]:
@@ -62,13 +62,13 @@ def test_numbers_stand_under_their_titles() -> None:
 
 def test_a_line_fits_an_80_column_terminal() -> None:
     capped = replace(gpu(throttled_power_cap_pct=Reading(80.0)), throttle=("power-capped",))
-    assert max(len(line) for line in Table(1.0).lines(sweep(capped))[1:]) <= 80
+    assert max(len(line) for line in Table(1.0).lines(sample(capped))[1:]) <= 80
 
 
 def test_unknown_is_a_dash_whose_reason_is_said_once_and_again_when_it_comes_back() -> None:
     table = Table(1.0)
-    unknown = sweep(gpu(power_mw=Reading(None, "no-permission"), temperature_c=Reading(None, "no-permission")))
-    first, second, known, again = (table.lines(read) for read in (unknown, unknown, sweep(gpu()), unknown))
+    unknown = sample(gpu(power_mw=Reading(None, "no-permission"), temperature_c=Reading(None, "no-permission")))
+    first, second, known, again = (table.lines(read) for read in (unknown, unknown, sample(gpu()), unknown))
     assert first[-1] == again[-1] == "– GPU 0, power, temp: no permission"
     assert len(second) == len(known) == 2
     assert second[0].split()[6:8] == ["–", "–"]
@@ -76,22 +76,22 @@ def test_unknown_is_a_dash_whose_reason_is_said_once_and_again_when_it_comes_bac
 
 
 def test_an_old_number_is_marked_without_colour() -> None:
-    *_, row, _host = Table(1.0).lines(sweep(gpu(power_mw=Reading(78_000.0, None, 3.0))))
+    *_, row, _host = Table(1.0).lines(sample(gpu(power_mw=Reading(78_000.0, None, 3.0))))
     assert "~78" in row
     assert row.count("~") == 1
 
 
 def test_a_silent_driver_is_not_news_every_second() -> None:
     table = Table(1.0)
-    said = [table.lines(sweep(gpu(), problem=f"The driver has not answered for {s} s.")) for s in (2, 3, 4)]
+    said = [table.lines(sample(gpu(), problem=f"The driver has not answered for {s} s.")) for s in (2, 3, 4)]
     assert [sum("answered" in line for line in lines) for lines in said] == [1, 0, 0]
 
 
 def test_a_lost_gpu_is_a_row_of_dashes_and_keeps_its_name() -> None:
     lost = replace(gpu(), readings={key: Reading(None, "gpu-lost") for key in KEYS}, problem="This GPU is lost.")
     table = Table(1.0)
-    table.lines(sweep(gpu(), gpu(1)))
-    lines = table.lines(sweep(lost, gpu(1)))
+    table.lines(sample(gpu(), gpu(1)))
+    lines = table.lines(sample(lost, gpu(1)))
     assert lines[0].split()[3:] == ["–"] * 8
     assert "403" in lines[1]
     assert lines[3:] == ["GPU 0: This GPU is lost."]
@@ -99,17 +99,17 @@ def test_a_lost_gpu_is_a_row_of_dashes_and_keeps_its_name() -> None:
 
 def test_a_gpu_that_never_answered_has_its_number_once() -> None:
     unread = replace(gpu(), name="GPU 0", uuid=None, pci_bus_id=None, persistence=None, readings={}, problem="Lost.")
-    assert Table(1.0).lines(sweep(unread))[0] == "GPU 0: name and UUID not known"
+    assert Table(1.0).lines(sample(unread))[0] == "GPU 0: name and UUID not known"
 
 
 def test_a_gpu_that_comes_back_is_not_introduced_again_unless_it_is_another() -> None:
     table = Table(1.0)
-    first = table.lines(sweep(gpu()))
+    first = table.lines(sample(gpu()))
     waking = replace(gpu(power_limit_mw=Reading(None, "not-yet")), persistence=None)
-    returns = [table.lines(read) for read in (sweep(problem="Gone."), sweep(waking), sweep(gpu()))]
+    returns = [table.lines(read) for read in (sample(problem="Gone."), sample(waking), sample(gpu()))]
     assert "GPU-SIM0" in first[0]
     assert not any("GPU-SIM0" in line or "active" in line for lines in returns for line in lines)
-    other = table.lines(sweep(replace(waking, uuid="GPU-other")))
+    other = table.lines(sample(replace(waking, uuid="GPU-other")))
     assert "GPU-other" in other[0]
     assert "limit" not in other[0], "the limit of the one before is not its own"
 
@@ -126,7 +126,7 @@ def test_throttling_is_said_with_its_share_and_who_else_is_there() -> None:
 
 def test_a_slice_has_a_row_with_what_is_its_own() -> None:
     instance = MigInstance(2, "MIG-1", "1g.18gb", {"memory_used_bytes": Reading(float(3 << 30))})
-    lines = Table(1.0).lines(sweep(replace(gpu(), instances=(instance,))))
+    lines = Table(1.0).lines(sample(replace(gpu(), instances=(instance,))))
     (row,) = [line for line in lines if "MIG 0.2" in line]
     assert row.split()[3:] == ["3.0"]
     stranger = GpuProcess(7, 1 << 20, "ann", "train", own=False)
@@ -136,15 +136,15 @@ def test_a_slice_has_a_row_with_what_is_its_own() -> None:
 
 def test_the_header_comes_again_when_it_has_left_the_terminal() -> None:
     table = Table(1.0, page_lines=6)
-    headers = [sum("active" in line for line in table.lines(sweep(gpu()))) for _ in range(7)]
+    headers = [sum("active" in line for line in table.lines(sample(gpu()))) for _ in range(7)]
     assert headers == [1, 0, 0, 1, 0, 0, 1]
 
 
 def test_gpm_has_columns_where_it_was_asked_for() -> None:
-    lines = Table(1.0, gpm=True).lines(sweep(gpu(tensor_active_pct=Reading(41.0))))
+    lines = Table(1.0, gpm=True).lines(sample(gpu(tensor_active_pct=Reading(41.0))))
     assert "tensor" in lines[1]
     assert "41" in lines[3].split()
-    assert not any("tensor" in line for line in Table(1.0).lines(sweep(gpu())))
+    assert not any("tensor" in line for line in Table(1.0).lines(sample(gpu())))
 
 
 def test_a_stdout_without_utf8_gets_ascii(cpugpu: CommandLine) -> None:
@@ -191,7 +191,7 @@ def test_sweeps_are_counted_live_and_replayed(cpugpu: CommandLine, library: Fake
 
 def test_a_sweep_that_a_slow_reader_missed_is_a_hole_in_seq(monkeypatch: pytest.MonkeyPatch) -> None:
     class EagerSampler:
-        """Sweeps 20 times before anybody reads."""
+        """Samples 20 times before anybody reads."""
 
         def __init__(self, interval_s: float, emit: Callable[[TelemetryRead], None], *, gpm: bool) -> None:
             self.emit = emit
@@ -199,7 +199,7 @@ def test_a_sweep_that_a_slow_reader_missed_is_a_hole_in_seq(monkeypatch: pytest.
         def start(self) -> None:
             self.emit(TelemetryRead())  # the driver is still waking up
             for _ in range(WAITING + 4):
-                self.emit(sweep(gpu()))
+                self.emit(sample(gpu()))
 
         def stop(self) -> None:
             pass
@@ -211,10 +211,10 @@ def test_a_sweep_that_a_slow_reader_missed_is_a_hole_in_seq(monkeypatch: pytest.
         return samplers[-1]
 
     monkeypatch.setattr("cpugpu_tui.telemetry.sampler.Sampler", new)
-    sweeps = sampled(1.0, gpm=False)
-    assert [next(sweeps).seq for _ in range(WAITING)] == list(range(1, WAITING + 1))
-    samplers[0].emit(sweep(gpu()))
-    assert next(sweeps).seq == WAITING + 5
+    samples = sampled(1.0, gpm=False)
+    assert [next(samples).seq for _ in range(WAITING)] == list(range(1, WAITING + 1))
+    samplers[0].emit(sample(gpu()))
+    assert next(samples).seq == WAITING + 5
 
 
 def test_a_hang_from_the_first_moment_on_is_not_a_machine_without_a_gpu(

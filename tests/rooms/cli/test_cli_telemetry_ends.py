@@ -33,7 +33,7 @@ def test_ctrl_c_ends_it_quietly_with_130_and_all_lines_whole(cpugpu: CommandLine
         rest, err = process.stdout.read(), process.stderr.read()
     assert (process.returncode, err) == (EXIT_INTERRUPTED, b"")
     assert all(json.loads(line) for line in rest.splitlines())
-    assert load(path).sweeps >= 1
+    assert load(path).samples >= 1
 
 
 def test_a_line_is_there_when_its_sweep_is(cpugpu: CommandLine) -> None:

@@ -12,7 +12,7 @@ from cpugpu_tui.analysis.compare import FASTER, SLOWER
 from cpugpu_tui.analysis.gating import gated, verdict
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
 from cpugpu_tui.compare.series import Series
-from cpugpu_tui.machine.driver_version import driver_version
+from cpugpu_tui.machine.procfs import driver_version
 from cpugpu_tui.model import LATENCY, DevicesFound, GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.state.measured import MeasuredRun, measured, measured_state
 

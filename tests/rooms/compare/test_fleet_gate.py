@@ -14,7 +14,7 @@ from cpugpu_tui.compare.fleet_gate import FleetGate, judge_fleet
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_USAGE
-from cpugpu_tui.model import CaseFinished, Device, DevicesFound, Event, HalfRoundTimed, RunFinished, RunStarted
+from cpugpu_tui.model import CaseFinished, Device, DeviceSampled, DevicesFound, Event, RunFinished, RunStarted
 from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 
@@ -94,7 +94,7 @@ def run_events(run: str, gpus: dict[str, str], factors: dict[str, float], wobble
         for device in ("cpu", *gpus):
             block_ns = 1000.0 * case.size * wobble * factors.get(device, 1.0)
             events += [
-                HalfRoundTimed(case=case.key, device=device, round_index=index, calls_per_block=1,
+                DeviceSampled(case=case.key, device=device, round_index=index, calls_per_block=1,
                                samples={"latency": (block_ns,) * 5})
                 for index in range(1, 9)
             ]  # fmt: skip

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from cpugpu_tui.decide.line_fit import fit_line
+from cpugpu_tui.decide.stats import fit_line
 from cpugpu_tui.model import Line
 
 SIZES = tuple(4.0**k for k in range(1, 15))

@@ -11,7 +11,7 @@ import pytest
 from cpugpu_tui.demo.player import GAP_S, Clock, Player, lasted_s, pace_of, told
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import Event, Gap, HalfRoundTimed, Progressed, RunFinished, RunStarted
+from cpugpu_tui.model import DeviceSampled, Event, Gap, Progressed, RunFinished, RunStarted
 from cpugpu_tui.state.state import RunState
 
 
@@ -92,8 +92,8 @@ def test_at_a_pace_of_ones_own_every_event_comes_in_its_time(two: Recording, pac
     for (start_s, _), run in zip(spans(log), two.runs, strict=True):
         begun_ns = run.started.mono_ns
         due = {event.seq: start_s + (event.mono_ns - begun_ns) / 1e9 / factor for event in run.events}
-        seen = {event.seq: at_s for at_s, event in log if event in run.events and isinstance(event, HalfRoundTimed)}
-        assert len(seen) == sum(isinstance(event, HalfRoundTimed) for event in run.events)
+        seen = {event.seq: at_s for at_s, event in log if event in run.events and isinstance(event, DeviceSampled)}
+        assert len(seen) == sum(isinstance(event, DeviceSampled) for event in run.events)
         assert all(at_s == pytest.approx(due[seq], abs=0.05) for seq, at_s in seen.items())
 
 
@@ -122,7 +122,7 @@ def test_between_the_events_it_is_said_what_the_agent_was_at(two: Recording) -> 
     for index, event in enumerate(events):
         if not isinstance(event, Progressed):
             continue
-        then = next((e for e in events[index:] if isinstance(e, HalfRoundTimed)), None)
+        then = next((e for e in events[index:] if isinstance(e, DeviceSampled)), None)
         if event.phase == "round":
             assert then is not None
             assert (event.case, event.device, event.round_index) == (then.case, then.device, then.round_index)

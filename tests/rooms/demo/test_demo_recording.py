@@ -13,7 +13,7 @@ from tests.helpers.command_line import ROOT
 
 from cpugpu_tui.demo.recording import MAX_BYTES, SHIPPED, Recording, load, packed, shipped, unpacked
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import HalfRoundTimed, TelemetryRead
+from cpugpu_tui.model import DeviceSampled, TelemetryRead
 from cpugpu_tui.store import Store
 from cpugpu_tui.workloads import PRESETS
 
@@ -175,5 +175,5 @@ def test_a_file_that_unpacks_without_end_does_not_fill_the_memory(
 def test_every_sample_is_there(whole: Recording) -> None:
     """Nothing was thinned out: as many half-rounds as the agent had timed, in blocks as it announced them."""
     state = whole.runs[0].state
-    halves = [event for event in whole.runs[0].events if isinstance(event, HalfRoundTimed) and event.round_index]
+    halves = [event for event in whole.runs[0].events if isinstance(event, DeviceSampled) and event.round_index]
     assert len(halves) == sum(len(times.round_ns) for row in state.rows.values() for times in row.times.values())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.command_line import PATIENCE_S
 
-from cpugpu_tui.analysis.telemetry_cost import CostRatio, cost_ratio
+from cpugpu_tui.analysis.cost_ratio import CostRatio, cost_ratio
 from cpugpu_tui.doctor import telemetry_cost
 from cpugpu_tui.doctor.cost import cost_finding
 from cpugpu_tui.doctor.telemetry_cost import Gate, LoopProcess, MeasuredCost, loop_command, measure_cost
@@ -177,5 +177,5 @@ def test_another_interpreter_runs_the_loop_from_the_zip(bare_python: Path) -> No
 
 
 def test_the_loop_is_found_beside_the_agent() -> None:
-    assert loop_command(["python", "-P", "-m", "cpugpu_tui.agent"])[-1] == "cpugpu_tui.agent.telemetry_cost"
+    assert loop_command(["python", "-P", "-m", "cpugpu_tui.agent"])[-1] == "cpugpu_tui.agent.launch_loop"
     assert "/proc/self/fd/9" in loop_command(["python", "/proc/self/fd/9"])[-1]

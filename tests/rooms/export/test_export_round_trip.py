@@ -16,7 +16,7 @@ from hypothesis import Phase, given, settings
 from tests.helpers.runs import export_runs
 from tests.rooms.store.test_store import save, streams
 
-from cpugpu_tui.agent import environment
+from cpugpu_tui.agent import hello
 from cpugpu_tui.cli.history import print_run
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered
@@ -24,7 +24,7 @@ from cpugpu_tui.export.json_document import json_document
 from cpugpu_tui.export.reading import read_runs
 from cpugpu_tui.export.schema import made_schema, schema_text
 from cpugpu_tui.export.stream import exported, kept
-from cpugpu_tui.model import CaseStarted, Event, HalfRoundTimed, RunFinished, RunStarted
+from cpugpu_tui.model import CaseStarted, DeviceSampled, Event, RunFinished, RunStarted
 from cpugpu_tui.store import Store
 from cpugpu_tui.transport.facts import FACTS, wrong_fact
 from cpugpu_tui.transport.wire import decode, encode
@@ -73,7 +73,7 @@ def test_lines_of_events_are_read_like_the_document() -> None:
 def test_every_number_is_kept_to_the_last_bit() -> None:
     third = 1e6 / 3
     stream = [
-        replace(event, samples={"latency": (third, 0.1 + 0.2)}) if isinstance(event, HalfRoundTimed) else event
+        replace(event, samples={"latency": (third, 0.1 + 0.2)}) if isinstance(event, DeviceSampled) else event
         for event in export_runs.stream()
     ]
     (back,) = read_runs(b"".join(json_document([exported(stream)])), "x")
@@ -82,7 +82,7 @@ def test_every_number_is_kept_to_the_last_bit() -> None:
 
 def test_a_live_stream_gives_the_bytes_that_its_saved_run_gives(tmp_path: Path) -> None:
     stream = as_told(export_runs.stream())
-    lost = [replace(event, seq=0) for event in stream if isinstance(event, (CaseStarted, HalfRoundTimed))][:3]
+    lost = [replace(event, seq=0) for event in stream if isinstance(event, (CaseStarted, DeviceSampled))][:3]
     with closing(Store.open(tmp_path / "x.db")) as store:
         save(store, stream)
         assert document_of(store) == b"".join(json_document([exported([*stream[:3], *lost, *stream[3:]])]))
@@ -134,7 +134,7 @@ def with_start(**fields: object) -> bytes:
 
 def with_half_round(times_ns: tuple[float, ...]) -> bytes:
     events = [
-        replace(event, samples={"latency": times_ns}) if isinstance(event, HalfRoundTimed) else event
+        replace(event, samples={"latency": times_ns}) if isinstance(event, DeviceSampled) else event
         for event in export_runs.stream()
     ]
     return b"".join(map(encode, events))
@@ -182,7 +182,7 @@ def test_what_is_no_export_is_a_sentence(data: bytes, sentence: str) -> None:
 
 def test_every_fact_that_a_run_has_is_of_its_type() -> None:
     """What we write ourselves must never be refused: a real agent's facts, and those that a controller adds."""
-    found = {**environment.facts(simulated=False), "worker": "process", "python_option": None, "case_timeout_s": 5.0}
+    found = {**hello.facts(simulated=False), "worker": "process", "python_option": None, "case_timeout_s": 5.0}
     assert wrong_fact({**found, "argv": ["run"], "face": "app"}) is None
     assert set(found) - set(FACTS) == set()
 

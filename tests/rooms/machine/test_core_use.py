@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cpugpu_tui.machine import procfs
-from cpugpu_tui.machine.core_use import Process, Snapshot, core_use, parse_cores, parse_process, snapshot
+from cpugpu_tui.machine.cores import Process, Snapshot, core_use, parse_cores, parse_process, snapshot
 from cpugpu_tui.model import CoreUse
 
 TICK_S = 0.01

@@ -15,8 +15,7 @@ from tests.helpers.machine.nvml_library import (
     old_nvml_library,
 )
 
-from cpugpu_tui.machine.edges import EDGE_KEYS, Edge
-from cpugpu_tui.machine.machine_state import company, process_text
+from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge, company, process_text
 from cpugpu_tui.machine.nvml import GpuProbe
 from cpugpu_tui.model import Reading
 from cpugpu_tui.timing.edges import GpuWatcher, passage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cpugpu_tui.machine.machine_state import (
+from cpugpu_tui.machine.device_state import (
     ALARMING,
     BY_COUNTER,
     BY_MASK,

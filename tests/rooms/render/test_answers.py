@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
-from cpugpu_tui.analysis.costs import LAUNCH
-from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT
+from cpugpu_tui.analysis.costs import END_TO_END, LAUNCH, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES
 from cpugpu_tui.model import (
     AS_WRITTEN,
@@ -26,9 +25,9 @@ from cpugpu_tui.model import (
     CaseFinished,
     CaseStarted,
     Device,
+    DeviceSampled,
     DevicesFound,
     Event,
-    HalfRoundTimed,
     Plan,
     RunFinished,
     RunStarted,
@@ -69,7 +68,7 @@ def timed(
             wobble = 1 + (index - 4.5) / 100_000 * (1 if place == "cpu" else -1)
             found = {LATENCY: ns, **((cpu if place == "cpu" else gpu) or {})}
             samples: dict[str, tuple[float, ...]] = {name: (wobble * value,) for name, value in found.items()}
-            events.append(HalfRoundTimed(case=key, device=place, round_index=index, calls_per_block=1, samples=samples))
+            events.append(DeviceSampled(case=key, device=place, round_index=index, calls_per_block=1, samples=samples))
     return [*events, end or CaseFinished(case=key)]
 
 

@@ -13,7 +13,7 @@ from tests.helpers.command_line import FAST, CommandLine
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 from tests.rooms.render.test_answers import ALL_WELL, CASES, run_of, timed
 
-from cpugpu_tui.analysis.what_if import WHAT_IFS
+from cpugpu_tui.analysis.costs import WHAT_IFS
 from cpugpu_tui.decide.crossover import RISES
 from cpugpu_tui.decide.verdict import compare
 from cpugpu_tui.export.results import case_results
@@ -22,9 +22,9 @@ from cpugpu_tui.model import (
     PAGEABLE,
     Case,
     CaseFailed,
+    DeviceSampled,
     DevicesFound,
     Event,
-    HalfRoundTimed,
     RunFinished,
     RunStarted,
 )
@@ -85,7 +85,7 @@ def test_as_data_every_number_of_a_crossover_is_there_but_not_its_points() -> No
 def rounds_of(case: Case, cpu_ns: float, gpu_ns: float, rounds: int) -> list[Event]:
     """What happens to a case whose call is so long that it has few rounds."""
     events = timed(case, cpu_ns, gpu_ns)
-    return [event for event in events if not isinstance(event, HalfRoundTimed) or event.round_index <= rounds]
+    return [event for event in events if not isinstance(event, DeviceSampled) or event.round_index <= rounds]
 
 
 def test_as_data_the_span_that_was_judged_is_there_and_why_the_rest_was_not() -> None:

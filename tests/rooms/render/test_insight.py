@@ -18,10 +18,10 @@ from cpugpu_tui.model import (
     CaseFinished,
     CaseStarted,
     Device,
+    DeviceSampled,
     DevicesFound,
     EpochFinished,
     Event,
-    HalfRoundTimed,
     KernelsProfiled,
     Plan,
     RunStarted,
@@ -43,9 +43,9 @@ def run_of(case: Case, *events: Event, ceilings: tuple[Any, ...] = (CPU, GPU)) -
     return state
 
 
-def half(place: str, index: int, samples: dict[str, float], marks: tuple[str, ...] = ()) -> HalfRoundTimed:
+def half(place: str, index: int, samples: dict[str, float], marks: tuple[str, ...] = ()) -> DeviceSampled:
     taken = {name: (ns, ns) for name, ns in samples.items()}
-    return HalfRoundTimed(
+    return DeviceSampled(
         case=LARGE.key, device=place, round_index=index, calls_per_block=1, samples=taken, marks=marks,
         sm_clock_mhz=1980.0 if place != "cpu" else None,
     )  # fmt: skip

@@ -19,8 +19,8 @@ from cpugpu_tui.model import (
     DEVICE,
     Calibrated,
     Case,
+    DeviceSampled,
     Found,
-    HalfRoundTimed,
     PeerMeasured,
     Plan,
     RunStarted,
@@ -63,8 +63,8 @@ def test_a_half_round_asks_one_device_alone() -> None:
     for entry in recorder.log:
         if isinstance(entry, Call):
             asked.add(entry.device)
-        elif isinstance(entry, (HalfRoundTimed, Calibrated)):  # before it: first calls, and each one's warm-up
-            if isinstance(entry, HalfRoundTimed) and entry.round_index:
+        elif isinstance(entry, (DeviceSampled, Calibrated)):  # before it: first calls, and each one's warm-up
+            if isinstance(entry, DeviceSampled) and entry.round_index:
                 assert asked == {entry.device}
             asked = set()
 

@@ -18,10 +18,10 @@ from cpugpu_tui.model import (
     CaseStarted,
     Ceilings,
     CeilingsMeasured,
+    DeviceSampled,
     DevicesFound,
     EpochFinished,
     Event,
-    HalfRoundTimed,
     KernelsProfiled,
     Plan,
     Progressed,
@@ -29,8 +29,8 @@ from cpugpu_tui.model import (
     RunStarted,
     Simulation,
 )
+from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.store import Store
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 from cpugpu_tui.transport.launch import Message
 
 CEILINGS = Ceilings(
@@ -147,7 +147,7 @@ def test_every_field_of_the_newer_events_comes_back(store: Store) -> None:
                 case=case, device="cpu", estimate_ns=1e3, calls_per_block=9, blocks=5, rounds=8, threads=2,
                 max_rounds=40,
             ),
-            HalfRoundTimed(
+            DeviceSampled(
                 case=case, device="cpu", round_index=1, calls_per_block=9, samples={"latency": (1e3,)},
                 sm_clock_mhz=1980.0,
             ),

@@ -26,7 +26,7 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.store import Store
 from cpugpu_tui.store import run_durations as timed_module
 from cpugpu_tui.store.run_durations import TimedRun
-from cpugpu_tui.timing.warm_up import least_lane_ns
+from cpugpu_tui.timing.warm_up import least_device_ns
 from cpugpu_tui.ui import estimate_lines
 from cpugpu_tui.ui.estimate_lines import estimate_of
 from cpugpu_tui.ui.form_fields import request_from, texts_of
@@ -81,7 +81,7 @@ def test_calls_of_other_runs_tell_the_least_time() -> None:
         PLAN, 1, (CPU, GPU), earlier_of([timed(12, seconds=None), timed(9, seconds=None, call_ns=9e9)]), ()
     )
     assert found.is_least
-    assert found.seconds == pytest.approx(6 * least_lane_ns(1e6, PLAN) / 1e9)
+    assert found.seconds == pytest.approx(6 * least_device_ns(1e6, PLAN) / 1e9)
     assert found.most_seconds == pytest.approx(6 * (0.001 + 3.0 + 5.0)), "call, longest warm-up, budget of 5 s"
     assert found.source == "calls as run 12 timed them"
 

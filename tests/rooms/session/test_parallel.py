@@ -19,10 +19,10 @@ from cpugpu_tui.model import (
     CasesChosen,
     CaseStarted,
     Check,
+    DeviceSampled,
     DevicesFound,
     Event,
     Gap,
-    HalfRoundTimed,
     Plan,
     Progressed,
     RunFinished,
@@ -30,8 +30,8 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.session.parallel import AgentGroup, Merge
 from cpugpu_tui.session.session import Session
+from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 from cpugpu_tui.transport.inbox import Message
 
 FIRST, SECOND = Case("matmul", 64).key, Case("matmul", 128).key
@@ -70,7 +70,7 @@ def test_a_run_begins_when_every_agent_is_ready_and_every_gpu_known() -> None:
 
 def test_a_case_begins_with_the_first_and_ends_with_the_last() -> None:
     """What the second begins must not void the rounds that the first has had."""
-    half = HalfRoundTimed(case=FIRST, device="cuda:0", round_index=1, calls_per_block=1, samples={"latency": (1.0,)})
+    half = DeviceSampled(case=FIRST, device="cuda:0", round_index=1, calls_per_block=1, samples={"latency": (1.0,)})
     near, far = (CaseFinished(case=FIRST, check=Check("float64", error, 1e-3)) for error in (1e-6, 1e-4))
     told = merged((0, CaseStarted(case=FIRST)), (0, half), (1, CaseStarted(case=FIRST)), (0, far), (1, half), (1, near))
     assert told == [CaseStarted(case=FIRST), half, half, far]
@@ -79,7 +79,7 @@ def test_a_case_begins_with_the_first_and_ends_with_the_last() -> None:
 def test_a_case_that_fails_on_one_gpu_has_failed_and_is_told_once() -> None:
     failed = CaseFailed(case=FIRST, kind="oom", message="Needs 18 GB.", device="cuda:1")
     also = CaseFailed(case=FIRST, kind="oom", message="Needs 18 GB.", device="cuda:0")
-    half = HalfRoundTimed(case=FIRST, device="cuda:0", round_index=1, calls_per_block=1, samples={})
+    half = DeviceSampled(case=FIRST, device="cuda:0", round_index=1, calls_per_block=1, samples={})
     assert merged((1, failed), (0, half), (0, also), (0, CaseFinished(case=FIRST))) == [failed]
 
 
@@ -207,7 +207,7 @@ def test_agents_are_at_work_together_and_gone_afterwards(cpugpu: CommandLine) ->
     laws = f"{FAST},gpus=3,pace=5"  # slow enough that none is done before the others begin, however busy the machine
     process = cpugpu.start("run", "matmul", "--size", "64,128", "--parallel", "--no-save", "--json", "--simulate", laws)
     try:
-        next_event(process, lambda event: isinstance(event, HalfRoundTimed))
+        next_event(process, lambda event: isinstance(event, DeviceSampled))
         assert len(agents_of(process)) == 3
     finally:
         process.terminate()

@@ -32,9 +32,9 @@ from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
     CaseStarted,
+    DeviceSampled,
     DevicesFound,
     Event,
-    HalfRoundTimed,
     Plan,
     Reading,
     RunFinished,
@@ -165,7 +165,7 @@ def test_telemetry_becomes_part_of_the_stream_and_is_saved_with_the_next_case() 
 
     def script(plan: Plan) -> list[Any]:
         messages = well(plan)
-        first_round = next(i for i, m in enumerate(messages) if isinstance(m, HalfRoundTimed) and m.round_index)
+        first_round = next(i for i, m in enumerate(messages) if isinstance(m, DeviceSampled) and m.round_index)
         return [*messages[:first_round], reading(1.0), *messages[first_round:-1], reading(2.0), messages[-1]]
 
     session, _ = session_of(plan_of(64), script, store=ListStore(log))

@@ -12,15 +12,15 @@ import pytest
 from tests.helpers.command_line import FAST, CommandLine
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
-from cpugpu_tui.machine.machine_state import BY_CASE, BY_COUNTER, BY_MASK, Throttle
+from cpugpu_tui.machine.device_state import BY_CASE, BY_COUNTER, BY_MASK, Throttle
 from cpugpu_tui.model import (
     ENERGY,
     LATENCY,
     CaseFinished,
     CaseStarted,
+    DeviceSampled,
     Event,
     GpuProcess,
-    HalfRoundTimed,
     MachineRead,
     Reading,
     RunStarted,
@@ -36,8 +36,8 @@ PLANTED = replace(
 )
 
 
-def half(index: int, *marks: str, **more: Any) -> HalfRoundTimed:
-    return HalfRoundTimed(
+def half(index: int, *marks: str, **more: Any) -> DeviceSampled:
+    return DeviceSampled(
         case=CASE.key, device="cuda:0", round_index=index, calls_per_block=1, samples={LATENCY: (1e6 + index,)},
         marks=marks, **more,
     )  # fmt: skip
@@ -169,7 +169,7 @@ def test_a_saved_run_says_the_same_of_its_machine(store: Store) -> None:
     events = swept(plan)[1].events
     started = RunStarted(run_id="r", series_id="s", plan=plan, environment={"hostname": "h"})
     store.begin_run(started)
-    case = [e for e in events if isinstance(e, (CaseStarted, HalfRoundTimed, CaseFinished))]
+    case = [e for e in events if isinstance(e, (CaseStarted, DeviceSampled, CaseFinished))]
     beside = [e for e in events if type(e).__name__ in ("MachineRead", "EnergyMeasured")]
     store.commit_case("r", case, beside)
     live, kept = RunState().apply(started), RunState()

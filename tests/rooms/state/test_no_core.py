@@ -14,7 +14,7 @@ from tests.helpers.runs.recorder import plan_of, state_of, swept
 from cpugpu_tui.cli.fleet_table import case_cells
 from cpugpu_tui.cli.tables import run_cells
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
-from cpugpu_tui.model import NO_CORE, CoreUse, CoreUser, CoreWait, HalfRoundTimed, Simulation
+from cpugpu_tui.model import NO_CORE, CoreUse, CoreUser, CoreWait, DeviceSampled, Simulation
 from cpugpu_tui.render.answers import answer_lines, answers
 from cpugpu_tui.render.fleet_rows import FleetRow
 from cpugpu_tui.render.insight import end_to_end
@@ -208,5 +208,5 @@ def test_the_gate_does_not_pass_a_case_without_a_core(cpugpu: CommandLine, sizes
 
 def test_a_half_round_carries_the_mark_on_the_wire(cpugpu: CommandLine) -> None:
     done = cpugpu("run", "matmul", "--size", "64", "--simulate", STARVED, "--json")
-    timed = [event for event in done.events if isinstance(event, HalfRoundTimed) and event.device == "cpu"]
+    timed = [event for event in done.events if isinstance(event, DeviceSampled) and event.device == "cpu"]
     assert any(NO_CORE in event.marks for event in timed)

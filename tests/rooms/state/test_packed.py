@@ -12,7 +12,7 @@ from cpugpu_tui.model import (
     PAGEABLE,
     Case,
     CaseFinished,
-    HalfRoundTimed,
+    DeviceSampled,
     MachineRead,
     Plan,
     Reading,
@@ -63,8 +63,8 @@ def test_comparisons_are_what_was_put_in(comparisons: dict[str, Comparison]) -> 
     assert list(Comparisons(comparisons)) == list(comparisons)
 
 
-def half(index: int, *ns: float, marks: tuple[str, ...] = ()) -> HalfRoundTimed:
-    return HalfRoundTimed(
+def half(index: int, *ns: float, marks: tuple[str, ...] = ()) -> DeviceSampled:
+    return DeviceSampled(
         case="c", device="cuda:0", round_index=index, calls_per_block=1, samples={LATENCY: ns, DEVICE: (ns[0] / 2,)},
         marks=marks, sm_clock_mhz=1980.0, sm_clock_end_mhz=1975.0, power_mw=4e5, throttled_ns={"hot": 5.0},
     )  # fmt: skip
@@ -76,7 +76,7 @@ EVENTS = (
 )  # fmt: skip
 
 
-def times_of(*events: MachineRead | HalfRoundTimed) -> DeviceTimes:
+def times_of(*events: MachineRead | DeviceSampled) -> DeviceTimes:
     times = DeviceTimes("cuda:0")
     for event in events:
         times = times.with_edge(event) if isinstance(event, MachineRead) else times.with_half_round(event)
@@ -98,7 +98,7 @@ def test_times_are_the_same_and_take_more_events() -> None:
 def test_a_case_that_is_over_is_packed() -> None:
     case = Case("matmul", 64)
     run = RunState().apply(RunStarted(run_id="r", series_id="s", plan=Plan("m", (case,)), environment={}))
-    for event in (HalfRoundTimed(case=case.key, device="cpu", round_index=1, calls_per_block=1,
+    for event in (DeviceSampled(case=case.key, device="cpu", round_index=1, calls_per_block=1,
                                  samples={LATENCY: (2.0, 4.0)}), CaseFinished(case=case.key)):  # fmt: skip
         run = run.apply(event)
     assert isinstance(run.rows[case.key].times["cpu"].samples, Series)

@@ -25,11 +25,11 @@ from cpugpu_tui.model import (
     CaseStarted,
     Check,
     Device,
+    DeviceSampled,
     DevicesFound,
     Event,
     Gap,
     GpuTelemetry,
-    HalfRoundTimed,
     Hello,
     Plan,
     Progressed,
@@ -56,9 +56,9 @@ def fold(*events: Event, state: RunState | None = None) -> RunState:
     return state
 
 
-def timed(device: str, round_index: int, *latency_ns: float, case: str = KEY, **more: Any) -> HalfRoundTimed:
+def timed(device: str, round_index: int, *latency_ns: float, case: str = KEY, **more: Any) -> DeviceSampled:
     samples = more.pop("samples", {LATENCY: latency_ns})
-    return HalfRoundTimed(case=case, device=device, round_index=round_index, calls_per_block=1, samples=samples, **more)
+    return DeviceSampled(case=case, device=device, round_index=round_index, calls_per_block=1, samples=samples, **more)
 
 
 # ------------------------------------------------------------------ a run's life
@@ -190,7 +190,7 @@ EVENTS = st.one_of(
         rounds=st.integers(), threads=st.integers(0, 99), stable=st.booleans(),
     ),
     st.builds(
-        HalfRoundTimed, case=KEYS, device=DEVICES, round_index=st.integers(-1, 40), calls_per_block=st.integers(),
+        DeviceSampled, case=KEYS, device=DEVICES, round_index=st.integers(-1, 40), calls_per_block=st.integers(),
         samples=SAMPLES, marks=st.lists(st.text(max_size=3), max_size=3).map(tuple),
     ),
     st.builds(Progressed, case=KEYS, device=DEVICES, phase=st.text()),

@@ -14,8 +14,8 @@ from cpugpu_tui.model import (
     Case,
     CaseFinished,
     CaseStarted,
+    DeviceSampled,
     Event,
-    HalfRoundTimed,
     Plan,
     Reading,
     RunFinished,
@@ -70,8 +70,8 @@ class LiveRun:
         self.outbox.close()
 
 
-def half_round(case: str, seq: int) -> HalfRoundTimed:
-    return HalfRoundTimed(case=case, device="cpu", round_index=1, calls_per_block=1, samples={"latency": (1.0,)},
+def half_round(case: str, seq: int) -> DeviceSampled:
+    return DeviceSampled(case=case, device="cpu", round_index=1, calls_per_block=1, samples={"latency": (1.0,)},
                           seq=seq)  # fmt: skip
 
 

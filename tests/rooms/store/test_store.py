@@ -24,12 +24,12 @@ from cpugpu_tui.model import (
     CaseStarted,
     Check,
     Device,
+    DeviceSampled,
     DevicesFound,
     Event,
     Gap,
     GpuProcess,
     GpuTelemetry,
-    HalfRoundTimed,
     Plan,
     Progressed,
     Reading,
@@ -69,7 +69,7 @@ def save(store: Store, stream: Sequence[Event]) -> int:
             case CaseFinished() | CaseFailed():
                 store.commit_case(first.run_id, [*cases.pop(event.case, []), event], telemetry)
                 telemetry.clear()
-            case CaseStarted() | Calibrated() | HalfRoundTimed() | Progressed():
+            case CaseStarted() | Calibrated() | DeviceSampled() | Progressed():
                 cases.setdefault(event.case, []).append(event)
     return number
 
@@ -124,7 +124,7 @@ def case_streams(draw: st.DrawFn, case: str) -> list[Event]:
         stable=st.booleans(),
     )
     half_round = st.builds(
-        HalfRoundTimed,
+        DeviceSampled,
         case=st.just(case),
         device=devices,
         round_index=st.integers(0, 40),
@@ -177,9 +177,9 @@ def test_a_run_comes_back_event_by_event(stream: list[Event]) -> None:
         assert store.integrity_check() == []
 
 
-def half_round(case: Case, device: str, round_index: int, *latency: float) -> HalfRoundTimed:
+def half_round(case: Case, device: str, round_index: int, *latency: float) -> DeviceSampled:
     timed = {"latency": latency}
-    return HalfRoundTimed(case=case.key, device=device, round_index=round_index, calls_per_block=9, samples=timed)
+    return DeviceSampled(case=case.key, device=device, round_index=round_index, calls_per_block=9, samples=timed)
 
 
 def test_a_stored_run_looks_like_the_live_one_did(store: Store) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.command_line import CommandLine
 
-from cpugpu_tui.model import Case, CaseFinished, CaseStarted, HalfRoundTimed, Plan, RunStarted
+from cpugpu_tui.model import Case, CaseFinished, CaseStarted, DeviceSampled, Plan, RunStarted
 from cpugpu_tui.store import Store
 
 
@@ -51,13 +51,13 @@ def test_numbers_that_no_clock_gives_are_left_out_and_it_is_said(
 def test_processor_time_of_less_than_a_tick_is_no_damage() -> None:
     """`os.times` counts in steps of 10 ms: a loop of 0.2 s took no system time at all, and its row was marked."""
     case = Case("jacobian", 4, variant="loop")
-    half = HalfRoundTimed(
+    half = DeviceSampled(
         case=case.key, device="cpu", round_index=0, calls_per_block=1, seq=3,
         samples={"as_written": (2e8,), "as_written_user": (2e8,), "as_written_system": (0.0,)},
     )  # fmt: skip
     store = Store.in_memory()
     store.begin_run(RunStarted(run_id="run000001", series_id="series", plan=Plan("p", (case,)), environment={}, seq=1))
     store.commit_case("run000001", [CaseStarted(case=case.key, seq=2), half, CaseFinished(case=case.key, seq=4)])
-    kept = next(event for event in store.load("run000001") if isinstance(event, HalfRoundTimed))
+    kept = next(event for event in store.load("run000001") if isinstance(event, DeviceSampled))
     assert (kept.samples, kept.marks) == (half.samples, ())
     store.close()

@@ -19,8 +19,8 @@ from cpugpu_tui.model import (
     Calibrated,
     CaseFinished,
     CaseStarted,
+    DeviceSampled,
     DevicesFound,
-    HalfRoundTimed,
     RunFinished,
     RunStarted,
 )
@@ -74,7 +74,7 @@ def test_a_stream_of_any_version_is_whole(version: int, tmp_path: Path) -> None:
     assert isinstance(events[-1], RunFinished)
     for kind, count in ((CaseStarted, 2), (Calibrated, 4), (CaseFinished, 2)):
         assert len([event for event in events if isinstance(event, kind)]) == count, kind
-    rounds = [event for event in events if isinstance(event, HalfRoundTimed) and event.round_index > 0]
+    rounds = [event for event in events if isinstance(event, DeviceSampled) and event.round_index > 0]
     assert len(rounds) == 2 * 2 * 3  # cases, devices, rounds
     assert all(event.samples["latency"] for event in rounds)
 

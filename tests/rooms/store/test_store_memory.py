@@ -18,9 +18,9 @@ from cpugpu_tui.model import (
     CasesChosen,
     CaseStarted,
     Device,
+    DeviceSampled,
     DevicesFound,
     Event,
-    HalfRoundTimed,
     Plan,
     RunFinished,
     RunStarted,
@@ -45,7 +45,7 @@ def stream(run_id: str, series_id: str = "s1", *, done: bool = True, name: str =
     """Return a run of one finished, one failed and one chosen case, as a store returns it."""
     plan = Plan(name, (SMALL, LARGE))
     rounds = [
-        HalfRoundTimed(case=SMALL.key, device="cpu", round_index=1, calls_per_block=7, samples={"latency": (1.5, 2.5)})
+        DeviceSampled(case=SMALL.key, device="cpu", round_index=1, calls_per_block=7, samples={"latency": (1.5, 2.5)})
     ]
     events: list[Event] = [
         RunStarted(run_id=run_id, series_id=series_id, plan=plan, environment=FACTS),

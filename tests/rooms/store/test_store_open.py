@@ -21,7 +21,7 @@ from cpugpu_tui.model import (
     CaseFinished,
     CaseStarted,
     Ceilings,
-    HalfRoundTimed,
+    DeviceSampled,
     Line,
     Plan,
     RunFinished,
@@ -331,7 +331,7 @@ def test_an_older_database_is_copied_then_upgraded_and_its_runs_are_there(tmp_pa
     assert started == CaseStarted(case="matmul/default/64/float32/tall", seq=2, wall_ns=2, mono_ns=2)
     assert isinstance(calibrated, Calibrated)
     assert calibrated.max_rounds == 0
-    assert isinstance(timed, HalfRoundTimed)
+    assert isinstance(timed, DeviceSampled)
     assert timed.samples == {"latency": (1e3, 2e3)}
     assert isinstance(reading, TelemetryRead)
     assert isinstance(finished, CaseFinished)

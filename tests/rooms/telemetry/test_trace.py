@@ -24,14 +24,14 @@ from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.telemetry.recording import MAX_PAUSE_S, Player, Recorder, Trace, header_of, load, pauses
 from cpugpu_tui.telemetry.sampler import SILENT
-from cpugpu_tui.telemetry.simulated import simulated_sweep
-from cpugpu_tui.telemetry.trace import SCHEMA, Header, TraceError, header_line, parse, parse_sweep, sweep_line
+from cpugpu_tui.telemetry.simulated import simulated_sample
+from cpugpu_tui.telemetry.trace import SCHEMA, Header, TraceError, header_line, parse, parse_sample, sample_line
 
 TRACES = sorted((ROOT / "tests" / "traces").glob("*.ndjson"))
 HEADER = Header("live", "2026-01-02T03:04:05+00:00", 0.2, ("NVIDIA H200",), "580.159", "13.580", "2.11.0")
 
 
-def sweep(**readings: Reading) -> TelemetryRead:
+def sample(**readings: Reading) -> TelemetryRead:
     """One GPU whose readings are all unknown but these."""
     every = {key: Reading(None, "not-supported") for key in KEYS} | readings
     gpu = GpuTelemetry(0, "GPU-1", "NVIDIA H200", "00000000:04:00.0", every)
@@ -39,11 +39,11 @@ def sweep(**readings: Reading) -> TelemetryRead:
 
 
 def again(read: TelemetryRead) -> TelemetryRead:
-    return parse_sweep(sweep_line(read), HEADER, "a.ndjson", 2)
+    return parse_sample(sample_line(read), HEADER, "a.ndjson", 2)
 
 
-def write(path: Path, *sweeps: TelemetryRead, header: Header = HEADER) -> Path:
-    path.write_text("".join([header_line(header), *map(sweep_line, sweeps)]))
+def write(path: Path, *samples: TelemetryRead, header: Header = HEADER) -> Path:
+    path.write_text("".join([header_line(header), *map(sample_line, samples)]))
     return path
 
 
@@ -53,7 +53,7 @@ def write(path: Path, *sweeps: TelemetryRead, header: Header = HEADER) -> Path:
 def test_a_sweep_comes_back_as_it_was() -> None:
     stranger = GpuProcess(99_999, None, None, None, own=False)
     slice_of_it = MigInstance(1, "MIG-1", "1g.18gb", {"memory_used_bytes": Reading(5.0)}, (stranger,))
-    read = sweep(
+    read = sample(
         power_mw=Reading(78_200.0, None, 0.1, True),
         fan_pct=Reading(None, "function-missing", 4.0),
         sm_clock_mhz=Reading(0.0),
@@ -73,7 +73,7 @@ def test_a_sweep_comes_back_as_it_was() -> None:
 
 def test_unknown_and_nothing_stay_apart() -> None:
     """None of them may become 0, and processes that cannot be listed may not become none."""
-    read = sweep(power_mw=Reading(None, "gpu-lost"), kernel_active_pct=Reading(0.0))
+    read = sample(power_mw=Reading(None, "gpu-lost"), kernel_active_pct=Reading(0.0))
     for processes in (None, ()):
         gpu = again(replace(read, gpus=(replace(read.gpus[0], processes=processes),))).gpus[0]
         assert gpu.processes == processes
@@ -92,7 +92,7 @@ reading = st.one_of(
 
 @given(st.fixed_dictionaries({key: reading for key in KEYS}))
 def test_what_was_rounded_once_is_not_rounded_again(readings: dict[str, Reading]) -> None:
-    once = again(sweep(**readings))
+    once = again(sample(**readings))
     assert again(once) == once
     for key, before in readings.items():
         after = once.gpus[0].readings[key]
@@ -104,20 +104,20 @@ def test_what_was_rounded_once_is_not_rounded_again(readings: dict[str, Reading]
 
 def test_a_recorder_that_knew_fewer_readings_still_fills_every_key() -> None:
     old = replace(HEADER, gpu_keys=("power_mw", "of_the_future_mw"))
-    line = sweep_line(sweep(power_mw=Reading(5.0), of_the_future_mw=Reading(6.0)), old.gpu_keys)
-    readings = parse_sweep(line, old, "a", 2).gpus[0].readings
+    line = sample_line(sample(power_mw=Reading(5.0), of_the_future_mw=Reading(6.0)), old.gpu_keys)
+    readings = parse_sample(line, old, "a", 2).gpus[0].readings
     assert set(readings) == {*KEYS, "of_the_future_mw"}
     assert readings["power_mw"] == Reading(5.0)
     assert readings["energy_mj"] == Reading(None, "not-asked")
 
 
 def test_the_hole_of_a_sweep_that_was_dropped_comes_back() -> None:
-    assert [again(replace(sweep(), seq=seq)).seq for seq in (1, 2, 5)] == [1, 2, 5]
-    assert again(sweep()).seq == 0, "an older trace does not tell"
+    assert [again(replace(sample(), seq=seq)).seq for seq in (1, 2, 5)] == [1, 2, 5]
+    assert again(sample()).seq == 0, "an older trace does not tell"
 
 
 def test_text_of_strangers_is_made_printable() -> None:
-    read = sweep()
+    read = sample()
     process = GpuProcess(1, 1, "\x1b]0;x\x07me", "a\x1b[2Jb\n\ud800", own=False)
     gpu = replace(read.gpus[0], name="\x1b[31mH200", processes=(process,))
     back = again(replace(read, gpus=(gpu,))).gpus[0]
@@ -143,16 +143,16 @@ BAD_FILES: dict[str, tuple[str, str]] = {
     "unknown source": (changed(source="dream"), "line 1 has dream as source"),
     "interval of text": (changed(interval_s="1"), "line 1 has 1 as interval_s"),
     "header alone": (header_line(HEADER), "no sweep"),
-    "cut off": (header_line(HEADER) + sweep_line(sweep()) + sweep_line(sweep())[:50], "cut off in line 3"),
-    "not JSON later": (header_line(HEADER) + sweep_line(sweep()) + "oops\n", "line 3 is not JSON"),
+    "cut off": (header_line(HEADER) + sample_line(sample()) + sample_line(sample())[:50], "cut off in line 3"),
+    "not JSON later": (header_line(HEADER) + sample_line(sample()) + "oops\n", "line 3 is not JSON"),
     "not an object": (header_line(HEADER) + "[]\n", "line 2 is no JSON object"),
-    "NaN": (header_line(HEADER) + sweep_line(sweep()).replace("3.5", "NaN"), "line 2 holds NaN"),
-    "infinity": (header_line(HEADER) + sweep_line(sweep()).replace("3.5", "1e999"), "line 2 has inf as cpu_pct"),
-    "true": (header_line(HEADER) + sweep_line(sweep()).replace("3.5", "true"), "line 2 has True as cpu_pct"),
-    "huge": (header_line(HEADER) + sweep_line(sweep()).replace("3.5", "9" * 5000), "line 2 is not JSON"),
-    "negative index": (header_line(HEADER) + sweep_line(sweep()).replace('"index":0', '"index":-1'), "-1 as index"),
+    "NaN": (header_line(HEADER) + sample_line(sample()).replace("3.5", "NaN"), "line 2 holds NaN"),
+    "infinity": (header_line(HEADER) + sample_line(sample()).replace("3.5", "1e999"), "line 2 has inf as cpu_pct"),
+    "true": (header_line(HEADER) + sample_line(sample()).replace("3.5", "true"), "line 2 has True as cpu_pct"),
+    "huge": (header_line(HEADER) + sample_line(sample()).replace("3.5", "9" * 5000), "line 2 is not JSON"),
+    "negative index": (header_line(HEADER) + sample_line(sample()).replace('"index":0', '"index":-1'), "-1 as index"),
     "too few readings": (
-        header_line(HEADER) + sweep_line(sweep(), KEYS[:3]), f"has 3 readings where the first line names {len(KEYS)}",
+        header_line(HEADER) + sample_line(sample(), KEYS[:3]), f"has 3 readings where the first line names {len(KEYS)}",
     ),
 }  # fmt: skip
 
@@ -189,23 +189,23 @@ def test_a_file_that_is_not_there_or_has_no_end_is_refused(tmp_path: Path, monke
 
 @given(st.data())
 def test_a_damaged_line_is_a_trace_error_and_nothing_else(data: st.DataObject) -> None:
-    line = sweep_line(sweep(power_mw=Reading(1.0, None, 2.0, True)))
+    line = sample_line(sample(power_mw=Reading(1.0, None, 2.0, True)))
     position = data.draw(st.integers(0, len(line) - 1))
     rubbish = data.draw(st.text(max_size=5))
     damaged = line[:position] + rubbish + line[position + data.draw(st.integers(0, 20)) :]
     try:
-        parse_sweep(damaged, HEADER, "a", 2)
+        parse_sample(damaged, HEADER, "a", 2)
     except TraceError:
         return
-    # What is still a sweep must be one that can be recorded again.
-    assert math.isfinite(len(sweep_line(parse_sweep(damaged, HEADER, "a", 2))))
+    # What is still a sample must be one that can be recorded again.
+    assert math.isfinite(len(sample_line(parse_sample(damaged, HEADER, "a", 2))))
 
 
 # ------------------------------------------------------------------ recording
 
 
 def test_a_file_that_exists_is_not_overwritten(tmp_path: Path) -> None:
-    path = write(tmp_path / "kept.ndjson", sweep())
+    path = write(tmp_path / "kept.ndjson", sample())
     before = path.read_bytes()
     with pytest.raises(UsageError, match="exists already"):
         Recorder(path)
@@ -221,10 +221,10 @@ def test_a_file_that_cannot_be_made_is_a_usage_error(tmp_path: Path, name: str) 
 def test_each_sweep_is_in_the_file_before_the_next_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.ndjson"
     recorder = Recorder(path)
-    recorder.header(header_of(sweep(), "live", 1.0, ("580.159", None)))
+    recorder.header(header_of(sample(), "live", 1.0, ("580.159", None)))
     for count in (1, 2, 3):
-        recorder.sweep(sweep())
-        assert load(path).sweeps == count
+        recorder.sample(sample())
+        assert load(path).samples == count
     recorder.close()
     assert load(path).header.gpus == ("NVIDIA H200",)
     assert (load(path).header.driver, load(path).header.nvml) == ("580.159", None)
@@ -233,7 +233,7 @@ def test_each_sweep_is_in_the_file_before_the_next_is_read(tmp_path: Path) -> No
 def test_a_recording_that_began_in_a_hang_is_of_the_gpus_that_it_saw_later(tmp_path: Path) -> None:
     silent = TelemetryRead(host={}, problem=f"{SILENT} for 3 s. No GPU has been seen so far.", mono_ns=10**12)
     header = header_of(silent, "live", 1.0, (None, None))
-    woken = load(write(tmp_path / "woken.ndjson", silent, sweep(), header=header)).header
+    woken = load(write(tmp_path / "woken.ndjson", silent, sample(), header=header)).header
     assert woken.gpus == ("NVIDIA H200",)
     assert woken.summary.startswith("NVIDIA H200, recorded ")
     never = load(write(tmp_path / "never.ndjson", silent, silent, header=header)).header
@@ -251,12 +251,12 @@ def test_a_killed_recording_is_a_whole_trace(cpugpu: CommandLine, tmp_path: Path
             pass
         process.kill()
     assert process.returncode == -signal.SIGKILL
-    assert load(path).sweeps >= 1
+    assert load(path).samples >= 1
 
 
 def record_for_ever(recorder: Recorder) -> None:
     while True:
-        recorder.sweep(sweep())
+        recorder.sample(sample())
 
 
 def test_a_full_disk_is_a_sentence_and_what_was_written_is_a_whole_trace(tmp_path: Path) -> None:
@@ -277,14 +277,14 @@ def test_a_full_disk_is_a_sentence_and_what_was_written_is_a_whole_trace(tmp_pat
         recorder.close()
     assert caught.value.exit_code == EXIT_UNFIT
     assert str(path) in caught.value.remedy
-    assert load(path).sweeps >= 1
+    assert load(path).samples >= 1
 
 
 # ------------------------------------------------------------------ replaying
 
 
 def at(*seconds: float) -> list[TelemetryRead]:
-    return [replace(sweep(), mono_ns=round(1e12 + 1e9 * s)) for s in seconds]
+    return [replace(sample(), mono_ns=round(1e12 + 1e9 * s)) for s in seconds]
 
 
 def test_a_replay_keeps_the_pace_and_does_not_wait_for_a_night(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_replay_keeps_the_pace_and_does_not_wait_for_a_night(tmp_path: Path) -
 
 
 def played(trace: Trace, stop_after: int = 1000) -> list[object]:
-    """What a player says, the end included; it is stopped in that sweep."""
+    """What a player says, the end included; it is stopped in that sample."""
     said: list[object] = []
 
     def emit(read: TelemetryRead) -> None:
@@ -317,7 +317,7 @@ def test_a_player_plays_once_and_says_that_it_is_over(tmp_path: Path) -> None:
 
 
 def test_a_simulated_machine_can_be_recorded() -> None:
-    for read in (simulated_sweep(0.0), simulated_sweep(10.0, gpus=3), simulated_sweep(3.0, gpus=0)):
+    for read in (simulated_sample(0.0), simulated_sample(10.0, gpus=3), simulated_sample(3.0, gpus=0)):
         assert again(read) == read
         for gpu in read.gpus:
             assert throttle_words(gpu.readings["throttle_bits"].value) == gpu.throttle
@@ -343,8 +343,8 @@ def test_it_is_small_and_names_nobody(trace: Trace) -> None:
 
 
 def test_it_comes_back_line_by_line(trace: Trace) -> None:
-    header, sweeps = parse(trace.lines, trace.name)
-    lines = [header_line(header), *(sweep_line(read, header.gpu_keys) for read in sweeps)]
+    header, samples = parse(trace.lines, trace.name)
+    lines = [header_line(header), *(sample_line(read, header.gpu_keys) for read in samples)]
     assert [json.loads(line) for line in lines] == [json.loads(line) for line in trace.lines]
 
 
@@ -352,7 +352,7 @@ def test_the_panels_state_takes_it(trace: Trace) -> None:
     state = TelemetryState()
     for read in trace:
         state = state.apply(read)
-    assert len(state.history["gpu0/power_mw"]) == trace.sweeps
+    assert len(state.history["gpu0/power_mw"]) == trace.samples
     for read in trace:
         for gpu in read.gpus:
             assert set(KEYS) <= set(gpu.readings)

@@ -17,13 +17,13 @@ from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, CaseSt
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.session.planning import FieldError, PlanRequest, build_plan
+from cpugpu_tui.simulation.machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.state.remaining import Remaining
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.timing.chooser import END_ROUNDS
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.scheduler import Scheduler
+from cpugpu_tui.timing.size_search import END_ROUNDS
 from cpugpu_tui.timing.timers import CaseError
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine, SimulatedTimer
 
 CALM = Simulation(noise=0.002)
 
@@ -116,7 +116,7 @@ def test_a_size_that_fails_costs_only_itself() -> None:
 def test_what_does_not_fit_beside_others_is_tried_again_when_they_are_through(monkeypatch: Any) -> None:
     plan = search_plan(CALM)
     recorder = Recorder()
-    sweep = Sweep(plan, SimulatedMachine(plan), recorder, Control())
+    sweep = Scheduler(plan, SimulatedMachine(plan), recorder, Control())
     load = SimulatedTimer.load
     refused = []
 

@@ -10,16 +10,16 @@ import pytest
 from tests.helpers.command_line import PATIENCE_S
 from tests.helpers.runs.recorder import Recorder
 
-from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.hello import facts
 from cpugpu_tui.agent.worker import work
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Device, Plan, Progressed, RunFinished, Simulation
+from cpugpu_tui.simulation.laws import SimulatedGauge
+from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.timing.ceilings import calibrate as calibration
 from cpugpu_tui.timing.ceilings.calibrate import calibrate, copy_size, largest_product
-from cpugpu_tui.timing.ceilings.cpu_gauge import CpuGauge
-from cpugpu_tui.timing.ceilings.simulated_gauge import SimulatedGauge
+from cpugpu_tui.timing.ceilings.gauges import CpuGauge
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 
 GPU = Device("cuda:0", "H200", "GPU-1")
 ENVIRONMENT = {"hostname": "node1", "torch": "2.11"}

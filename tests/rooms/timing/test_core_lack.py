@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.helpers.runs.recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
 
-from cpugpu_tui.machine.schedstat import Waited
+from cpugpu_tui.machine.cores import Waited
 from cpugpu_tui.model import (
     CORES,
     LATENCY,
@@ -27,9 +27,8 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.core_lack import READING_S, REPEATS
-from cpugpu_tui.timing.host_watch import Disturbance
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.host_watch import READING_S, REPEATS, Disturbance
+from cpugpu_tui.timing.scheduler import Scheduler
 
 ALWAYS = replace(QUICK, starved_share=0.4)
 
@@ -103,7 +102,7 @@ def test_every_repetition_is_announced_and_can_be_stopped() -> None:
 
     control, recorder = Control(), Stopping()
     plan = plan_of(64, simulation=ALWAYS)
-    assert Sweep(plan, SpiedMachine(plan, recorder), recorder, control).run() == "stopped"
+    assert Scheduler(plan, SpiedMachine(plan, recorder), recorder, control).run() == "stopped"
     assert len([e for e in recorder.of(Progressed) if e.phase == "round"]) == 2
     assert recorder.rounds == []
 
@@ -151,7 +150,7 @@ def test_a_launching_thread_without_a_core_spoils_the_gpus_times() -> None:
     plan, recorder = plan_of(64), Recorder()
     machine = SpiedMachine(plan, recorder)
     machine.watch = LaunchersLack(machine.watch)
-    Sweep(plan, machine, recorder, Control()).run()
+    Scheduler(plan, machine, recorder, Control()).run()
     ((key, told),) = lacks(recorder).items()
     assert key[1] == "cuda:0"
     assert (told.threads, told.one_thread_ns) == (1, ())
@@ -181,7 +180,7 @@ def test_whoever_reads_an_announcement_has_a_core_before_the_cpu_is_timed() -> N
         order.append("flush")
 
     machine.watch, recorder.flush = Ordered(), flush  # type: ignore[method-assign]
-    Sweep(plan, machine, recorder, Control()).run()
+    Scheduler(plan, machine, recorder, Control()).run()
     told = [before for before, now in pairwise(order) if now == "begin cpu" and before != "begin cpu"]
     assert len(told) > 8, "first call, warm-up, half-rounds"
     assert set(told) == {f"rest {READING_S}"}
@@ -220,7 +219,7 @@ def test_blocks_that_were_sized_without_a_core_are_sized_again() -> None:
         half_round(case)
 
     machine.planted.half_round = begins  # type: ignore[method-assign]
-    Sweep(plan, machine, recorder, Control()).run()
+    Scheduler(plan, machine, recorder, Control()).run()
     poor, good = (event.calls_per_block for event in recorder.of(Calibrated) if event.device == "cpu")
     assert good > 5 * poor
     assert {event.calls_per_block for event in recorder.rounds if event.device == "cpu"} == {good}

@@ -9,23 +9,23 @@ import pytest
 from tests.helpers.runs.recorder import QUICK, Call, Recorder, SpiedMachine, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.energy import energy
-from cpugpu_tui.machine.edges import EDGE_KEYS, Edge, State
+from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge, State
 from cpugpu_tui.model import (
     DEVICE,
     LATENCY,
     CaseFinished,
+    DeviceSampled,
     EnergyMeasured,
-    HalfRoundTimed,
     KernelsProfiled,
     MachineRead,
     Plan,
     Reading,
     Simulation,
 )
+from cpugpu_tui.simulation.sensors import Sensors
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.edges import NOT_WATCHED, passage
-from cpugpu_tui.timing.sweep import Sweep
-from cpugpu_tui.timing.timers.sensors import Sensors
+from cpugpu_tui.timing.scheduler import Scheduler
 
 PLANTED = replace(
     QUICK, sm_clock_mhz=1980.0, temperature_c=41.0, gpu_busy_w=620.0, gpu_idle_w=120.0, throttle_share=0.3,
@@ -70,7 +70,7 @@ def watched(plan: Plan) -> Recorder:
     machine = SpiedMachine(plan, recorder)
     spies = {name: SpiedSensors(machine.watcher(name), name, recorder) for name in ("cpu", "cuda:0")}
     machine.watcher = spies.__getitem__  # type: ignore[method-assign,assignment]
-    Sweep(plan, machine, recorder, Control()).run()
+    Scheduler(plan, machine, recorder, Control()).run()
     return recorder
 
 
@@ -84,8 +84,8 @@ def test_between_the_two_edges_of_a_half_round_the_driver_is_left_alone() -> Non
         between = log[begin + 1 : end]
         assert {entry.what for entry in between} == {"block", "device"}
         assert all(isinstance(entry, Call) for entry in between)
-        assert any(isinstance(entry, HalfRoundTimed) for entry in log[end : end + 3])
-    assert len(at) == 2 * len([e for e in log if isinstance(e, HalfRoundTimed) and e.device != "cpu" and e.round_index])
+        assert any(isinstance(entry, DeviceSampled) for entry in log[end : end + 3])
+    assert len(at) == 2 * len([e for e in log if isinstance(e, DeviceSampled) and e.device != "cpu" and e.round_index])
 
 
 def test_what_is_costly_is_read_before_a_cases_first_call_and_after_its_last() -> None:

@@ -22,7 +22,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.state.condition import condition
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.energy_pass import WINDOW_NS, EnergyPass
+from cpugpu_tui.timing.last_passes import WINDOW_NS, EnergyPass
 
 LAWS = Simulation(
     first_call_ns=0.0, noise=0.0, gpu_idle_w=120.0, gpu_busy_w=620.0, cpu_busy_w=200.0, launch_ns=10_000.0,

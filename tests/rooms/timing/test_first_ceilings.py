@@ -14,10 +14,10 @@ from tests.helpers.command_line import FAST, CommandLine
 from tests.helpers.runs.recorder import Recorder, plan_of
 from tests.helpers.runs.scripted import HELLO, KILLED, ScriptedAgent, session_of, three_cases, well
 
-from cpugpu_tui.agent.environment import facts
+from cpugpu_tui.agent.hello import facts
 from cpugpu_tui.agent.worker import work
 from cpugpu_tui.analysis.card import card
-from cpugpu_tui.machine.schedstat import Waited
+from cpugpu_tui.machine.cores import Waited
 from cpugpu_tui.model import (
     CALIBRATION,
     CaseFinished,
@@ -32,14 +32,14 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.session.session import CEILINGS_S
+from cpugpu_tui.simulation.laws import SimulatedGauge
+from cpugpu_tui.simulation.machine import SimulatedMachine
+from cpugpu_tui.simulation.sensors import PlantedWatch
 from cpugpu_tui.store import Store
+from cpugpu_tui.timing.ceilings import calibrate
 from cpugpu_tui.timing.ceilings import calibrate as calibration
-from cpugpu_tui.timing.ceilings import first_run as first
-from cpugpu_tui.timing.ceilings.simulated_gauge import SimulatedGauge
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.host_watch import Disturbance
-from cpugpu_tui.timing.timers.planted_watch import PlantedWatch
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 from cpugpu_tui.transport.launch import Message
 
 CPU = Ceilings(
@@ -107,10 +107,10 @@ def test_a_device_that_fails_costs_no_result_and_is_a_sentence(monkeypatch: pyte
 
 def test_rates_that_other_work_took_part_of_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlantedWatch, "end", lambda _: Disturbance((), Waited(0.6, 1.0, 0.6)))
-    monkeypatch.setattr(first, "TRIES", 1)
+    monkeypatch.setattr(calibrate, "STARVED_TRIES", 1)
     recorder = Recorder()
     machine = SimulatedMachine(FIRST)
-    error = first.first_ceilings(FIRST, machine, {}, recorder, Control(), None)
+    error = calibrate.first_ceilings(FIRST, machine, {}, recorder, Control(), None)
     assert error is not None
     assert "other work took its cores" in error.message
     assert measured(recorder) == []
@@ -144,7 +144,7 @@ def test_however_slow_the_device_is_a_quick_measurement_keeps_to_its_time(
 ) -> None:
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    effort = calibration.quick(("float32", "float64"), first.STEPS_SHARE * 3.0, is_cpu=False)
+    effort = calibration.quick(("float32", "float64"), calibrate.STEPS_SHARE * 3.0, is_cpu=False)
     found = calibration.measure(SlowGauge(clock, step_s), {}, Recorder(), Control(), effort)
     assert found is not None
     assert found.flops["float32"] > 0

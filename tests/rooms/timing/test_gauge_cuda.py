@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from cpugpu_tui.model import Device
-from cpugpu_tui.timing.ceilings import cuda_gauge as cuda_module
-from cpugpu_tui.timing.ceilings.clock import TRIES, block_ns, timed_ns
-from cpugpu_tui.timing.ceilings.cuda_gauge import LAUNCHES, CudaGauge
+from cpugpu_tui.timing.ceilings import gauges
+from cpugpu_tui.timing.ceilings.gauges import LAUNCHES, TRIES, CudaGauge, block_ns, timed_ns
 
 
 class Log(list[str]):
@@ -55,7 +54,7 @@ def test_launches_are_timed_behind_a_stream_that_is_held(
     gauge: tuple[CudaGauge, Log], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, log = gauge
-    monkeypatch.setattr(cuda_module, "spin", lambda cycles: log.append("hold"))
+    monkeypatch.setattr(gauges, "spin", lambda cycles: log.append("hold"))
     monkeypatch.setattr(made, "_smallest", lambda: lambda: log.append("launch"))
     assert made.launch_ns() > 0
     block = ["wait", "hold", *["launch"] * LAUNCHES]
@@ -78,10 +77,8 @@ def test_a_copy_over_the_cable_is_waited_for(gauge: tuple[CudaGauge, Log], direc
 
 
 def test_an_interruption_is_not_the_time_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cpugpu_tui.timing.ceilings import clock
-
     now = iter([0, 100, 200, 90_000, 100_000, 100_102])
-    monkeypatch.setattr(clock, "perf_counter_ns", lambda: next(now))
+    monkeypatch.setattr(gauges, "perf_counter_ns", lambda: next(now))
     called: list[None] = []
     assert timed_ns(lambda: called.append(None)) == 102
     assert len(called) == 1 + TRIES

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cpugpu_tui.machine import schedstat
-from cpugpu_tui.machine.schedstat import Waited, parse, timing_threads
+from cpugpu_tui.machine import cores
+from cpugpu_tui.machine.cores import Waited, parse_schedstat, timing_threads
 from cpugpu_tui.model import Device
 from cpugpu_tui.timing import host_watch
 from cpugpu_tui.timing.host_watch import Disturbance, HostWatch, is_starved, lacks_core
@@ -54,7 +54,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
             return made.faults
 
     monkeypatch.setattr(host_watch, "perf_counter", lambda: made.now_s)
-    monkeypatch.setattr(schedstat, "perf_counter_ns", lambda: int(made.now_s * 1e9))
+    monkeypatch.setattr(cores, "perf_counter_ns", lambda: int(made.now_s * 1e9))
     monkeypatch.setattr(host_watch.resource, "getrusage", lambda who: Usage())
     yield made
     done.set()
@@ -108,7 +108,7 @@ def test_idle_threads_do_not_dilute_what_one_waited(host: Host) -> None:
     """A small case works on one thread; fifteen others sleep: its 2 of 10 ms are 20 %, not 1 %."""
     before = {tid: (0, 0) for tid in range(16)}
     after = {**before, 3: (8_000_000, 2_000_000)}
-    assert schedstat.waited(before, after, 1e7).share == pytest.approx(0.2)
+    assert cores.waited(before, after, 1e7).share == pytest.approx(0.2)
 
 
 def test_a_kernel_that_does_not_count_costs_only_that_mark(host: Host) -> None:
@@ -142,13 +142,13 @@ def test_no_file_stays_open_and_the_next_window_opens_them_anew(host: Host) -> N
 
 
 def test_a_thread_that_ends_in_between_is_left_out() -> None:
-    assert schedstat.waited({1: (0, 0), 2: (0, 0)}, {1: (5, 3)}, 10.0) == Waited(3, 10.0, 0.3)
+    assert cores.waited({1: (0, 0), 2: (0, 0)}, {1: (5, 3)}, 10.0) == Waited(3, 10.0, 0.3)
 
 
 @pytest.mark.parametrize("text", [b"", b"12", b"a b c", b"-1 2 3", b"1.5 2 3"])
 def test_what_is_no_schedstat_is_nothing(text: bytes) -> None:
-    assert parse(text) is None
-    assert parse(b"12 34 5\n") == (12, 34)
+    assert parse_schedstat(text) is None
+    assert parse_schedstat(b"12 34 5\n") == (12, 34)
 
 
 def test_pythons_own_other_threads_are_no_timing_threads(host: Host) -> None:
@@ -188,7 +188,7 @@ def test_one_of_many_threads_that_waits_for_half_of_the_time_lacks_a_core() -> N
     """The others wait for it at every barrier: 16 threads on 16 cores, one of them busy with something else."""
     before = {tid: (0, 0) for tid in range(16)}
     after = {tid: (10_000_000, 0) for tid in range(15)} | {15: (5_000_000, 5_000_000)}
-    told = schedstat.waited(before, after, 10_000_000.0)
+    told = cores.waited(before, after, 10_000_000.0)
     assert told.share == pytest.approx(0.03, abs=0.002)
     assert lacks_core(told)
     assert not lacks_core(Waited(5.0, 100.0, 0.1))

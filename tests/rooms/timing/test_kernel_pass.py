@@ -6,13 +6,13 @@ from typing import Any
 
 from tests.helpers.runs.recorder import Call, Recorder, SpiedMachine, plan_of, swept
 
-from cpugpu_tui.model import DEVICE, LATENCY, METRICS, CaseFinished, HalfRoundTimed, KernelsProfiled, Simulation
-from cpugpu_tui.timing.kernel_pass import profile_cases
+from cpugpu_tui.model import DEVICE, LATENCY, METRICS, CaseFinished, DeviceSampled, KernelsProfiled, Simulation
+from cpugpu_tui.timing.last_passes import profile_cases
 
 
 def test_profiling_comes_when_every_case_has_its_times() -> None:
     recorder = swept(plan_of(64, 128, metrics=METRICS))[1]
-    last_time = max(recorder.events.index(event) for event in recorder.of(HalfRoundTimed, CaseFinished))
+    last_time = max(recorder.events.index(event) for event in recorder.of(DeviceSampled, CaseFinished))
     profiled = recorder.of(KernelsProfiled)
     assert [(event.case, event.device, event.count) for event in profiled] == [
         ("matmul/default/64/float32/tall", "cuda:0", 1),

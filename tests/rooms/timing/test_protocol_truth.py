@@ -24,16 +24,16 @@ from cpugpu_tui.model import (
     SYNCED,
     THROUGHPUT,
     Case,
+    DeviceSampled,
     Event,
-    HalfRoundTimed,
     Plan,
     Simulation,
 )
+from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.sweep import Sweep
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.workloads import find
 
 WITHIN = 0.03
@@ -111,7 +111,7 @@ EQUAL = Simulation(
 """Two devices with one law; calls of 50 ms, so that a block is one call and a round costs the test little."""
 
 
-def rounds_of(simulation: Simulation, **more: Any) -> tuple[int, list[HalfRoundTimed]]:
+def rounds_of(simulation: Simulation, **more: Any) -> tuple[int, list[DeviceSampled]]:
     """Return how many rounds one case took, and which half-rounds say that it did not converge."""
     recorder: Recorder = swept(plan_of(1, simulation=simulation, **{"metrics": (LATENCY,), "budget_s": 1e9, **more}))[1]
     unconverged = [event for event in recorder.rounds if "not-converged" in event.marks]
@@ -189,7 +189,7 @@ class Rounds:
     ns: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, HalfRoundTimed) and event.round_index > 0:
+        if isinstance(event, DeviceSampled) and event.round_index > 0:
             devices = self.ns.setdefault(event.case, {})
             devices.setdefault(event.device, {})[event.round_index] = median(event.samples[LATENCY])
 
@@ -204,7 +204,7 @@ def verdicts(machine: Simulation, sweeps: int) -> Counter[str]:
         cases = tuple(Case("matmul", size) for size in range(1, CASES + 1))
         plan = Plan("A/A", cases, metrics=(LATENCY,), budget_s=1e9, simulation=replace(machine, seed=seed))
         rounds = Rounds()
-        Sweep(plan, SimulatedMachine(plan), rounds, Undisturbed()).run()
+        Scheduler(plan, SimulatedMachine(plan), rounds, Undisturbed()).run()
         for devices in rounds.ns.values():
             comparison = compare(devices["cpu"], devices["cuda:0"])
             assert comparison is not None

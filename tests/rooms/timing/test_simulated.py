@@ -17,12 +17,12 @@ from cpugpu_tui.model import (
     SYNCED,
     Case,
     CaseFailed,
-    HalfRoundTimed,
+    DeviceSampled,
     Simulation,
 )
 from cpugpu_tui.render.answers import answers
-from cpugpu_tui.timing.timers import simulated
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
+from cpugpu_tui.simulation import sensors
+from cpugpu_tui.simulation.machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.workloads import find
 
 SIZES = (64, 256, 1024, 2048)
@@ -80,7 +80,7 @@ def test_the_crossover_is_where_the_planted_laws_cross() -> None:
 
 def test_the_first_call_of_a_process_is_cold_and_only_that_one() -> None:
     recorder = swept(plan_of(64, 128, simulation=PLANTED))[1]
-    cold = [(e.device, e.case) for e in recorder.of(HalfRoundTimed) if COLD_START in e.samples]
+    cold = [(e.device, e.case) for e in recorder.of(DeviceSampled) if COLD_START in e.samples]
     assert cold == [("cpu", Case("matmul", 64).key), ("cuda:0", Case("matmul", 64).key)]
     assert all(COLD_START not in event.samples for event in recorder.rounds)
 
@@ -105,7 +105,7 @@ def test_another_seed_gives_another_run() -> None:
 # ------------------------------------------------------------------ asynchronous, like a GPU
 
 
-def machine_and_gpu(**changes: float) -> tuple[SimulatedMachine, simulated.SimulatedTimer]:
+def machine_and_gpu(**changes: float) -> tuple[SimulatedMachine, SimulatedTimer]:
     machine = SimulatedMachine(plan_of(64, simulation=replace(PLANTED, noise=0.0, **changes)))
     return machine, machine.timer("cuda:0")
 
@@ -130,8 +130,8 @@ def test_waiting_for_an_idle_device_costs_the_wait_alone() -> None:
 
 def test_pace_makes_virtual_time_real(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(simulated.time, "sleep", slept.append)
-    clock = simulated.VirtualClock(pace=0.5)
+    monkeypatch.setattr(sensors.time, "sleep", slept.append)
+    clock = sensors.VirtualClock(pace=0.5)
     for _ in range(1000):
         clock.advance(100_000)
     assert clock.now_ns == 1e8
@@ -140,7 +140,7 @@ def test_pace_makes_virtual_time_real(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_virtual_time_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulated.time, "sleep", lambda seconds: seconds and pytest.fail("slept"))
+    monkeypatch.setattr(sensors.time, "sleep", lambda seconds: seconds and pytest.fail("slept"))
     assert swept(plan_of(2048))[0] == "done"
 
 

@@ -25,9 +25,9 @@ from cpugpu_tui.model import (
     Case,
     Simulation,
 )
+from cpugpu_tui.simulation.laws import Drift, cpu_work_ns, gpu_work_ns, tiled
+from cpugpu_tui.simulation.machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.timing.timers import DeviceSamples
-from cpugpu_tui.timing.timers.planted import Drift, cpu_work_ns, gpu_work_ns, tiled
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.workloads import Costs
 
 QUIET = Simulation(

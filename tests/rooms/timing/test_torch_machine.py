@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from cpugpu_tui.agent.environment import facts, torch_facts
+from cpugpu_tui.agent.hello import facts, torch_facts
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Case, Plan
 from cpugpu_tui.timing import torch_devices, torch_machine

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import glob
-import io
 import os
 import shutil
 import subprocess
-import zipfile
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +20,6 @@ from cpugpu_tui.model import (
     Hello,
     RunFinished,
 )
-from cpugpu_tui.transport.agent_zip import agent_zip
 from cpugpu_tui.transport.launch import Agents
 
 
@@ -101,11 +98,3 @@ def test_starting_an_agent_leaves_no_descriptor_open(bare_python: Path) -> None:
         heard(agents.take())
         after = set(os.listdir("/proc/self/fd"))
     assert len(after - before) == 4  # stdin, stdout, stderr, and the pidfd that tells of its end
-
-
-def test_the_zip_has_the_agents_side_and_nothing_else() -> None:
-    names = zipfile.ZipFile(io.BytesIO(agent_zip())).namelist()
-    assert {"__main__.py", "pynvml.py", "cpugpu_tui/model/events.py", "cpugpu_tui/agent/main.py"} <= set(names)
-    assert {name.split("/")[1] for name in names if name.startswith("cpugpu_tui/")} == {
-        "__init__.py", "model", "plain.py", "errors.py", "workloads", "machine", "decide", "timing", "agent",
-    }  # fmt: skip

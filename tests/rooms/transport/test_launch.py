@@ -25,7 +25,7 @@ from cpugpu_tui.model import (
     CaseFinished,
     CaseStarted,
     Device,
-    HalfRoundTimed,
+    DeviceSampled,
     Hello,
     Progressed,
     RunFinished,
@@ -124,7 +124,7 @@ def test_an_exit_code_that_is_no_signal_is_a_number() -> None:
 def test_a_stop_is_obeyed_between_blocks(agent: AgentProcess) -> None:
     inbox = heard(agent)
     agent.send_plan(plan_of(64, 128, simulation=ENDLESS))
-    next_of(inbox, HalfRoundTimed, lambda event: event.round_index == 1)
+    next_of(inbox, DeviceSampled, lambda event: event.round_index == 1)
     agent.command("stop")
     assert next_of(inbox, RunFinished).status == "stopped"
     assert next_of(inbox, Gone).exit_code == 0
@@ -139,7 +139,7 @@ def test_a_pause_holds_the_rounds_and_a_stop_ends_it(agent: AgentProcess) -> Non
     agent.command("stop")
     rounds = 0
     while not isinstance(message := inbox.get(timeout=PATIENCE_S), RunFinished):
-        rounds += isinstance(message, HalfRoundTimed) and message.round_index > 0
+        rounds += isinstance(message, DeviceSampled) and message.round_index > 0
     assert rounds == 0
 
 
@@ -176,7 +176,7 @@ import os, sys, time
 from cpugpu_tui.agent.guardian import guard
 guard()
 from cpugpu_tui.agent import main
-from cpugpu_tui.timing.timers.simulated import SimulatedTimer
+from cpugpu_tui.simulation.machine import SimulatedTimer
 def forks(self, op):
     child = os.fork()
     if not child:
@@ -361,7 +361,7 @@ def test_what_is_said_early_is_delivered_first() -> None:
 SPY_AGENT = """
 import threading
 from cpugpu_tui.agent import main
-from cpugpu_tui.timing.timers.simulated import SimulatedTimer
+from cpugpu_tui.simulation.machine import SimulatedTimer
 honest = SimulatedTimer.first_call
 def noisy(self, op):
     print("a library prints to stdout; ", end="", flush=True)

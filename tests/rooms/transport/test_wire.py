@@ -18,6 +18,7 @@ from cpugpu_tui.errors import EXIT_UNFIT, ProtocolError
 from cpugpu_tui.model import (
     EVENTS,
     PROTOCOL,
+    WIRE_TAGS,
     Calibrated,
     Case,
     CaseFailed,
@@ -28,6 +29,7 @@ from cpugpu_tui.model import (
     CeilingsMeasured,
     Check,
     Device,
+    DeviceSampled,
     DevicesFound,
     EnergyMeasured,
     EpochFinished,
@@ -35,7 +37,6 @@ from cpugpu_tui.model import (
     Gap,
     GpuProcess,
     GpuTelemetry,
-    HalfRoundTimed,
     Hello,
     KernelsProfiled,
     Line,
@@ -80,7 +81,7 @@ EXAMPLES: tuple[Event, ...] = (
     Calibrated(
         case=CASE, device="cpu", estimate_ns=12.5, calls_per_block=7, blocks=5, rounds=8, threads=2, stable=False
     ),
-    HalfRoundTimed(
+    DeviceSampled(
         case=CASE, device="cuda:1", round_index=2, calls_per_block=7, samples={"latency": (1.5, 0.1), "device": ()},
         started_wall_ns=1, ended_wall_ns=2, started_mono_ns=3, ended_mono_ns=4, marks=("starved",),
     ),
@@ -100,7 +101,7 @@ EXAMPLES: tuple[Event, ...] = (
         case=CASE, device="cuda:1", calls=800, elapsed_ns=1.6e9, begin_mj=1e9, end_mj=1.001e9, tick_ns=1e8,
         scope="board", power_mw=(6e5, 7e5),
     ),
-    HalfRoundTimed(
+    DeviceSampled(
         case=CASE, device="cuda:1", round_index=3, calls_per_block=7, samples={"latency": (1.5,)},
         sm_clock_mhz=1980.0, sm_clock_end_mhz=1575.0, throttled_ns={"power-capped": 3e6}, watched_ns=4e6, power_mw=7e5,
     ),
@@ -131,6 +132,28 @@ EXAMPLES: tuple[Event, ...] = (
 
 def test_every_event_has_an_example() -> None:
     assert {type(event) for event in EXAMPLES} == set(EVENTS.values())
+    # By name: a dataclass with slots is made twice.
+    assert {kind.__name__ for kind in WIRE_TAGS} == {kind.__name__ for kind in Event.__subclasses__()}
+
+
+def test_no_tag_ever_changes() -> None:
+    """Databases, exports, recordings and agents of the same protocol have these."""
+    assert " ".join(sorted(WIRE_TAGS.values())) == (
+        "Calibrated CaseFailed CaseFinished CaseStarted CasesChosen CeilingsMeasured DevicesFound EnergyMeasured "
+        "EpochFinished Gap HalfRoundTimed Hello KernelsProfiled MachineRead PeerMeasured Progressed RunFinished "
+        "RunStarted TelemetryRead TensorsPlaced WorkloadsLoading"
+    )
+
+
+def test_a_line_that_an_older_agent_wrote_is_read_whatever_the_class_is_called() -> None:
+    line = (
+        b'{"event":"HalfRoundTimed","seq":5,"wall_ns":1,"mono_ns":2,"case":"matmul/default/64/float32/tall",'
+        b'"device":"cpu","round_index":1,"calls_per_block":3,"samples":{"latency":[1.5]}}'
+    )
+    event = decode(line)
+    assert isinstance(event, DeviceSampled)
+    assert event.samples == {"latency": (1.5,)}
+    assert json.loads(encode(event))["event"] == "HalfRoundTimed"
 
 
 @pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)
@@ -148,7 +171,7 @@ def test_a_plan_arrives_as_it_was() -> None:
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)), st.text(st.characters(categories=["L", "N", "P"])))
 def test_numbers_and_names_arrive_to_the_last_bit(samples: list[float], name: str) -> None:
-    event = HalfRoundTimed(case=name, device="cpu", round_index=1, calls_per_block=1, samples={name: tuple(samples)})
+    event = DeviceSampled(case=name, device="cpu", round_index=1, calls_per_block=1, samples={name: tuple(samples)})
     assert decode(encode(event)) == event
 
 
@@ -227,7 +250,7 @@ def near_events(draw: st.DrawFn) -> bytes:
     data = to_plain(example)
     for name in draw(st.sets(st.sampled_from(sorted(data)), max_size=3)):
         data[name] = draw(JSON)
-    return json.dumps({"event": type(example).__name__, **data}).encode()
+    return json.dumps({"event": WIRE_TAGS[type(example)], **data}).encode()
 
 
 @settings(max_examples=200)
@@ -267,7 +290,7 @@ def test_what_a_terminal_would_obey_is_gone_before_anybody_prints_it(text: str) 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_what_is_no_number_is_never_sent(number: float) -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
-        encode(HalfRoundTimed(case="x", device="cpu", round_index=1, calls_per_block=1, samples={"latency": (number,)}))
+        encode(DeviceSampled(case="x", device="cpu", round_index=1, calls_per_block=1, samples={"latency": (number,)}))
 
 
 # ------------------------------------------------------------------ lines

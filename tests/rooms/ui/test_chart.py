@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.helpers.app.chart_runs import timed
 from tests.helpers.app.fake_run import DEVICES, finished
 
-from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, RESIDENT, WHAT_IFS
+from cpugpu_tui.analysis.costs import END_TO_END, NO_LAUNCH, ONE_THREAD, RESIDENT, WHAT_IFS
 from cpugpu_tui.model import (
     Case,
     CaseFailed,

@@ -13,7 +13,7 @@ import torch
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads import Setting, Workload, find
-from cpugpu_tui.workloads.mnist import data, digits, idx
+from cpugpu_tui.workloads.mnist import data
 from cpugpu_tui.workloads.mnist.mlp import first_weights
 from cpugpu_tui.workloads.mnist.network import Network, evaluate, fit
 
@@ -38,7 +38,7 @@ class Told:
 
 
 def drawn(count: int, seed: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
-    return digits.draw(count, torch.Generator().manual_seed(seed))
+    return data.draw(count, torch.Generator().manual_seed(seed))
 
 
 # ------------------------------------------------------------------ drawn digits
@@ -186,7 +186,7 @@ def write_idx(folder: Path, count: int = 20, suffix: str = "", **more: Any) -> P
 @pytest.mark.parametrize("place", ["", "MNIST/raw"])
 def test_a_persons_files_are_found_plain_or_packed(tmp_path: Path, suffix: str, place: str) -> None:
     write_idx(tmp_path / place, suffix=suffix)
-    images, labels = idx.load(str(tmp_path), "train")
+    images, labels = data.read_idx(str(tmp_path), "train")
     wanted = drawn(20)
     assert torch.equal(images, wanted[0])
     assert torch.equal(labels, wanted[1])
@@ -231,7 +231,7 @@ def test_a_file_that_is_not_what_it_should_be_is_refused_with_cause_and_remedy(
 ) -> None:
     spoil(write_idx(tmp_path))
     with pytest.raises(UsageError) as caught:
-        idx.load(str(tmp_path), "train")
+        data.read_idx(str(tmp_path), "train")
     assert says in caught.value.message
     assert caught.value.remedy
 
@@ -241,10 +241,10 @@ def test_a_damaged_gzip_is_said(tmp_path: Path) -> None:
     path = tmp_path / f"{IMAGES}.gz"
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(UsageError, match="is damaged"):
-        idx.load(str(tmp_path), "train")
+        data.read_idx(str(tmp_path), "train")
     path.write_bytes(b"not packed at all")
     with pytest.raises(UsageError, match="is damaged"):
-        idx.load(str(tmp_path), "train")
+        data.read_idx(str(tmp_path), "train")
 
 
 def test_a_bomb_is_never_unpacked(tmp_path: Path) -> None:
@@ -254,5 +254,5 @@ def test_a_bomb_is_never_unpacked(tmp_path: Path) -> None:
     bomb(write_idx(tmp_path))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(UsageError):
-        idx.load(str(tmp_path), "train")
+        data.read_idx(str(tmp_path), "train")
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < 50_000_000

@@ -10,6 +10,7 @@ from zipfile import ZipFile
 import pytest
 from tests.helpers.command_line import FAST, ROOT, CommandLine
 
+from cpugpu_tui.cli.workload_template import class_name, source
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import CaseFinished, Check, RunStarted
 from cpugpu_tui.session.own_workloads import OwnWorkloads, offers_installed
@@ -19,7 +20,6 @@ from cpugpu_tui.ui.screens.workload_form import placeholders
 from cpugpu_tui.workloads import loading
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
 from cpugpu_tui.workloads.loading import load, load_file
-from cpugpu_tui.workloads.template import class_name, source
 
 DOCUMENT = ROOT / "docs" / "own-workloads.md"
 

@@ -22,18 +22,16 @@ from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
     CaseStarted,
+    DeviceSampled,
     EpochFinished,
-    HalfRoundTimed,
     Plan,
     Progressed,
 )
-from cpugpu_tui.timing import reporting
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.reporting import Reporter
-from cpugpu_tui.timing.sweep import Sweep
-from cpugpu_tui.timing.timers import CaseError, Stopped
+from cpugpu_tui.timing.scheduler import Scheduler
+from cpugpu_tui.timing.timers import CaseError, Stopped, operation
 from cpugpu_tui.timing.timers import operation as operation_module
-from cpugpu_tui.timing.timers.operation import time_written
+from cpugpu_tui.timing.timers.operation import Reporter, time_written
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.workloads import AsWritten, Report, Workload
 from cpugpu_tui.workloads.contract import REGISTRY, SCOPE
@@ -89,7 +87,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
 def swept(plan: Plan, control: Control | None = None) -> tuple[str, Recorder]:
     recorder = Recorder()
     machine = TorchMachine(plan, {"threads": 1, "cpu": "Xeon", "torch_import_s": 1.5})
-    return Sweep(plan, machine, recorder, control or Control()).run(), recorder
+    return Scheduler(plan, machine, recorder, control or Control()).run(), recorder
 
 
 def plan_of(*cases: Case) -> Plan:
@@ -99,7 +97,7 @@ def plan_of(*cases: Case) -> Plan:
 def test_the_cell_runs_once_and_cold_before_anything_else_touches_the_device(notebook: Notebook) -> None:
     recorder = swept(plan_of(CASE))[1]
     assert notebook.log[:4] == ["prepare", "written on cpu", "inputs", "step"]
-    (once,) = [event for event in recorder.of(HalfRoundTimed) if event.round_index == 0]
+    (once,) = [event for event in recorder.of(DeviceSampled) if event.round_index == 0]
     assert set(once.samples) == {AS_WRITTEN, SYNCED, USER, SYSTEM, MOVING}
     assert once.samples[MOVING] == (2e6,)
     assert once.samples[AS_WRITTEN][0] >= 1.5e9, "importing the framework stands inside P3's cell"
@@ -108,23 +106,23 @@ def test_the_cell_runs_once_and_cold_before_anything_else_touches_the_device(not
 
 def test_a_later_cell_finds_the_framework_imported(notebook: Notebook) -> None:
     recorder = swept(plan_of(CASE, Case("notebook", 4, threads=2)))[1]
-    first, second = [event for event in recorder.of(HalfRoundTimed) if AS_WRITTEN in event.samples]
+    first, second = [event for event in recorder.of(DeviceSampled) if AS_WRITTEN in event.samples]
     assert first.samples[AS_WRITTEN][0] >= 1.5e9 > second.samples[AS_WRITTEN][0]
 
 
 def test_a_size_that_nobody_published_has_no_time_as_written(notebook: Notebook) -> None:
     recorder = swept(plan_of(Case("notebook", 5, threads=1)))[1]
     assert "written on cpu" not in notebook.log
-    assert AS_WRITTEN not in {name for event in recorder.of(HalfRoundTimed) for name in event.samples}
+    assert AS_WRITTEN not in {name for event in recorder.of(DeviceSampled) for name in event.samples}
     assert recorder.of(CaseStarted)[0].operations == 0
-    assert COLD_START in {name for event in recorder.of(HalfRoundTimed) for name in event.samples}
+    assert COLD_START in {name for event in recorder.of(DeviceSampled) for name in event.samples}
 
 
 def test_a_plan_without_as_written_does_not_run_the_cell(notebook: Notebook) -> None:
     recorder = Recorder()
     plan = Plan("test", (CASE,), ("cpu",), metrics=(LATENCY,), rounds=1, max_rounds=1, budget_s=0.05)
     machine = TorchMachine(plan, {"threads": 1})
-    Sweep(plan, machine, recorder, Control()).run()
+    Scheduler(plan, machine, recorder, Control()).run()
     assert "written on cpu" not in notebook.log
 
 
@@ -173,7 +171,7 @@ def test_the_clock_that_did_not_wait_and_the_one_that_did(notebook: Notebook, mo
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     now_ns = [0]
-    monkeypatch.setattr(reporting, "perf_counter_ns", lambda: now_ns[0])
+    monkeypatch.setattr(operation, "perf_counter_ns", lambda: now_ns[0])
     return now_ns
 
 

@@ -1,4 +1,4 @@
-"""`python -m cpugpu_tui.agent`: the agent of this very interpreter."""
+"""The agent of this very interpreter (`python -m cpugpu_tui.agent`), and what the agent's zip runs as elsewhere."""
 
 from cpugpu_tui.agent.guardian import guard
 

@@ -19,8 +19,7 @@ import traceback
 from itertools import pairwise
 from typing import Any
 
-from cpugpu_tui.agent.environment import facts
-from cpugpu_tui.agent.own_workloads import hello, wanted
+from cpugpu_tui.agent.hello import facts, hello, wanted
 from cpugpu_tui.agent.worker import THREAD_NAME, stand_by, work
 from cpugpu_tui.model import Case, Ceilings, Found, Line, OwnFile, Plan, Search, Simulation
 from cpugpu_tui.timing.control import ALIVE, BEAT, Control

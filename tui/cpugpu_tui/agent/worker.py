@@ -9,13 +9,12 @@ from typing import Any
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, CpuGpuError
 from cpugpu_tui.model import DevicesFound, Plan, RunFinished
-from cpugpu_tui.timing.ceilings.calibrate import calibrate
-from cpugpu_tui.timing.ceilings.first_run import first_ceilings
+from cpugpu_tui.simulation.machine import SimulatedMachine
+from cpugpu_tui.timing.ceilings.calibrate import calibrate, first_ceilings
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import Emit
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import CaseError, Machine, Stopwatch
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 
 THREAD_NAME = "torch-worker"
 """Name of the thread that every kernel is called from."""
@@ -35,7 +34,7 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) 
                 if not control.stopping:  # a gauge of a GPU takes its context
                     calibrate(machine.gauge(device.name), environment, emit, control, gaps=plan.gaps)
             watch = Stopwatch()
-            status = "stopped" if control.stopping else Sweep(plan, machine, emit, control).run()
+            status = "stopped" if control.stopping else Scheduler(plan, machine, emit, control).run()
             machine.release()
             left_s = None if plan.max_seconds is None else plan.max_seconds - watch.elapsed_s()
             remark = first_ceilings(plan, machine, environment, emit, control, left_s) if status == "done" else None

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from cpugpu_tui.analysis.costs import Decomposition
-from cpugpu_tui.analysis.what_if import END_TO_END
+from cpugpu_tui.analysis.costs import END_TO_END, Decomposition
 from cpugpu_tui.decide.crossover import ALWAYS, FALLS, NEVER, RISES, SEVERAL, Crossover, SweepPoint
 from cpugpu_tui.decide.stats import MIN_ROUNDS
 from cpugpu_tui.decide.verdict import CPU_WINS, EQUIVALENCE, GPU_WINS, TIE, UNDECIDED, Comparison

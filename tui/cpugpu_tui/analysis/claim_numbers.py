@@ -32,7 +32,7 @@ LEAST_SIZES, LEAST_SPAN = 3, 10
 
 
 @dataclass(frozen=True)
-class Point:
+class TimedCase:
     """One case that was timed here: float32, all CPU threads."""
 
     workload: str
@@ -63,19 +63,19 @@ class Point:
 class Numbers:
     """All that a claim can be judged by."""
 
-    points: tuple[Point, ...] = ()
+    points: tuple[TimedCase, ...] = ()
     """Each case once."""
     cpu: Ceilings | None = None
     """What this machine's CPU reached when it was last measured."""
     gpu: Ceilings | None = None
 
-    def sweep(self, workload: str, variant: str, device: str = "both") -> tuple[Point, ...]:
+    def sweep(self, workload: str, variant: str, device: str = "both") -> tuple[TimedCase, ...]:
         """Return the points of one way of doing one thing, sizes rising: timed on `both` devices, or on the `cpu`."""
         found = [p for p in self.points if (p.workload, p.variant) == (workload, variant)]
         usable = [p for p in found if p.comparison is not None or (device == "cpu" and p.cpu_ns.get(LATENCY))]
         return tuple(sorted(usable, key=lambda point: point.size))
 
-    def at(self, workload: str, variant: str, size: int) -> Point | None:
+    def at(self, workload: str, variant: str, size: int) -> TimedCase | None:
         """Return one size of it, timed on both devices."""
         return next((point for point in self.sweep(workload, variant) if point.size == size), None)
 
@@ -88,7 +88,7 @@ class Judgement:
     """One of the words above."""
     here: str
     """One sentence or two, with the numbers measured here."""
-    used: tuple[Point, ...] = ()
+    used: tuple[TimedCase, ...] = ()
     """What they were measured on."""
     wants_ceilings: bool = False
     """Whether measuring the machine (not a workload) is what is missing."""
@@ -104,7 +104,7 @@ def winner(comparison: Comparison) -> str | None:
     return TIE if comparison.verdict == TIE else comparison.faster
 
 
-def both_text(point: Point) -> str:
+def both_text(point: TimedCase) -> str:
     """Return `GPU 6.85 s, CPU 4.23 s: the GPU is 1.62× slower (1 round)`; the reason where it was not judged."""
     assert point.comparison is not None
     reason = not_judged(point.comparison)
@@ -112,7 +112,7 @@ def both_text(point: Point) -> str:
     return f"GPU {time_text(point.gpu_ns[LATENCY])}, CPU {time_text(point.cpu_ns[LATENCY])}: {relation}"
 
 
-def one_winner(point: Point | None, claimed: str, what: str, more: str = "") -> Judgement:
+def one_winner(point: TimedCase | None, claimed: str, what: str, more: str = "") -> Judgement:
     """Judge that one device is the faster one at one size; `more` follows the numbers."""
     if point is None or point.comparison is None:
         return unmeasured(what)
@@ -122,12 +122,12 @@ def one_winner(point: Point | None, claimed: str, what: str, more: str = "") -> 
     return Judgement(outcome, f"{both_text(point)}.{tie}{more}", (point,))
 
 
-def is_curve(points: Sequence[Point]) -> bool:
+def is_curve(points: Sequence[TimedCase]) -> bool:
     """Whether there are enough sizes to speak of a curve."""
     return len(points) >= LEAST_SIZES and points[-1].size >= LEAST_SPAN * points[0].size
 
 
-def flatness(points: Sequence[Point], large: int, what: str) -> Judgement:
+def flatness(points: Sequence[TimedCase], large: int, what: str) -> Judgement:
     """Judge that the GPU's time stays flat up to `large`, by how far it stays within a factor of `LITTLE`."""
     if not is_curve(points):
         return unmeasured(what)
@@ -151,7 +151,7 @@ def flatness(points: Sequence[Point], large: int, what: str) -> Judgement:
     )
 
 
-def _why_flat(first: Point) -> str:
+def _why_flat(first: TimedCase) -> str:
     """Return what the flat part consists of: a launch, unless the GPU's own work was measured to be most of it."""
     own_ns = gpu_work_ns(first)
     if own_ns is None:
@@ -167,12 +167,12 @@ def share_text(share: float) -> str:
     return "under 0.1%" if share < 0.001 else f"{percent(share)}%"
 
 
-def gpu_work_ns(point: Point) -> float | None:
+def gpu_work_ns(point: TimedCase) -> float | None:
     """Return how long the GPU itself works in one call; None where that was not measured."""
     return point.gpu_ns.get(KERNELS) or point.gpu_ns.get(DEVICE)
 
 
-def rising(points: Sequence[Point], large: int, what: str) -> Judgement:
+def rising(points: Sequence[TimedCase], large: int, what: str) -> Judgement:
     """Judge that the CPU's time grows markedly up to `large`."""
     if not is_curve(points):
         return Judgement(UNMEASURED, f"Needs {what}.")
@@ -187,7 +187,7 @@ def rising(points: Sequence[Point], large: int, what: str) -> Judgement:
     return Judgement(HOLDS if end_ns >= MARKED * start_ns else FAILS, said, (first, last))
 
 
-def gaining(points: Sequence[Point], axis: str, what: str) -> Judgement:
+def gaining(points: Sequence[TimedCase], axis: str, what: str) -> Judgement:
     """Judge that the GPU gains with size."""
     usable = [point for point in points if point.comparison is not None]
     if len(usable) < 2 or usable[-1].size < 4 * usable[0].size:
@@ -201,7 +201,7 @@ def gaining(points: Sequence[Point], axis: str, what: str) -> Judgement:
     return Judgement(outcome, said, (first, last))
 
 
-def main_reason(share: float, said: str, used: tuple[Point, ...]) -> Judgement:
+def main_reason(share: float, said: str, used: tuple[TimedCase, ...]) -> Judgement:
     """Judge that something is why the GPU loses the first of these cases, by its share of the GPU's time there."""
     lost = used[0].comparison
     if lost is not None and winner(lost) == GPU_WINS:

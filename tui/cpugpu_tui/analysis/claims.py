@@ -20,7 +20,7 @@ from cpugpu_tui.analysis.claim_numbers import (
     UNMEASURED,
     Judgement,
     Numbers,
-    Point,
+    TimedCase,
     flatness,
     gaining,
     gpu_work_ns,
@@ -150,7 +150,7 @@ def _p2_gpu(numbers: Numbers) -> Judgement:
 # ------------------------------------------------------------------ P3: the Jacobian
 
 
-def _loop(numbers: Numbers, batch: int = 100) -> Point | None:
+def _loop(numbers: Numbers, batch: int = 100) -> TimedCase | None:
     return numbers.at("jacobian", "loop", batch)
 
 
@@ -162,7 +162,7 @@ def _p3(batch: int, claimed: str) -> Judge:
     return judge
 
 
-def _by_their_clock(point: Point | None, calls: str = "calls") -> str:
+def _by_their_clock(point: TimedCase | None, calls: str = "calls") -> str:
     """Return what the publication's clock shows here, empty where it was not read."""
     if point is None or AS_WRITTEN not in point.cpu_ns or AS_WRITTEN not in point.gpu_ns:
         return ""

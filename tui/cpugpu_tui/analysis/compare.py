@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from cpugpu_tui.decide.student_t import quantile, two_sided_p
+from cpugpu_tui.decide.stats import quantile, two_sided_p
 from cpugpu_tui.decide.verdict import EQUIVALENCE
 
 FASTER, SLOWER, SAME, UNDECIDED = "FASTER", "SLOWER", "SAME", "UNDECIDED"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from cpugpu_tui.analysis.answer import Evidence, Printed, lead, verdict_sentence
-from cpugpu_tui.analysis.costs import CAUSES, Decomposition
-from cpugpu_tui.analysis.what_if import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED
+from cpugpu_tui.analysis.costs import CAUSES, END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, Decomposition
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover
 from cpugpu_tui.model.quantities import factor, faster, percent, time_text
 

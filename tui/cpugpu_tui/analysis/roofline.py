@@ -1,4 +1,4 @@
-"""What limits an operation, and how close it comes to what this machine was seen to do.
+"""What limits an operation, how close it comes to what this machine was seen to do, and which printed time cannot be.
 
 The roofline model (Williams, Waterman, Patterson, CACM 2009): an operation of F FLOPs and B bytes takes at least
 max(F / peak rate, B / peak bandwidth). The peaks here are this machine's own calibration, never a data sheet.
@@ -65,3 +65,38 @@ def limit(
     if share < TOO_SMALL:
         return Limit(CALL if ceilings.synchronize_ns is None else LAUNCH, None)
     return Limit(bound[0], share)
+
+
+@dataclass(frozen=True)
+class Written:
+    """One `as_written` time, judged."""
+
+    printed_ns: float
+    """What the publication's clock shows."""
+    clock_factor: float
+    """How many times longer the same takes when the clock waits for the device."""
+    scope_factor: float | None
+    """How many times longer the waited-for time is than the operations alone; None without their latency."""
+    impossible_factor: float | None
+    """By how much the printed time exceeds what this machine can do at most; None if it does not, or if unknown."""
+    implied: str = ""
+    """The rate that the printed time would mean, where it is impossible."""
+
+
+def judge_clock(
+    printed_ns: float, synced_ns: float, operations: int, latency_ns: float | None,
+    flops: float, bytes_moved: float, dtype: str, ceilings: Ceilings | None,
+) -> Written:  # fmt: skip
+    """Return what a printed time is worth: `operations` calls of so many FLOPs and bytes were inside the clock."""
+    scope = synced_ns / (operations * latency_ns) if operations and latency_ns else None
+    judged = Written(printed_ns, synced_ns / printed_ns, scope, None)
+    bound = least_ns(flops, bytes_moved, dtype, ceilings) if ceilings is not None else None
+    if bound is None or not operations:
+        return judged
+    kind, least = bound
+    factor = operations * least / printed_ns
+    if factor <= 1.0:
+        return judged
+    rate = operations * (flops if kind == "compute" else bytes_moved) / (printed_ns / 1e9)
+    implied = f"{rate / 1e12:,.4g} {'TFLOP/s' if kind == 'compute' else 'TB/s'}"
+    return Written(printed_ns, judged.clock_factor, scope, factor, implied)

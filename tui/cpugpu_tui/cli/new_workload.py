@@ -6,11 +6,11 @@ import shlex
 from pathlib import Path
 
 from cpugpu_tui.cli.table_style import tell
+from cpugpu_tui.cli.workload_template import source
 from cpugpu_tui.errors import EXIT_OK, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.workloads import PRESETS, catalogue
 from cpugpu_tui.workloads.loading import NAME
-from cpugpu_tui.workloads.template import source
 
 
 def write_workload(name: str, out: Path | None) -> int:

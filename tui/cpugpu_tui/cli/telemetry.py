@@ -182,12 +182,12 @@ def paced(timed: Iterable[tuple[float, TelemetryRead]]) -> Iterator[TelemetryRea
 
 def made_up(interval_s: float, simulated: Simulation) -> Generator[TelemetryRead, None, None]:
     """Yield what a simulated machine reads, for ever."""
-    from cpugpu_tui.telemetry.simulated import simulated_sweep
+    from cpugpu_tui.telemetry.simulated import simulated_sample
 
     start_s = due_s = time.monotonic()
     while True:
         time.sleep(max(0.0, due_s - time.monotonic()))
-        yield simulated_sweep(due_s - start_s, simulated.gpus)
+        yield simulated_sample(due_s - start_s, simulated.gpus)
         due_s += interval_s
 
 
@@ -223,7 +223,7 @@ def recorded(
         if number == 0:
             origin = origin_of(read)
             recorder.header(header_of(read, origin.source, interval_s, (origin.driver, origin.nvml)))
-        recorder.sweep(read)
+        recorder.sample(read)
         yield read
 
 

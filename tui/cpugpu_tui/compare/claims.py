@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Numbers, Point
+from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Numbers, TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS, Claim
 from cpugpu_tui.model import KERNELS, Ceilings
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -98,7 +98,7 @@ def judge(claim: Claim, numbers: Numbers) -> JudgedClaim:
 
 
 def numbers_of(
-    points: Collection[Point], stored: Collection[Point], ceilings: Sequence[Ceilings], *, simulated: bool
+    points: Collection[TimedCase], stored: Collection[TimedCase], ceilings: Sequence[Ceilings], *, simulated: bool
 ) -> Numbers:
     """Return what claims are judged by: the points of the run on the screen, then stored ones, newest first."""
     known = [found for found in ceilings if found.simulated == simulated]
@@ -107,9 +107,9 @@ def numbers_of(
     return Numbers(_each_once([*points, *stored]), cpu, gpu)
 
 
-def _each_once(points: Sequence[Point]) -> tuple[Point, ...]:
+def _each_once(points: Sequence[TimedCase]) -> tuple[TimedCase, ...]:
     """Return each case once: the first that was timed on both devices, else the first."""
-    best: dict[tuple[str, str, int], Point] = {}
+    best: dict[tuple[str, str, int], TimedCase] = {}
     for point in points:
         kept = best.get(point.key)
         if kept is None or (kept.comparison is None and point.comparison is not None):
@@ -117,7 +117,7 @@ def _each_once(points: Sequence[Point]) -> tuple[Point, ...]:
     return tuple(best.values())
 
 
-def points_of(run: RunState, source: str = THIS_RUN) -> tuple[Point, ...]:
+def points_of(run: RunState, source: str = THIS_RUN) -> tuple[TimedCase, ...]:
     """Return the finished rows that claims can be judged by."""
     return tuple(_point(row, source) for row in run.rows.values() if _counts(row))
 
@@ -126,9 +126,9 @@ def _counts(row: Row) -> bool:
     return row.status == "ok" and row.case.dtype == "float32" and not row.case.threads
 
 
-def _point(row: Row, source: str) -> Point:
+def _point(row: Row, source: str) -> TimedCase:
     started = row.started
-    return Point(
+    return TimedCase(
         row.case.workload, row.case.variant, row.case.size, _medians(row.cpu), _medians(row.gpu), row.comparison,
         started.flops if started else 0.0, started.bytes_moved if started else 0.0,
         started.operations if started else 0, source,
@@ -159,12 +159,12 @@ def needed() -> Mapping[str, frozenset[tuple[str, str]]]:
 def stored_points(
     store: Store,
     hostname: str,
-    current: Collection[Point],
+    current: Collection[TimedCase],
     ceilings: Sequence[Ceilings],
     *,
     simulated: bool,
     without: str = "",
-) -> tuple[Point, ...]:
+) -> tuple[TimedCase, ...]:
     """Return what saved runs of this machine add, newest first, until every claim has what it needs.
 
     `current` are the points that are known already, `without` the id of the run that they come from.
@@ -173,7 +173,7 @@ def stored_points(
         StoreError: the history cannot be read.
     """
     workloads = {workload for series in needed().values() for workload, _ in series}
-    found: list[Point] = []
+    found: list[TimedCase] = []
     tried: set[tuple[str, bool]] = set()
     for run in store.finished_cases(workloads, hostname, simulated=simulated, limit=MOST_RUNS):
         if run.run_id == without:

@@ -16,10 +16,10 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.model import (
     Calibrated,
+    DeviceSampled,
     EnergyMeasured,
     Event,
     Gap,
-    HalfRoundTimed,
     KernelsProfiled,
     Progressed,
     RunFinished,
@@ -224,7 +224,7 @@ def _steps(events: Sequence[Event]) -> list[dict[str, Any]]:
     found = []
     for event in reversed(events):
         match event:
-            case HalfRoundTimed():
+            case DeviceSampled():
                 phase = "round" if event.round_index else "as written"
                 step = {"case": event.case, "device": event.device, "phase": phase, "round_index": event.round_index}
             case Calibrated():

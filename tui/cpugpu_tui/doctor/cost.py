@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cpugpu_tui.analysis.telemetry_cost import ALLOWED, CostRatio
+from cpugpu_tui.analysis.cost_ratio import ALLOWED, CostRatio
 from cpugpu_tui.doctor.finding import Finding, ok, warn
 from cpugpu_tui.doctor.telemetry_cost import MeasuredCost
 

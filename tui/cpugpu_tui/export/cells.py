@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from cpugpu_tui.model import SweepKey
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.cells import (
     FASTER,
@@ -29,7 +30,7 @@ from cpugpu_tui.render.gpus import several, told_rows
 from cpugpu_tui.render.insight import MARK_WORDS, allowed_cores, remark, row_marks
 from cpugpu_tui.render.signs import micro
 from cpugpu_tui.session.planning import scale_text
-from cpugpu_tui.state.state import Row, RunState, Sweep
+from cpugpu_tui.state.state import Row, RunState
 
 LEFT = ("case", "on", FASTER, LIMITED_BY, "remarks")
 """Columns of words; the others are of numbers."""
@@ -79,7 +80,7 @@ def _cells(state: RunState, row: Row) -> list[str]:
     return [micro(text) for text in [*found, remark(row, allowed_cores(state))]]
 
 
-def sweep_name(state: RunState, sweep: Sweep) -> str:
+def sweep_name(state: RunState, sweep: SweepKey) -> str:
     """Return what tells a sweep from the others of its run: workload, variant; dtype and threads where they differ."""
     workload, variant, dtype, threads = sweep
     words = [workload] if variant == "default" else [workload, variant]

@@ -11,7 +11,7 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.export.json_document import utc
 from cpugpu_tui.export.results import DeviceResult, case_results
 from cpugpu_tui.export.stream import ExportedRun
-from cpugpu_tui.model import HalfRoundTimed, PeerMeasured
+from cpugpu_tui.model import DeviceSampled, PeerMeasured
 
 RUN_COLUMNS = ("run_id", "series_id", "started", "name", "simulated", "hostname", "torch")
 CASE_COLUMNS = ("workload", "variant", "size", "dtype", "threads")
@@ -85,8 +85,8 @@ def _metric_cells(name: str, found: DeviceResult, metric: str) -> list[Any]:
 def _sample_rows(run: ExportedRun) -> Iterator[list[Any]]:
     about, labels = _about(run), {device.name: device.label for device in run.state.devices}
     for event in run.events:
-        row = run.state.rows.get(event.case) if isinstance(event, HalfRoundTimed) else None
-        if row is None or not isinstance(event, HalfRoundTimed):
+        row = run.state.rows.get(event.case) if isinstance(event, DeviceSampled) else None
+        if row is None or not isinstance(event, DeviceSampled):
             continue
         case = [*about, *_case_cells(row.case), event.device, labels.get(event.device, event.device)]
         tail = [event.calls_per_block, " ".join(event.marks)]

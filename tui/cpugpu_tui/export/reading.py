@@ -12,7 +12,7 @@ import msgspec
 from cpugpu_tui.errors import ProtocolError, UsageError
 from cpugpu_tui.export.json_document import FORMAT, SCHEMA_VERSION
 from cpugpu_tui.export.stream import CASE_EVENTS, ExportedRun, exported
-from cpugpu_tui.model import Case, CasesChosen, Event, HalfRoundTimed, PeerMeasured, RunStarted
+from cpugpu_tui.model import Case, CasesChosen, DeviceSampled, Event, PeerMeasured, RunStarted
 from cpugpu_tui.transport.facts import wrong_fact
 from cpugpu_tui.transport.wire import Garbage, decode
 
@@ -122,7 +122,7 @@ def _fault(run: ExportedRun) -> str | None:
         return "the id of a run is none of ours"
     if not all(_holds(event) for event in run.events):
         return "a clock in it is out of range"
-    if any(isinstance(event, HalfRoundTimed) and _is_negative(event) for event in run.events):
+    if any(isinstance(event, DeviceSampled) and _is_negative(event) for event in run.events):
         return "a time in it is negative"
     if any(isinstance(event, PeerMeasured) and _is_no_copy(event) for event in run.events):
         return "a copy between GPUs has a negative time or size"
@@ -132,7 +132,7 @@ def _fault(run: ExportedRun) -> str | None:
     return _stray_case(run, started.plan.cases)
 
 
-def _is_negative(event: HalfRoundTimed) -> bool:
+def _is_negative(event: DeviceSampled) -> bool:
     return event.watched_ns < 0 or any(time_ns < 0 for times in event.samples.values() for time_ns in times)
 
 

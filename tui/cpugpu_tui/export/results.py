@@ -49,7 +49,7 @@ class DeviceResult:
     threads: int | None
     """CPU threads in force; None where that is not known."""
     metrics: dict[str, Metric]
-    """By name, see the events `HalfRoundTimed`; all times are of one call."""
+    """By name, see the events tagged `HalfRoundTimed`; all times are of one call."""
     marks: tuple[str, ...]
     """What was odd."""
     kernels: int | None

@@ -11,7 +11,7 @@ import msgspec
 from cpugpu_tui.export.json_document import FORMAT, SCHEMA_VERSION
 from cpugpu_tui.export.results import CaseResult
 from cpugpu_tui.export.stream import KEPT
-from cpugpu_tui.model import Device, Event
+from cpugpu_tui.model import WIRE_TAGS, Device
 
 FILE = "export.schema.json"
 """Beside this module, and what `export --schema` prints."""
@@ -26,7 +26,8 @@ def made_schema() -> str:
     """Return the schema as it is now; a test holds the shipped one to it."""
     _, parts = msgspec.json.schema_components([*KEPT, CaseResult, Device], ref_template="#/$defs/{name}")
     for kind in KEPT:
-        _name(parts[kind.__name__], kind)
+        _name(parts[kind.__name__], WIRE_TAGS[kind])
+    tags = {kind.__name__: WIRE_TAGS[kind] for kind in KEPT}
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "An export of cpugpu-tui",
@@ -37,7 +38,7 @@ def made_schema() -> str:
             version={"type": "string", "description": "Of the cpugpu-tui that wrote it."},
             runs={"type": "array", "items": {"$ref": "#/$defs/Run"}},
         ),
-        "$defs": {"Run": _run(), **parts},
+        "$defs": {"Run": _run(), **{tags.get(name, name): part for name, part in parts.items()}},
     }
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
@@ -58,7 +59,7 @@ def _run() -> dict[str, Any]:
         gpus={"type": "array", "items": {"type": "object"}, "description": "Each beside those of its model."},
         answers={"type": "array", "items": {"type": "object"}},
         results={"type": "array", "items": {"$ref": "#/$defs/CaseResult"}},
-        events={"type": "array", "items": {"anyOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in KEPT]}},
+        events={"type": "array", "items": {"anyOf": [{"$ref": f"#/$defs/{WIRE_TAGS[kind]}"} for kind in KEPT]}},
     )
 
 
@@ -66,7 +67,8 @@ def _object(**properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def _name(part: dict[str, Any], kind: type[Event]) -> None:
+def _name(part: dict[str, Any], tag: str) -> None:
     """Add the field that tells events apart."""
-    part["properties"] = {"event": {"const": kind.__name__}, **part["properties"]}
+    part["title"] = tag
+    part["properties"] = {"event": {"const": tag}, **part["properties"]}
     part["required"] = ["event", *part.get("required", [])]

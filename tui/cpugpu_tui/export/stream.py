@@ -12,9 +12,9 @@ from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
     CaseStarted,
+    DeviceSampled,
     DevicesFound,
     Event,
-    HalfRoundTimed,
     RunFinished,
     RunStarted,
     TelemetryRead,
@@ -23,7 +23,7 @@ from cpugpu_tui.session.event_stream import BESIDE
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 
-CASE_EVENTS = (CaseStarted, Calibrated, HalfRoundTimed, CaseFinished, CaseFailed)
+CASE_EVENTS = (CaseStarted, Calibrated, DeviceSampled, CaseFinished, CaseFailed)
 """Events that a case's own stream is made of."""
 
 KEPT = (RunStarted, DevicesFound, *CASE_EVENTS, *BESIDE, TelemetryRead, RunFinished)
@@ -97,7 +97,7 @@ def kept(events: Iterable[Event]) -> list[Event]:
                 finished = event
             case CaseStarted():
                 open_cases[event.case] = [event]
-            case Calibrated() | HalfRoundTimed():
+            case Calibrated() | DeviceSampled():
                 open_cases.setdefault(event.case, []).append(event)
             case CaseFinished() | CaseFailed():
                 cases.pop(event.case, None)

@@ -32,7 +32,7 @@ _CLOCKS = {LATENCY: "", AS_WRITTEN: "as written"}
 
 
 @dataclass(frozen=True)
-class Point:
+class Scalar:
     """One scalar."""
 
     chart: str
@@ -62,7 +62,7 @@ def need() -> None:
         ) from error
 
 
-def points(state: RunState, row: Row, wall_ns: int) -> Iterator[Point]:
+def points(state: RunState, row: Row, wall_ns: int) -> Iterator[Scalar]:
     """Yield the points of a finished case; a mismatch is no result and has none."""
     if row.status != "ok":
         return
@@ -72,7 +72,7 @@ def points(state: RunState, row: Row, wall_ns: int) -> Iterator[Point]:
         for metric, clock in _CLOCKS.items():
             value_ns = times.median_ns(metric)
             if value_ns is not None:
-                yield Point(_chart(state, row, clock), series, row.case.size, value_ns / 1e9, wall_ns / 1e9)
+                yield Scalar(_chart(state, row, clock), series, row.case.size, value_ns / 1e9, wall_ns / 1e9)
 
 
 def _chart(state: RunState, row: Row, clock: str) -> str:
@@ -81,7 +81,7 @@ def _chart(state: RunState, row: Row, clock: str) -> str:
     return f"{CHART} ({', '.join(words)})" if words else CHART
 
 
-def folder_of(point: Point) -> str:
+def folder_of(point: Scalar) -> str:
     """Return the folder of a point's series below its run's, as torch names it."""
     return f"{point.chart.replace('/', '_').replace(chr(0), '_')[:150]}_{point.series}"
 
@@ -91,7 +91,7 @@ def file_name(run: ExportedRun) -> str:
     return f"events.out.tfevents.{run.started.wall_ns // 10**9:010}.{run.started.run_id}"
 
 
-def all_points(run: ExportedRun) -> list[Point]:
+def all_points(run: ExportedRun) -> list[Scalar]:
     """Return the points of a run, sizes rising within each series."""
     rows = run.state.rows
     ended = {event.case: event.wall_ns for event in run.events if isinstance(event, CaseFinished)}
@@ -110,7 +110,7 @@ def write_tensorboard(runs: Iterable[ExportedRun], folder: Path) -> list[Path]:
     written = []
     for run in runs:
         make_folder(folder / run.file_stem)
-        series: dict[str, list[Point]] = {}
+        series: dict[str, list[Scalar]] = {}
         for point in all_points(run):
             series.setdefault(folder_of(point), []).append(point)
         for name, found in series.items():
@@ -145,7 +145,7 @@ class LiveTensorboard:
         for point in points(state, state.rows[event.case], event.wall_ns):
             self._series_of(self._run, point).add(point)
 
-    def _series_of(self, run: ExportedRun, point: Point) -> _LiveSeries:
+    def _series_of(self, run: ExportedRun, point: Scalar) -> _LiveSeries:
         name = folder_of(point)
         if name not in self._files:
             make_folder(self._folder / run.file_stem / name)
@@ -166,13 +166,13 @@ class _LiveSeries:
 
     def __init__(self, path: Path, wall_ns: int) -> None:
         self._path = path
-        self._points: list[tuple[int, Point]] = []
+        self._points: list[tuple[int, Scalar]] = []
         with explained(path):
             self._stream: BinaryIO = path.open("wb")
             self._records = _begun(self._stream, wall_ns)
             self._stream.flush()
 
-    def add(self, point: Point) -> None:
+    def add(self, point: Scalar) -> None:
         """Write a point.
 
         Where larger sizes are written already, readers are told to forget them, and they come again: a viewer drops
@@ -201,14 +201,14 @@ def _begun(stream: BinaryIO, wall_ns: int) -> RecordWriter:
     return records
 
 
-def _scalar(point: Point) -> bytes:
+def _scalar(point: Scalar) -> bytes:
     from tensorboard.compat.proto.summary_pb2 import Summary
 
     summary = Summary(value=[Summary.Value(tag=point.chart, simple_value=point.value_s)])
     return _event(wall_time=point.wall_s, step=point.step, summary=summary)
 
 
-def _restart(point: Point) -> bytes:
+def _restart(point: Scalar) -> bytes:
     """Return the record after which readers drop this step and all above."""
     from tensorboard.compat.proto.event_pb2 import SessionLog
 

@@ -1,4 +1,4 @@
-"""The host as Linux tells it: processor, limits, load, memory, processes. Standard library only.
+"""The host as Linux tells it: processor, limits, load, memory, processes, driver version. Standard library only.
 
 Every function takes `root`, the folder under which `proc` and `sys` are found, so that tests (and a
 container that mounts its host's) can bring their own. What a kernel does not tell is None, never 0.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from math import floor
@@ -294,3 +295,17 @@ def process_owner(pid: int, root: str = "/") -> tuple[str | None, str | None]:
     words = (_text(root, f"proc/{pid}/cmdline") or "").rstrip("\0").split("\0")
     command = _short_command(words) or (_text(root, f"proc/{pid}/comm") or "")
     return printable(user) or None, printable(command) or None
+
+
+DRIVER_VERSION = Path("/proc/driver/nvidia/version")
+"""Its first line: `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build …`."""
+
+
+def driver_version(path: Path = DRIVER_VERSION) -> str | None:
+    """Return the version, like `580.95.05`; None without a driver, or where its file says something else."""
+    try:
+        first = path.read_text(errors="replace").splitlines()[:1]
+    except OSError:
+        return None
+    found = re.search(r"\s(\d{3,4}(?:\.\d+)+)\s", " ".join(first) + " ")
+    return found.group(1) if found else None

@@ -132,7 +132,7 @@ class Calibrated(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HalfRoundTimed(Event):
+class DeviceSampled(Event):
     """Raw samples of one device in one round."""
 
     case: str
@@ -351,5 +351,31 @@ class RunFinished(Event):
     """What a headless run exits with."""
 
 
-EVENTS: dict[str, type[Event]] = {cls.__name__: cls for cls in Event.__subclasses__()}
-"""Every event by the name it has on the wire."""
+WIRE_TAGS: dict[type[Event], str] = {
+    Hello: "Hello",
+    WorkloadsLoading: "WorkloadsLoading",
+    DevicesFound: "DevicesFound",
+    RunStarted: "RunStarted",
+    CaseStarted: "CaseStarted",
+    CasesChosen: "CasesChosen",
+    TensorsPlaced: "TensorsPlaced",
+    Calibrated: "Calibrated",
+    DeviceSampled: "HalfRoundTimed",
+    MachineRead: "MachineRead",
+    EnergyMeasured: "EnergyMeasured",
+    Gap: "Gap",
+    Progressed: "Progressed",
+    EpochFinished: "EpochFinished",
+    KernelsProfiled: "KernelsProfiled",
+    PeerMeasured: "PeerMeasured",
+    CeilingsMeasured: "CeilingsMeasured",
+    CaseFinished: "CaseFinished",
+    CaseFailed: "CaseFailed",
+    TelemetryRead: "TelemetryRead",
+    RunFinished: "RunFinished",
+}
+"""What each event is called on the wire, in JSON, exports, databases and recorded runs. A class may be renamed; a tag
+stays, so that agents of the same protocol and everything that was ever written can be read."""
+
+EVENTS: dict[str, type[Event]] = {tag: cls for cls, tag in WIRE_TAGS.items()}
+"""Every event by its tag."""

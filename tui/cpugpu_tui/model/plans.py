@@ -70,6 +70,10 @@ SCALES = ("full", "small")
 """`full` is what the publication ran; `small` finishes in seconds on two cores and says what it scaled."""
 
 
+SweepKey = tuple[str, str, str, int]
+"""What the cases of one sweep share: workload, variant, dtype, threads. They differ in size alone."""
+
+
 @dataclass(frozen=True, slots=True)  # there are 10,000 of them
 class Case:
     """One row of the table. It names no device, because a row compares devices."""
@@ -92,8 +96,8 @@ class Case:
         return intern(f"{self.workload}/{self.variant}/{self.size}/{self.dtype}/t{threads}")  # many things hold it
 
     @property
-    def sweep(self) -> tuple[str, str, str, int]:
-        """What cases of one sweep share: they differ in size alone. The last part is the number of threads."""
+    def sweep(self) -> SweepKey:
+        """The sweep that the case belongs to."""
         return self.workload, self.variant, self.dtype, self.threads
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from cpugpu_tui.analysis.answer import is_wide, not_judged, speedup_text, where
-from cpugpu_tui.analysis.what_if import END_TO_END
+from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, TIES, Crossover
 from cpugpu_tui.decide.verdict import CPU_WINS
 from cpugpu_tui.model.quantities import factor, percent, size_text

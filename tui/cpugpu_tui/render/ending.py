@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.what_if import END_TO_END, RESIDENT
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.decide.search import next_size
 from cpugpu_tui.model import Search

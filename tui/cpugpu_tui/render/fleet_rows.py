@@ -9,7 +9,7 @@ from typing import Any
 
 from cpugpu_tui.decide.verdict import Comparison, compare
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import DEVICE, Device
+from cpugpu_tui.model import DEVICE, Device, SweepKey
 from cpugpu_tui.model.quantities import counted
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.session.fleet.state import FleetState, HostState
@@ -74,7 +74,7 @@ class FleetRow:
 def fleet_rows(state: FleetState) -> list[FleetRow]:
     """Return the table, same cases together: sweep by sweep, sizes rising, hosts in the order of the inventory."""
     places = {name: place for place, name in enumerate(state.hosts)}
-    sweeps: dict[tuple[str, str, str, int], int] = {}
+    sweeps: dict[SweepKey, int] = {}
     found = []
     for each in state.hosts.values():
         for row in host_rows(each):

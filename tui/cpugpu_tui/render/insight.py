@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from cpugpu_tui.analysis.publication_clock import Written, judge
-from cpugpu_tui.analysis.roofline import Limit, limit
+from cpugpu_tui.analysis.roofline import Limit, Written, judge_clock, limit
 from cpugpu_tui.decide.verdict import Comparison, compare, is_usable
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, NO_CORE, SYNCED, Ceilings
 from cpugpu_tui.state.device_times import DeviceTimes
@@ -70,7 +69,7 @@ def written(run: RunState, row: Row, times: DeviceTimes) -> Written | None:
     printed, synced = times.median_ns(AS_WRITTEN), times.median_ns(SYNCED)
     if not printed or synced is None or row.started is None:
         return None
-    return judge(
+    return judge_clock(
         printed, synced, row.started.operations, times.latency_ns,
         row.started.flops, row.started.bytes_moved, row.case.dtype, ceilings_of(run, times.device),
     )  # fmt: skip

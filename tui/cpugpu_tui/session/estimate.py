@@ -16,7 +16,7 @@ from cpugpu_tui.analysis import roofline
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Ceilings, Device, Plan
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.timing.warm_up import least_lane_ns, most_lane_ns
+from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
 from cpugpu_tui.workloads import Costs, find
 from cpugpu_tui.workloads.transfer import link_of
 
@@ -153,8 +153,8 @@ def _bounds_s(
                 call_ns = _card_ns(case, costs, device, cards[device.name])
             if call_ns is None:
                 return None, f"no earlier run of {case_name(case)} on {device.name}, and {_unknown_rate(costs, device)}"
-            least_ns += least_lane_ns(call_ns, plan)
-            most_ns += most_lane_ns(call_ns, plan)
+            least_ns += least_device_ns(call_ns, plan)
+            most_ns += most_device_ns(call_ns, plan)
             by_card += run is None
             runs.add(run)
     return (least_ns / 1e9, most_ns / 1e9), _sources(plan, runs - {None}, by_card)

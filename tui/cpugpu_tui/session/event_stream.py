@@ -20,11 +20,11 @@ from cpugpu_tui.model import (
     CaseStarted,
     Ceilings,
     CeilingsMeasured,
+    DeviceSampled,
     DevicesFound,
     EnergyMeasured,
     EpochFinished,
     Event,
-    HalfRoundTimed,
     Hello,
     KernelsProfiled,
     MachineRead,
@@ -111,7 +111,7 @@ class Saver:
         if self._begun and tags:
             self._put(lambda store, _beside: store.tag(self._run_id, add=tags))
 
-    def note(self, event: CaseStarted | Calibrated | HalfRoundTimed) -> None:
+    def note(self, event: CaseStarted | Calibrated | DeviceSampled) -> None:
         """Keep an event until its case is over."""
         self._cases.setdefault(event.case, []).append(event)
 
@@ -253,7 +253,7 @@ class EventStream:
             case Progressed():
                 if event.phase != "gap":
                     self.blame = event
-            case CaseStarted() | Calibrated() | HalfRoundTimed():
+            case CaseStarted() | Calibrated() | DeviceSampled():
                 self._saver.note(event)
             case CeilingsMeasured():
                 self._saver.ceilings(event.ceilings)

@@ -8,11 +8,11 @@ from typing import Any
 
 from cpugpu_tui.analysis.energy import Energy, above_idle, energy
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.machine.edges import THROTTLED_KEYS
-from cpugpu_tui.machine.machine_state import (
+from cpugpu_tui.machine.device_state import (
     BY_CASE,
     BY_COUNTER,
     LEAST_COUNTED_NS,
+    THROTTLED_KEYS,
     Company,
     Throttle,
     company,

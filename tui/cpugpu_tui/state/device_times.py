@@ -11,7 +11,7 @@ from typing import Any
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import typical_ns
-from cpugpu_tui.machine.machine_state import company
+from cpugpu_tui.machine.device_state import company
 from cpugpu_tui.model import (
     CORES,
     DEVICE,
@@ -21,9 +21,9 @@ from cpugpu_tui.model import (
     PINNED,
     Calibrated,
     CoreWait,
+    DeviceSampled,
     EnergyMeasured,
     EpochFinished,
-    HalfRoundTimed,
     KernelsProfiled,
     MachineRead,
     Reading,
@@ -128,7 +128,7 @@ class DeviceTimes:
         marks = tuple(dict.fromkeys((*self.marks, *shared)))
         return replace(self, edges={**self.edges, event.edge: event}, marks=marks)
 
-    def with_half_round(self, event: HalfRoundTimed) -> DeviceTimes:
+    def with_half_round(self, event: DeviceSampled) -> DeviceTimes:
         """Return the times with a half-round more."""
         samples = dict(self.samples)
         for metric, values in event.samples.items():

@@ -8,7 +8,7 @@ from functools import cached_property
 from sys import intern
 from typing import Any
 
-from cpugpu_tui.analysis.what_if import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
+from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
 from cpugpu_tui.decide.verdict import Comparison, compare
 from cpugpu_tui.model import (
     AS_WRITTEN,
@@ -26,17 +26,18 @@ from cpugpu_tui.model import (
     CeilingsMeasured,
     Check,
     Device,
+    DeviceSampled,
     DevicesFound,
     EnergyMeasured,
     EpochFinished,
     Event,
-    HalfRoundTimed,
     KernelsProfiled,
     MachineRead,
     PeerMeasured,
     Progressed,
     RunFinished,
     RunStarted,
+    SweepKey,
     TelemetryRead,
     TensorsPlaced,
     place,
@@ -54,9 +55,6 @@ HELD_S = 12.5
 """Age up to which a value that is read every five seconds stands for the sweeps between: two and a half times that."""
 SAME_NS = 2e6
 """Moments of two readings that lie no further apart are one: traces keep ages to a millisecond."""
-
-Sweep = tuple[str, str, str, int]
-"""Workload, variant, dtype, threads: see `Case.sweep`."""
 
 
 @dataclass(frozen=True)
@@ -213,9 +211,9 @@ class RunState:
         return max(counts, default=0)
 
     @cached_property
-    def sweeps(self) -> Mapping[Sweep, tuple[Row, ...]]:
+    def sweeps(self) -> Mapping[SweepKey, tuple[Row, ...]]:
         """Rows that differ in size alone, by what they share; in the plan's order."""
-        found: dict[Sweep, list[Row]] = {}
+        found: dict[SweepKey, list[Row]] = {}
         for row in self.rows.values():
             found.setdefault(row.case.sweep, []).append(row)
         return {sweep: tuple(rows) for sweep, rows in found.items()}
@@ -247,7 +245,7 @@ class RunState:
             case CasesChosen():
                 return replace(self, rows=_with_cases(self.rows, event.cases))
             case (
-                CaseStarted() | Calibrated() | HalfRoundTimed() | EpochFinished() | KernelsProfiled()
+                CaseStarted() | Calibrated() | DeviceSampled() | EpochFinished() | KernelsProfiled()
                 | TensorsPlaced() | MachineRead() | CaseFinished() | CaseFailed()
             ):  # fmt: skip
                 row = self.rows.get(event.case)
@@ -322,7 +320,7 @@ def _apply_to_row(row: Row, event: Event) -> Row:
             return _with_times(row, replace(_times(row, event.device), placed=event))
         case MachineRead():
             return _with_times(row, _times(row, event.device).with_edge(event))
-        case HalfRoundTimed():
+        case DeviceSampled():
             return _with_times(row, _times(row, event.device).with_half_round(event))
         case _:
             return row

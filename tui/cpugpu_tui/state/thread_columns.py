@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cpugpu_tui.state.state import Row, RunState, Sweep
+from cpugpu_tui.model import SweepKey
+from cpugpu_tui.state.state import Row, RunState
 
 
-def main_threads(run: RunState, sweep: Sweep) -> int:
+def main_threads(run: RunState, sweep: SweepKey) -> int:
     """Return the threads of the sweep that stands for those that differ in them alone; 0 stands for all.
 
     That with most threads, of those that have a size timed on both devices if there is one.
@@ -18,7 +19,7 @@ def main_threads(run: RunState, sweep: Sweep) -> int:
     return 0 if 0 in counts else max(counts)
 
 
-def is_column(run: RunState, sweep: Sweep) -> bool:
+def is_column(run: RunState, sweep: SweepKey) -> bool:
     """Whether a sweep is shown beside another one that differs in CPU threads alone."""
     return sweep[-1] != main_threads(run, sweep)
 

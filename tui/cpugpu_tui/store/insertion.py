@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cpugpu_tui.errors import LostRunError
-from cpugpu_tui.model import Case, DevicesFound, Event, RunStarted
+from cpugpu_tui.model import WIRE_TAGS, Case, DevicesFound, Event, RunStarted
 from cpugpu_tui.store import rows
 from cpugpu_tui.store.environments import Parted, parted
 from cpugpu_tui.store.owner import Owner
@@ -113,7 +113,7 @@ def insert_beside(connection: sqlite3.Connection, number: int, events: Iterable[
     """Insert events that belong to no case's tables."""
     for event in events:
         row = {"run_number": number, **rows.clock_columns(event), "event": rows.to_json(event)}
-        insert(connection, "run_event", {**row, "name": type(event).__name__})
+        insert(connection, "run_event", {**row, "name": WIRE_TAGS[type(event)]})
 
 
 def number_of(connection: sqlite3.Connection, run_id: str) -> int:

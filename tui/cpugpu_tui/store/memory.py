@@ -14,10 +14,10 @@ from cpugpu_tui.model import (
     CaseFinished,
     CasesChosen,
     CaseStarted,
+    DeviceSampled,
     DevicesFound,
     Event,
     Gap,
-    HalfRoundTimed,
     Hello,
     Plan,
     Progressed,
@@ -179,7 +179,7 @@ def _insert_stream(connection: sqlite3.Connection, number: int, started: RunStar
     cases: dict[str, Case] = {case.key: case for case in started.plan.cases}
     open_cases: dict[str, list[Event]] = {}
     for event in events:
-        if isinstance(event, CaseStarted | Calibrated | HalfRoundTimed):
+        if isinstance(event, CaseStarted | Calibrated | DeviceSampled):
             open_cases.setdefault(event.case, []).append(event)
         elif isinstance(event, CaseFinished | CaseFailed):
             attempt = rows.last_attempt([*open_cases.pop(event.case, []), event])

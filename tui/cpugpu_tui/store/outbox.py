@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from cpugpu_tui.errors import LockedError, LostRunError, ReplacedError, StoreError, UsageError
-from cpugpu_tui.model import Event, HalfRoundTimed, TelemetryRead
+from cpugpu_tui.model import DeviceSampled, Event, TelemetryRead
 from cpugpu_tui.store.database import Store
 from cpugpu_tui.store.faults import is_of_the_write
 
@@ -64,7 +64,7 @@ class Write:
 
 
 def _size_bytes(event: Event) -> int:
-    if isinstance(event, HalfRoundTimed):
+    if isinstance(event, DeviceSampled):
         return EVENT_BYTES + SAMPLE_BYTES * sum(map(len, (event.samples or {}).values()))
     if isinstance(event, TelemetryRead):
         return EVENT_BYTES + READING_BYTES * (len(event.host) + sum(len(gpu.readings) for gpu in event.gpus))

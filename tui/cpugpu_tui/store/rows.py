@@ -22,8 +22,8 @@ from cpugpu_tui.model import (
     CaseStarted,
     Ceilings,
     Check,
+    DeviceSampled,
     Event,
-    HalfRoundTimed,
 )
 from cpugpu_tui.plain import to_plain
 
@@ -110,7 +110,7 @@ def detail_rows(events: Sequence[Event]) -> Iterator[tuple[str, dict[str, Any]]]
     for position, event in enumerate(events):
         if isinstance(event, Calibrated):
             yield "calibration", {"position": position, **_columns(event, leave_out=("case",))}
-        elif isinstance(event, HalfRoundTimed):
+        elif isinstance(event, DeviceSampled):
             shared = {"position": position, **_columns(event, leave_out=("case", "samples"))}
             shared["marks"] = to_json(event.marks)
             shared["throttled_ns"] = None if event.throttled_ns is None else to_json(event.throttled_ns)
@@ -178,7 +178,7 @@ def _calibrated(case: str, row: sqlite3.Row) -> Calibrated:
     return Calibrated(case=case, stable=bool(row["stable"]), **{name: row[name] for name in names}, **_clocks(row))
 
 
-def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> HalfRoundTimed:
+def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> DeviceSampled:
     names = ("device", "round_index", "calls_per_block", "sm_clock_mhz", "sm_clock_end_mhz", "watched_ns", "power_mw")
     throttled = rows[0]["throttled_ns"]
     times = ("started_wall_ns", "ended_wall_ns", "started_mono_ns", "ended_mono_ns")
@@ -186,7 +186,7 @@ def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> HalfRoundTimed:
     # What no clock can have given (a damaged file, another program's hand) must not become a speed-up of nan.
     samples = {metric: tuple(ns for ns in values if _can_be(metric, ns)) for metric, values in stored.items()}
     damaged = ("damaged",) if samples != stored else ()
-    return HalfRoundTimed(
+    return DeviceSampled(
         case=case,
         samples={metric: values for metric, values in samples.items() if values or not stored[metric]},
         marks=(*from_json(rows[0]["marks"], tuple[str, ...]), *damaged),

@@ -1,4 +1,4 @@
-"""The thread that makes NVML calls, in a session of its own: one sweep for each question.
+"""The thread that makes NVML calls, in a session of its own: one sample for each question.
 
 A call that never returns holds its thread for good, and it cannot be ended. It is left behind, and another asker goes
 on without the GPU that hangs. NVML's calls are safe beside each other, and its sessions are counted: a shutdown ends
@@ -20,7 +20,7 @@ from cpugpu_tui.model import GpuTelemetry
 
 @dataclass(frozen=True)
 class Answer:
-    """What one sweep over the GPUs gave, and when."""
+    """What one sample over the GPUs gave, and when."""
 
     gpus: tuple[GpuTelemetry, ...]
     problem: str | None
@@ -37,7 +37,7 @@ class Asker:
         quiet: Callable[[], bool] = lambda: False,
         without: Container[int] = (),
     ) -> None:
-        """`quiet` and `without` (GPUs not to be asked) are looked at in every sweep."""
+        """`quiet` and `without` (GPUs not to be asked) are looked at in every sample."""
         self.nvml = Nvml(root, gpm=gpm, without=without)
         self.asked_ns: int | None = None
         """When the question was put that is not answered yet."""
@@ -51,7 +51,7 @@ class Asker:
         self._thread.start()
 
     def ask(self, own_pids: set[int]) -> None:
-        """Ask for a sweep."""
+        """Ask for a sample."""
         self.asked_ns = time.monotonic_ns()
         self._questions.put(own_pids)
 

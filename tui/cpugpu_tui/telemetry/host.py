@@ -1,4 +1,4 @@
-"""One sweep over the host: what `procfs` tells, as readings with an age or a reason."""
+"""One sample over the host: what `procfs` tells, as readings with an age or a reason."""
 
 from __future__ import annotations
 

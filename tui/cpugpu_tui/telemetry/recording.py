@@ -17,12 +17,12 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.telemetry.files import read_at_most
 from cpugpu_tui.telemetry.sampler import SILENT, STOP_S
-from cpugpu_tui.telemetry.trace import Header, TraceError, header_line, parse, sweep_line
+from cpugpu_tui.telemetry.trace import Header, TraceError, header_line, parse, sample_line
 
 MAX_TRACE_BYTES = 256_000_000
 """A larger file is not read: a day of one GPU at 1 Hz takes 70 MB, and /dev/zero has no end."""
 MAX_PAUSE_S = 60.0
-"""A replay waits no longer between two sweeps: nobody waits for the night in which a laptop slept."""
+"""A replay waits no longer between two samples: nobody waits for the night in which a laptop slept."""
 
 
 _REMEDIES = {
@@ -34,7 +34,7 @@ _REMEDY = "See what its disk is doing"
 
 
 class Recorder:
-    """A new file that takes sweeps; the header goes in front of the first. Each line is written at once and whole."""
+    """A new file that takes samples; the header goes in front of the first. Each line is written at once and whole."""
 
     def __init__(self, path: Path) -> None:
         """Create the file.
@@ -66,13 +66,13 @@ class Recorder:
         """
         self._write(header_line(header))
 
-    def sweep(self, read: TelemetryRead) -> None:
-        """Write one sweep.
+    def sample(self, read: TelemetryRead) -> None:
+        """Write one sample.
 
         Raises:
             UnfitError: the disk is full, or the like; all lines before are kept.
         """
-        self._write(sweep_line(read))
+        self._write(sample_line(read))
 
     def close(self) -> None:
         """Close the file."""
@@ -100,7 +100,7 @@ def header_of(
     versions: tuple[str | None, str | None],
     torch: str | None = None,
 ) -> Header:
-    """Return the header of a trace whose first sweep this is; `versions` are those of driver and NVML.
+    """Return the header of a trace whose first sample this is; `versions` are those of driver and NVML.
 
     It is written at once, also where the driver has not answered yet: a recording of a hang is worth having.
     """
@@ -121,18 +121,18 @@ class Trace:
     name: str
     """The file's, without its folder."""
     header: Header
-    sweeps: int
+    samples: int
     """How many there are, at least 1."""
     lines: tuple[str, ...]
     """As they are in the file; parsed again when they are wanted, because objects take ten times the room."""
 
     def __iter__(self) -> Iterator[TelemetryRead]:
-        """Yield the sweeps in order."""
+        """Yield the samples in order."""
         return parse(self.lines, self.name)[1]
 
 
 def load(path: Path) -> Trace:
-    """Read and check a whole trace: 0.2 ms a sweep of one GPU.
+    """Read and check a whole trace: 0.2 ms a sample of one GPU.
 
     Raises:
         TraceError: the file cannot be read or is no whole trace; cause and remedy.
@@ -153,9 +153,9 @@ def load(path: Path) -> Trace:
         )
     # Not `splitlines`: a name may hold U+2028, which is no end of a line of JSON.
     lines = tuple(io.StringIO(data.decode("utf-8", "replace"), newline="\n"))
-    header, sweeps = parse(lines, name)
+    header, samples = parse(lines, name)
     count, gpus = 0, header.gpus
-    for read in sweeps:
+    for read in samples:
         count += 1
         if gpus is None:  # the recording began in a hang: what it saw first later is what it is of
             gpus = _names(read)
@@ -163,7 +163,7 @@ def load(path: Path) -> Trace:
 
 
 def pauses(trace: Trace, interval_s: float | None = None) -> Iterator[tuple[float, TelemetryRead]]:
-    """Yield each sweep with the seconds to wait before it: as recorded, or `interval_s` between any two."""
+    """Yield each sample with the seconds to wait before it: as recorded, or `interval_s` between any two."""
     before: TelemetryRead | None = None
     for read in trace:
         recorded_s = (read.mono_ns - before.mono_ns) / 1e9 if before is not None else 0.0
@@ -173,7 +173,7 @@ def pauses(trace: Trace, interval_s: float | None = None) -> Iterator[tuple[floa
 
 
 class Player:
-    """Emits the sweeps of a trace at their own pace, once. Takes the place of a `Sampler`."""
+    """Emits the samples of a trace at their own pace, once. Takes the place of a `Sampler`."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class Player:
         *,
         interval_s: float | None = None,
     ) -> None:
-        """`emit` and, after the last sweep, `on_end` are called on the thread `telemetry`."""
+        """`emit` and, after the last sample, `on_end` are called on the thread `telemetry`."""
         self.quiet = False
         """As of a `Sampler`; a file disturbs nobody."""
         self._trace = trace

@@ -17,7 +17,7 @@ from cpugpu_tui.telemetry.asker import Answer, Asker
 from cpugpu_tui.telemetry.host import Host
 
 PATIENCE_S = 0.5
-"""How long a tick waits for the driver before it goes out with what is known. Import, session and first sweep take
+"""How long a tick waits for the driver before it goes out with what is known. Import, session and first sample take
 0.1 s on an H200, but seconds where the driver has to wake the GPU first (no persistence)."""
 FIRST_PATIENCE_S = 1.0
 """The same at the first tick: on a busy machine importing NVML's bindings took longer than 0.5 s, and
@@ -136,7 +136,7 @@ class Sampler:
             next_s = max(next_s + self._interval_s, time.monotonic())
 
     def _ask(self) -> None:
-        """Ask the other thread for a sweep, unless it still owes one, and wait a little for the answer."""
+        """Ask the other thread for a sample, unless it still owes one, and wait a little for the answer."""
         for index, hung in list(self._hung.items()):
             if hung.asker.has_answered():
                 del self._hung[index]  # the call came back, so the GPU is asked again

@@ -17,7 +17,7 @@ _LIMIT_MW = 700_000.0
 _TOTAL_BYTES = float(141 << 30)
 
 
-def simulated_sweep(elapsed_s: float, gpus: int = 1) -> TelemetryRead:
+def simulated_sample(elapsed_s: float, gpus: int = 1) -> TelemetryRead:
     """Return what a made-up machine reads `elapsed_s` after its start; only the clocks of the event are real."""
     return TelemetryRead(
         gpus=tuple(_gpu(index, elapsed_s) for index in range(gpus)),
@@ -60,7 +60,7 @@ class SimulatedSampler:
     def _tick_until_stopped(self) -> None:
         start_s = due_s = time.monotonic()
         while not self._stopping.wait(max(0.0, due_s - time.monotonic())):
-            self._emit(simulated_sweep(due_s - start_s, self._gpus))
+            self._emit(simulated_sample(due_s - start_s, self._gpus))
             due_s += self._interval_s
 
 

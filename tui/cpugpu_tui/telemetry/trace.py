@@ -1,8 +1,8 @@
-"""A trace: sweeps over the machine as lines of JSON, to be replayed. Pure functions between lines and events.
+"""A trace: samples over the machine as lines of JSON, to be replayed. Pure functions between lines and events.
 
-The first line says what was recorded (`Header`), each further line is one sweep. A GPU's readings are an array in the
+The first line says what was recorded (`Header`), each further line is one sample. A GPU's readings are an array in the
 order of the header's `gpu_keys`: with the names in every line, 8 s at 5 Hz of one GPU would take 90 kB instead of 35.
-A reading is a number, a reason (text), null where the sweep did not have it, or `[number or reason, age in seconds,
+A reading is a number, a reason (text), null where the sample did not have it, or `[number or reason, age in seconds,
 1 if the driver stamped it]` where it is older than 0.5 ms. A file is data from a stranger: checked by type, never
 trusted.
 """
@@ -25,7 +25,7 @@ SCHEMA = 1
 SOURCES = ("live", "fake", "simulated")
 """Where readings come from: a driver, a made-up library in place of the driver's, a made-up machine."""
 MAX_LINE_BYTES = 1_000_000
-"""A longer line is no sweep of ours: 16 GPUs with a hundred processes each take 100 kB."""
+"""A longer line is no sample of ours: 16 GPUs with a hundred processes each take 100 kB."""
 _MAX_NUMBER = 2**63
 _KIND = "cpugpu-tui telemetry"
 
@@ -37,9 +37,9 @@ class Header:
     source: str
     """One of `SOURCES`."""
     recorded: str
-    """Date and time of the first sweep, ISO 8601 with the offset from UTC."""
+    """Date and time of the first sample, ISO 8601 with the offset from UTC."""
     interval_s: float
-    """Seconds between two sweeps, as asked for."""
+    """Seconds between two samples, as asked for."""
     gpus: tuple[str, ...] | None = ()
     """Names, by NVML's index; None where the driver had not said when the recording began."""
     driver: str | None = None
@@ -89,8 +89,8 @@ def header_line(header: Header) -> str:
     )  # fmt: skip
 
 
-def sweep_line(read: TelemetryRead, gpu_keys: Sequence[str] = KEYS) -> str:
-    """Return one sweep as a line; ages are kept to a millisecond, fractions to four digits.
+def sample_line(read: TelemetryRead, gpu_keys: Sequence[str] = KEYS) -> str:
+    """Return one sample as a line; ages are kept to a millisecond, fractions to four digits.
 
     Raises:
         ValueError: a number is NaN or infinite.
@@ -101,7 +101,7 @@ def sweep_line(read: TelemetryRead, gpu_keys: Sequence[str] = KEYS) -> str:
         "host": {key: _cell(reading) for key, reading in read.host.items()},
         "gpus": [_gpu_data(gpu, gpu_keys) for gpu in read.gpus],
     }
-    # A hole in `seq` is a sweep that nobody could take in time; traces from before it have none.
+    # A hole in `seq` is a sample that nobody could take in time; traces from before it have none.
     seq = {"seq": read.seq} if read.seq else {}
     return _line(seq | data | ({"problem": read.problem} if read.problem else {}))
 
@@ -158,23 +158,23 @@ def _short(number: float, digits: int) -> float | int:
 
 
 def parse(lines: Iterable[str], name: str) -> tuple[Header, Iterator[TelemetryRead]]:
-    """Return a trace's header and its sweeps, which are read one by one. `name` is the file's, for the sentences.
+    """Return a trace's header and its samples, which are read one by one. `name` is the file's, for the sentences.
 
     Raises:
-        TraceError: now for the header, while iterating for a sweep: cause and remedy.
+        TraceError: now for the header, while iterating for a sample: cause and remedy.
     """
     rest = iter(lines)
     first = next(rest, None)
     if first is None:
         raise TraceError(f"{name} is empty.", "Record a trace with `cpugpu-tui telemetry --record FILE`.")
     header = parse_header(first, name)
-    return header, _sweeps(rest, header, name)
+    return header, _samples(rest, header, name)
 
 
-def _sweeps(lines: Iterator[str], header: Header, name: str) -> Iterator[TelemetryRead]:
+def _samples(lines: Iterator[str], header: Header, name: str) -> Iterator[TelemetryRead]:
     number = 1
     for number, line in enumerate(lines, 2):
-        yield parse_sweep(line, header, name, number)
+        yield parse_sample(line, header, name, number)
     if number == 1:
         raise TraceError(f"{name} has no sweep after its first line.", "Record it again, for at least one interval.")
 
@@ -211,11 +211,11 @@ def parse_header(line: str, name: str) -> Header:
         raise _damaged(name, 1, wrong) from None
 
 
-def parse_sweep(line: str, header: Header, name: str, number: int) -> TelemetryRead:
-    """Return the sweep on line `number`; every key of `KEYS` is there, `not-asked` where the trace has none.
+def parse_sample(line: str, header: Header, name: str, number: int) -> TelemetryRead:
+    """Return the sample on line `number`; every key of `KEYS` is there, `not-asked` where the trace has none.
 
     Raises:
-        TraceError: the line is cut off, no JSON, or not a sweep.
+        TraceError: the line is cut off, no JSON, or not a sample.
     """
     if not line.endswith("\n"):
         raise TraceError(

@@ -6,15 +6,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cpugpu_tui.machine.edges import Edge, State
-from cpugpu_tui.machine.machine_state import COUNTER_STEP_NS, MARKED_SHARE, PowerPoint, counted, power_inside
+from cpugpu_tui.machine.device_state import (
+    COUNTER_STEP_NS,
+    MARKED_SHARE,
+    Edge,
+    PowerPoint,
+    State,
+    counted,
+    power_inside,
+)
 from cpugpu_tui.machine.nvml import GpuProbe
 from cpugpu_tui.machine.rapl import TICK_NS as CPU_TICK_NS
 from cpugpu_tui.machine.rapl import Rapl
 from cpugpu_tui.model import EDGES, Case, EnergyMeasured, MachineRead, Reading
 from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.timers import Watcher
-from cpugpu_tui.timing.timers.clock import MARKS
+from cpugpu_tui.timing.timers.settled_clock import MARKS
 
 GPU_TICK_NS = 100e6
 """Energy counter and power are refreshed this often on an H200 (method.md)."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from cpugpu_tui.model import Event
+from cpugpu_tui.model import WIRE_TAGS, Event
 from cpugpu_tui.plain import to_plain
 
 E = TypeVar("E", bound=Event)
@@ -37,12 +37,12 @@ def clean(value: Any) -> Any:
 
 
 def encode(event: Event) -> bytes:
-    """Return the event as one line of JSON with its class name under `event`.
+    """Return the event as one line of JSON with its tag under `event`.
 
     Raises:
         ValueError: a number is NaN or infinite; JSON has no word for it.
     """
-    data = {"event": type(event).__name__, **clean(to_plain(event))}
+    data = {"event": WIRE_TAGS[type(event)], **clean(to_plain(event))}
     return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 

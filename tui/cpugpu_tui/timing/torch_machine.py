@@ -14,16 +14,15 @@ from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.nvml import GpuProbe
 from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Check, Device, Plan, torch_dtype
 from cpugpu_tui.timing.ceilings import Gauge
-from cpugpu_tui.timing.ceilings.cpu_gauge import CpuGauge
-from cpugpu_tui.timing.ceilings.cuda_gauge import CudaGauge
+from cpugpu_tui.timing.ceilings.gauges import CpuGauge, CudaGauge
 from cpugpu_tui.timing.edges import CpuWatcher, GpuWatcher
 from cpugpu_tui.timing.host_watch import HostWatch
 from cpugpu_tui.timing.timers import CaseError, Singles, Timer, Watch, Watcher
-from cpugpu_tui.timing.timers.clock import SettledClock
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.cuda import CudaTimer, out_of_memory, ran_out_of_memory, require_memory
+from cpugpu_tui.timing.timers.gpu_link import GpuLink
 from cpugpu_tui.timing.timers.operation import Operation, time_written
-from cpugpu_tui.timing.timers.peers import CudaLink
+from cpugpu_tui.timing.timers.settled_clock import SettledClock
 from cpugpu_tui.timing.torch_devices import describe, first_line, gpu_names, resolve
 from cpugpu_tui.workloads import Costs, Report, Setting, Workload
 
@@ -105,9 +104,9 @@ class TorchMachine:
         known = {device.name: device for device in self.devices}
         return tuple(known.get(name) or describe(name, {}) for name in gpu_names())
 
-    def peer_link(self, source: Device, target: Device) -> CudaLink:
+    def peer_link(self, source: Device, target: Device) -> GpuLink:
         """Return the way from one GPU to another."""
-        return CudaLink(source.name, target.name)
+        return GpuLink(source.name, target.name)
 
     def costs(self, case: Case) -> Costs:
         """Return what one call of a case needs."""

@@ -75,14 +75,14 @@ def sizing(estimate_ns: float, plan: Plan) -> tuple[int, int, int]:
     return calls, blocks, min(plan.rounds, max(1, affordable // blocks))
 
 
-def least_lane_ns(estimate_ns: float, plan: Plan) -> float:
+def least_device_ns(estimate_ns: float, plan: Plan) -> float:
     """Return the least time, ns, that a case takes on one device: first call, warm-up, and the rounds it must have."""
     calls, blocks, rounds = sizing(estimate_ns, plan)
     warm_ns = min(WARMUP_NS + 2 * estimate_ns, 0.6 * plan.budget_s * 1e9)
     return estimate_ns + warm_ns + rounds * (blocks + 1) * calls * estimate_ns
 
 
-def most_lane_ns(estimate_ns: float, plan: Plan) -> float:
+def most_device_ns(estimate_ns: float, plan: Plan) -> float:
     """Return about the most time, ns, that a case takes on one device: rounds go on until the budget is spent.
 
     What a call longer than the budget takes is its first call, once more where that may have loaded libraries, and the

@@ -9,23 +9,18 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-ROOMS = ("model", "plain.py", "errors.py", "__init__.py", "workloads", "machine", "decide", "timing", "agent")
+ROOMS = (
+    "__init__.py", "errors.py", "plain.py", "model", "workloads", "machine", "decide", "timing", "simulation", "agent",
+)  # fmt: skip
 """The rooms that travel; a contract holds them to the standard library, torch and pynvml."""
 
-MAIN = """\
-from cpugpu_tui.agent.guardian import guard
-
-guard()
-
-from cpugpu_tui.agent.main import main
-
-main()
-"""
+MAIN = "agent/__main__.py"
+"""What runs when the zip does."""
 
 
 @lru_cache(maxsize=1)
 def agent_zip() -> bytes:
-    """Return a zip that runs as a script: our lower floors, NVML's bindings, and a `__main__`.
+    """Return a zip that runs as a script: the rooms that travel, and NVML's bindings.
 
     Made once: it takes 50 ms, and a fleet wants it for each host.
     """
@@ -35,11 +30,11 @@ def agent_zip() -> bytes:
         for room in ROOMS:
             path = package / room
             for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-                archive.write(file, f"cpugpu_tui/{file.relative_to(package)}")
+                name = str(file.relative_to(package))
+                archive.write(file, "__main__.py" if name == MAIN else f"cpugpu_tui/{name}")
         bindings = find_spec("pynvml")
         if bindings is not None and bindings.origin is not None:
             archive.write(bindings.origin, "pynvml.py")
-        archive.writestr("__main__.py", MAIN)
     return buffer.getvalue()
 
 

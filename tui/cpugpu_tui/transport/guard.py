@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import (
+    WIRE_TAGS,
     Calibrated,
     Case,
     CaseFailed,
@@ -19,12 +20,12 @@ from cpugpu_tui.model import (
     CasesChosen,
     CaseStarted,
     CeilingsMeasured,
+    DeviceSampled,
     DevicesFound,
     EnergyMeasured,
     EpochFinished,
     Event,
     Gap,
-    HalfRoundTimed,
     Hello,
     KernelsProfiled,
     MachineRead,
@@ -33,6 +34,7 @@ from cpugpu_tui.model import (
     Progressed,
     RunFinished,
     RunStarted,
+    SweepKey,
     TelemetryRead,
     TensorsPlaced,
     WorkloadsLoading,
@@ -101,7 +103,7 @@ class StreamGuard:
         self._hello: Hello | None = None
         self._devices: frozenset[str] | None = None
         self._cases: dict[str, _Watched] = {}
-        self._sweeps: dict[tuple[str, str, str, int], set[int]] = {}
+        self._sweeps: dict[SweepKey, set[int]] = {}
         self._open = 0
         """Cases that have neither finished nor failed."""
         self._seq = 0
@@ -197,7 +199,7 @@ class StreamGuard:
     # ---------------------------------------------------------------- whether it can be
 
     def _check(self, event: Event, line_bytes: int) -> None:
-        name = type(event).__name__
+        name = WIRE_TAGS[type(event)]
         if event.seq <= self._seq and not isinstance(event, Hello):
             raise MisbehavedError(f"The agent sent {name} out of order: event {event.seq:,} after {self._seq:,}.")
         wrong = fault(event, self._plan)
@@ -210,7 +212,7 @@ class StreamGuard:
         if self._hello is None or self._plan is None:
             raise MisbehavedError(f"The agent sent {name} before it had a plan.")
         longest = EVENT_BYTES
-        if isinstance(event, HalfRoundTimed) and event.round_index:
+        if isinstance(event, DeviceSampled) and event.round_index:
             longest = HALF_ROUND_BYTES + 32 * self._plan.blocks
         if line_bytes > longest:
             raise MisbehavedError(f"The agent sent {name} of {line_bytes:,} bytes.")
@@ -261,7 +263,7 @@ class StreamGuard:
         match event:
             case CaseStarted() | CaseFinished() | CaseFailed():
                 self._edge(event)
-            case HalfRoundTimed():
+            case DeviceSampled():
                 self._half_round(event, plan)
             case CasesChosen():
                 for case in event.cases:
@@ -274,7 +276,7 @@ class StreamGuard:
                     raise MisbehavedError("The agent copied between the same GPUs twice.")
                 self._pairs.add(pair)
             case RunStarted() | TelemetryRead():
-                raise MisbehavedError(f"The agent sent {type(event).__name__}, which is not an agent's to tell.")
+                raise MisbehavedError(f"The agent sent {WIRE_TAGS[type(event)]}, which is not an agent's to tell.")
             case _:
                 self._measured(event)
 
@@ -286,7 +288,7 @@ class StreamGuard:
 
     def _edge(self, event: CaseStarted | CaseFinished | CaseFailed) -> None:
         """Check that a case begins and ends, in this order, and ends once."""
-        name = type(event).__name__
+        name = WIRE_TAGS[type(event)]
         watched = self._case(event.case, name)
         if watched.is_over:
             raise MisbehavedError(f"The agent sent {name} of {event.case}, which was over.")
@@ -320,8 +322,8 @@ class StreamGuard:
         if device not in (self._devices or ()):
             raise MisbehavedError(f"The agent sent {name} of {device[:100]!r}, which is none of its devices.")
 
-    def _half_round(self, event: HalfRoundTimed, plan: Plan) -> None:
-        watched = self._at_work(event.case, event.device, "HalfRoundTimed")
+    def _half_round(self, event: DeviceSampled, plan: Plan) -> None:
+        watched = self._at_work(event.case, event.device, WIRE_TAGS[DeviceSampled])
         if not event.round_index:
             watched.counts["once", event.device] += 1
             too_many = watched.counts["once", event.device] > MOST_ONCE
@@ -335,7 +337,7 @@ class StreamGuard:
 
     def _measured(self, event: Event) -> None:
         """Check what comes a few times for a case on a device; energy is measured of an idle device too."""
-        name, key, device = type(event).__name__, getattr(event, "case", ""), getattr(event, "device", "")
+        name, key, device = WIRE_TAGS[type(event)], getattr(event, "case", ""), getattr(event, "device", "")
         if isinstance(event, AFTERWARDS):
             counts = self._case(key, name).counts if key else self._idle
             self._device(device, name)

@@ -35,7 +35,7 @@ class Agents:
         host: Host | None = None,
         hello_limit_s: float = HELLO_LIMIT_S,
     ) -> None:
-        """`own` are the words of `agent.own_workloads` that name a person's own; no other file is ever loaded.
+        """`own` are the words of `agent.hello` that name a person's own; no other file is ever loaded.
 
         With a `host` they are started there, by its launcher and its interpreter, which may take `hello_limit_s`.
         """

@@ -14,12 +14,12 @@ from cpugpu_tui.model import (
     Ceilings,
     CeilingsMeasured,
     Device,
+    DeviceSampled,
     DevicesFound,
     EnergyMeasured,
     EpochFinished,
     Event,
     Gap,
-    HalfRoundTimed,
     Hello,
     KernelsProfiled,
     Line,
@@ -71,7 +71,7 @@ def fault(event: Event, plan: Plan | None) -> str | None:
     if not all(0 <= clock <= MOST for clock in (event.seq, event.wall_ns, event.mono_ns)):
         return "with a clock out of range"
     match event:
-        case HalfRoundTimed():
+        case DeviceSampled():
             return _of_half_round(event, plan)
         case Progressed():
             return _of_progress(event)
@@ -127,7 +127,7 @@ def _is_time(elapsed_ns: float) -> bool:
     return 0 <= elapsed_ns <= LONGEST_NS
 
 
-def _of_half_round(event: HalfRoundTimed, plan: Plan | None) -> str | None:
+def _of_half_round(event: DeviceSampled, plan: Plan | None) -> str | None:
     # What is taken once before the rounds has as many samples as a publication printed.
     most = max(MOST_SAMPLES, plan.blocks if plan is not None else 0) if event.round_index else MOST_ITEMS
     if len(event.samples) > MOST_METRICS or any(len(taken) > most for taken in event.samples.values()):

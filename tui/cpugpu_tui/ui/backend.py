@@ -14,7 +14,7 @@ from cpugpu_tui.ui.history import NO_HISTORY, SavedRuns
 from cpugpu_tui.ui.options import AppOptions
 
 if TYPE_CHECKING:
-    from cpugpu_tui.analysis.claim_numbers import Point
+    from cpugpu_tui.analysis.claim_numbers import TimedCase
     from cpugpu_tui.session.devices import DeviceSurvey
     from cpugpu_tui.session.estimate import Earlier
     from cpugpu_tui.state.state import RunState
@@ -259,7 +259,7 @@ class Backend:
         if self._survey is not None:
             self._survey.stop()
 
-    def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[Point, ...]:
+    def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[TimedCase, ...]:
         """Return what saved runs of this machine add to a run, for the publications' claims."""
         import platform
 

@@ -40,7 +40,7 @@ from cpugpu_tui.ui.messages import (
 )
 
 if TYPE_CHECKING:
-    from cpugpu_tui.analysis.claim_numbers import Point
+    from cpugpu_tui.analysis.claim_numbers import TimedCase
     from cpugpu_tui.state.state import RunState
     from cpugpu_tui.store.outbox import Outbox
     from cpugpu_tui.ui.history import SavedRuns
@@ -213,7 +213,7 @@ class Bridge:
         self._opened.wait()
         return self._backend.history
 
-    def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[Point, ...]:
+    def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[TimedCase, ...]:
         """Return what saved runs add to a run, for the publications' claims."""
         return self._backend.claim_points(run, ceilings)
 

@@ -15,13 +15,13 @@ from itertools import pairwise
 from operator import itemgetter
 
 from cpugpu_tui.analysis.answer import where
-from cpugpu_tui.analysis.what_if import END_TO_END, ONE_THREAD, PINNED, RESIDENT
+from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT
 from cpugpu_tui.decide.crossover import Crossover
-from cpugpu_tui.model import PAGEABLE
+from cpugpu_tui.model import PAGEABLE, SweepKey
 from cpugpu_tui.model.quantities import MS, NS, US, S, Unit, size_text, time_text, unit_for
 from cpugpu_tui.render.answers import beside, threads_of, world
 from cpugpu_tui.render.cells import WITH_COPIES
-from cpugpu_tui.state.state import Row, RunState, Sweep
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.axis import Axis, axis_over, size_labels, time_labels
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
@@ -66,7 +66,7 @@ class Curve:
 
 
 def chart_lines(
-    run: RunState, sweep: Sweep, width: int, height: int, options: ChartOptions, glyphs: Glyphs
+    run: RunState, sweep: SweepKey, width: int, height: int, options: ChartOptions, glyphs: Glyphs
 ) -> list[Spans]:
     """Return the chart of one sweep as at most `height` lines; what a line has beyond `width` cells is for cutting.
 
@@ -137,7 +137,7 @@ def _curve(sign: str, label: str, role: str, points: Sequence[tuple[int, float |
     return Curve(sign, label, role, known)
 
 
-def _title(sweep: Sweep, rows: Sequence[Row], options: ChartOptions, width: int) -> Spans:
+def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: int) -> Spans:
     workload, variant, dtype, threads = sweep
     name = workload if variant == "default" else f"{workload} {variant}"
     known = threads_of(rows) or threads

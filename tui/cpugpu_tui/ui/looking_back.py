@@ -10,7 +10,7 @@ from textual.driver import Driver
 from textual.message import Message
 from textual.timer import Timer
 
-from cpugpu_tui.analysis.what_if import RESIDENT
+from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.errors import CpuGpuError, UsageError
 from cpugpu_tui.model import Plan
 from cpugpu_tui.ui.backend import Backend

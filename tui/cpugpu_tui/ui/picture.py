@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.analysis.what_if import RESIDENT
+from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Ceilings, Device, Plan
 from cpugpu_tui.session.estimate import NOTHING_EARLIER, Earlier

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import takewhile
 
-from cpugpu_tui.model import Case
+from cpugpu_tui.model import Case, SweepKey
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.cells import variant_text
-from cpugpu_tui.state.state import RunState, Sweep
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.state.thread_columns import is_column
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled
@@ -65,7 +65,7 @@ def name_widths(run: RunState, glyphs: Glyphs) -> tuple[int, int]:
     """Return the cells of the longest name of a row, and of the longest without what all of them share."""
     if "name widths" not in run.derived:  # it is asked for with every key
         shared = shared_start(run)
-        longest: dict[Sweep, Case] = {}
+        longest: dict[SweepKey, Case] = {}
         for row in run.rows.values():
             known = longest.get(row.case.sweep)
             if known is None or len(size_text(row.case.size)) > len(size_text(known.size)):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cpugpu_tui.analysis.answer import where
-from cpugpu_tui.analysis.what_if import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
+from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS, Crossover
+from cpugpu_tui.model import SweepKey
 from cpugpu_tui.render.answers import answers, world
-from cpugpu_tui.state.state import Row, RunState, Sweep
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.state.thread_columns import is_column
 
 MEASURED = (RESIDENT, END_TO_END, PINNED, ONE_THREAD)
@@ -34,7 +35,7 @@ def shown_row(run: RunState, cursor: str | None) -> Row | None:
     return next((row for row in reversed(rows) if row.status == "ok"), rows[0] if rows else None)
 
 
-def marked_row(run: RunState, sweep: Sweep, cursor: str | None) -> Row | None:
+def marked_row(run: RunState, sweep: SweepKey, cursor: str | None) -> Row | None:
     """Return the highlighted row of a sweep if it has finished, the largest that has otherwise."""
     row = run.rows.get(cursor or "")
     if row is not None and row.status == "ok" and row.case.sweep == sweep:
@@ -52,12 +53,12 @@ def next_world(run: RunState, now: str) -> str:
     return cycle[(cycle.index(now) + 1) % len(cycle)] if now in cycle else RESIDENT
 
 
-def finished_rows(run: RunState, sweep: Sweep) -> list[Row]:
+def finished_rows(run: RunState, sweep: SweepKey) -> list[Row]:
     """Return the rows of a sweep that will not change any more, sizes rising."""
     return sorted((row for row in run.sweeps.get(sweep, ()) if row.status == "ok"), key=lambda row: row.case.size)
 
 
-def what_if_sentence(run: RunState, sweep: Sweep, rows: Sequence[Row], key: str) -> str:
+def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: str) -> str:
     """Return where the GPU would be faster in one world, with the measured one beside it; empty without a comparison.
 
     `rows` are those of the sweep that count. The resident world is what was measured: it is said in one half.

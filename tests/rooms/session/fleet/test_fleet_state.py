@@ -15,8 +15,8 @@ from cpugpu_tui.model import (
     CaseFinished,
     CaseStarted,
     Device,
+    DeviceSampled,
     DevicesFound,
-    HalfRoundTimed,
     Plan,
     RunFinished,
     RunStarted,
@@ -112,7 +112,7 @@ def cut_off() -> HostState:
         for device in ("cpu", "cuda:0"):
             samples = {"latency": (1e6,), "device": (1e5,)}
             events.append(
-                HalfRoundTimed(case=case.key, device=device, round_index=1, calls_per_block=1, samples=samples)
+                DeviceSampled(case=case.key, device=device, round_index=1, calls_per_block=1, samples=samples)
             )
     events.append(CaseFinished(case=CASE.key))
     events.append(CaseFailed(case=Case("matmul", 256).key, kind="oom", message="Needs 18 GB." * 100))

@@ -17,7 +17,7 @@ from tests.helpers.app.fake_run import (
 )
 from tests.helpers.app.looking import done_run, shown, table_of, text_of
 
-from cpugpu_tui.model import LATENCY, CaseFailed, HalfRoundTimed
+from cpugpu_tui.model import LATENCY, CaseFailed, DeviceSampled
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app import AppOptions, CpuGpuApp
 from cpugpu_tui.ui.glyphs import ASCII
@@ -84,7 +84,7 @@ async def test_enter_on_a_row_opens_its_detail_and_esc_goes_back() -> None:
         case = session.plan.cases[2]
         session.put(*whole_sweep(session.plan))
         session.put(
-            HalfRoundTimed(
+            DeviceSampled(
                 case=case.key,
                 device="cuda:0",
                 round_index=9,
@@ -208,11 +208,11 @@ async def test_signs_are_explained_while_they_are_on_the_screen() -> None:
         legend = pilot.app.screen.query_one("#legend")
         case = session.plan.cases[0]
         events = [event for event in whole_sweep(session.plan) if getattr(event, "case", "") == case.key]
-        session.put(*(replace(event, marks=()) if isinstance(event, HalfRoundTimed) else event for event in events))
+        session.put(*(replace(event, marks=()) if isinstance(event, DeviceSampled) else event for event in events))
         await reach_gap(pilot, session, session.plan.cases[1])
         await settled(pilot, lambda: "▼ CPU" in shown(pilot)[0])
         assert not legend.display, "nothing to explain takes no line"
-        marked = next(event for event in events if isinstance(event, HalfRoundTimed) and event.device == "cuda:0")
+        marked = next(event for event in events if isinstance(event, DeviceSampled) and event.device == "cuda:0")
         session.put(replace(marked, round_index=9, marks=("throttled",)))
         await reach_gap(pilot, session, session.plan.cases[1])
         await settled(pilot, lambda: bool(legend.display))

@@ -21,7 +21,7 @@ from tests.helpers.app.fake_run import (
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from cpugpu_tui.analysis.claim_numbers import Point
+from cpugpu_tui.analysis.claim_numbers import TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS
 from cpugpu_tui.compare.claims import JudgedClaim, judge_all, numbers_of
 from cpugpu_tui.decide.verdict import CPU_WINS, Comparison
@@ -38,7 +38,7 @@ from cpugpu_tui.ui.screens.claims import ClaimsScreen, about_lines, claim_line
 from cpugpu_tui.ui.screens.main import MainScreen
 
 IDS = [claim.id for claim in CLAIMS]
-SLOWER = Point(
+SLOWER = TimedCase(
     "jacobian", "loop", 100, {LATENCY: 4.23e9}, {LATENCY: 6.85e9}, Comparison(4.23 / 6.85, None, None, 8, CPU_WINS),
     source="run 3",
 )  # fmt: skip
@@ -47,11 +47,11 @@ SLOWER = Point(
 class SavingBackend(FakeBackend):
     """A backend with saved runs; counts how often they are read."""
 
-    def __init__(self, *points: Point) -> None:
+    def __init__(self, *points: TimedCase) -> None:
         super().__init__()
         self.points, self.read_times = points, 0
 
-    def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[Point, ...]:
+    def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[TimedCase, ...]:
         self.read_times += 1
         return self.points
 

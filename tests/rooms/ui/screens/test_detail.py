@@ -29,9 +29,9 @@ from cpugpu_tui.model import (
     CaseStarted,
     Check,
     Device,
+    DeviceSampled,
     DevicesFound,
     Event,
-    HalfRoundTimed,
     KernelsProfiled,
     Plan,
     RunStarted,
@@ -56,8 +56,8 @@ def calls(ns: float, count: int = 25, slow: Sequence[float] = ()) -> tuple[float
     return (*(ns * (1 + 0.001 * (k * 7 % 31)) for k in range(count - len(slow))), *slow)
 
 
-def half(case: Case, device: str, index: int, samples: dict[str, tuple[float, ...]], *marks: str) -> HalfRoundTimed:
-    return HalfRoundTimed(
+def half(case: Case, device: str, index: int, samples: dict[str, tuple[float, ...]], *marks: str) -> DeviceSampled:
+    return DeviceSampled(
         case=case.key, device=device, round_index=index, calls_per_block=100, samples=samples, marks=marks
     )
 

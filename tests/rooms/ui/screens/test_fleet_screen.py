@@ -24,9 +24,9 @@ from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
     Device,
+    DeviceSampled,
     DevicesFound,
     Event,
-    HalfRoundTimed,
     Plan,
     Progressed,
     RunFinished,
@@ -88,7 +88,7 @@ def timed(index: int, cpu_ns: float, *gpu_ns: float) -> list[Told]:
     key, events = PLAN.cases[index].key, list[Event]()
     for number in range(1, 9):
         for device, each_ns in zip(("cpu", "cuda:0", "cuda:1"), (cpu_ns, *gpu_ns), strict=False):
-            events.append(HalfRoundTimed(case=key, device=device, round_index=number, calls_per_block=1,
+            events.append(DeviceSampled(case=key, device=device, round_index=number, calls_per_block=1,
                                          samples={"latency": (each_ns,) * 5}))  # fmt: skip
     return [*events, CaseFinished(case=key)]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.rooms.ui.screens.test_detail import ALL, GPU_NS, half, read, run_of, section, timed
 
-from cpugpu_tui.model import LATENCY, EnergyMeasured, GpuProcess, HalfRoundTimed, MachineRead, Reading
+from cpugpu_tui.model import LATENCY, DeviceSampled, EnergyMeasured, GpuProcess, MachineRead, Reading
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 
 CALM = {
@@ -26,10 +26,10 @@ def edge(name: str, processes: Any = (OURS,), **values: float) -> MachineRead:
     )  # fmt: skip
 
 
-def watched_half(index: int = 9, watched_ns: float = 50e6, **throttled_ns: float) -> HalfRoundTimed:
+def watched_half(index: int = 9, watched_ns: float = 50e6, **throttled_ns: float) -> DeviceSampled:
     samples = {LATENCY: (GPU_NS,) * 5}
     throttled = {word.replace("_", "-"): ns for word, ns in throttled_ns.items()}
-    return HalfRoundTimed(
+    return DeviceSampled(
         case=ALL.key, device="cuda:0", round_index=index, calls_per_block=100, samples=samples, sm_clock_mhz=1980.0,
         sm_clock_end_mhz=1905.0, throttled_ns={"power-capped": 0.0, **throttled}, watched_ns=watched_ns,
     )  # fmt: skip

@@ -1,17 +1,81 @@
-"""Field values: many numbers in one call, each with its own time stamp, type and return code.
+"""Field values: many numbers in one call, each with its own time stamp, type and return code; and their differences.
 
-Their numbers are ours to name: nvidia-ml-py and drivers learn the names years apart, the numbers never change.
+Their numbers are ours to name: nvidia-ml-py and drivers learn the names years apart, the numbers never change. A
+counter that goes backwards has wrapped if it is as narrow as 32 bits, and was reset otherwise: 64 bits of bytes last
+nine years at 64 GB/s. A 32-bit counter that may have gone round more than once says nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
-from cpugpu_tui.machine.nvml.counters import Stamped
+from cpugpu_tui.machine.limits import MOST_LINKS, MOST_SHARE
 from cpugpu_tui.machine.nvml.returns import GONE, NO_NUMBERS, reason_of, reason_of_field
+from cpugpu_tui.model import Reading
+
+
+@dataclass(frozen=True)
+class Stamped:
+    """A value with the moment at which it was true, or a reason why there is none."""
+
+    value: float | None
+    reason: str | None = None
+    """A key of `telemetry.reasons.REASONS`."""
+    at_us: int = 0
+    """Microseconds since the epoch."""
+    is_stamped: bool = False
+    """Whether the driver said so; otherwise it is when we asked."""
+    bits: int = 64
+    """Width of the value: a counter starts at 0 again after 2 to this power."""
+
+    def reading(self, now_us: int) -> Reading:
+        """Return it as a Reading with its age at `now_us`, never below 0."""
+        if self.value is None:
+            return Reading(None, self.reason)
+        return Reading(float(self.value), None, max(0, now_us - self.at_us) / 1e6, self.is_stamped)
+
+
+NOT_YET = Stamped(None, "not-yet")
+"""There is nothing to take the difference to."""
+
+
+def share_pct(before: Stamped | None, after: Stamped) -> Stamped:
+    """Return the share of the time between two readings of a counter of nanoseconds, in % of it.
+
+    At most 100: the counter and its time stamp are not taken at the very same instant.
+    """
+    rate = rate_per_s(before, after)
+    if rate.value is None:
+        return rate
+    share = rate.value / 1e9
+    return replace(rate, value=min(100.0, 100 * share)) if share <= MOST_SHARE else Stamped(None, "out-of-range")
+
+
+def rate_per_s(before: Stamped | None, after: Stamped, most_per_s: float = 0.0) -> Stamped:
+    """Return the increase of a counter per second between two readings, as of the later one.
+
+    `most_per_s` is the largest increase that is possible: a 32-bit counter that could have gone round in this time
+    is `window-too-long`. `not-yet` without an earlier number or without time between them.
+    """
+    if after.value is None:
+        return after
+    if before is None or before.value is None or after.at_us <= before.at_us:
+        return NOT_YET
+    elapsed_s = (after.at_us - before.at_us) / 1e6
+    if before.value < 0 or after.value < 0:
+        return Stamped(None, "out-of-range")
+    increase = after.value - before.value
+    if after.bits < 64:
+        if most_per_s * elapsed_s >= 2**after.bits:
+            return Stamped(None, "window-too-long")
+        increase %= 2**after.bits
+    if increase < 0:
+        return Stamped(None, "counter-reset")
+    return replace(after, value=increase / elapsed_s, bits=64)
+
 
 SANE_US = 60_000_000
 """A stamp older than this, or as far in the future, is no stamp: an H200's are microseconds old, its sensors' 0.1 s."""
@@ -86,3 +150,53 @@ def read_fields(nvml: Any, handle: Any, fields: Sequence[Field], now_us: int) ->
         if raw.nvmlReturn in GONE:
             raise nvml.NVMLError(raw.nvmlReturn)
     return {field.key: decoded(raw, now_us) for field, raw in zip(fields, values, strict=True)}
+
+
+LINKS = Field("nvlink_links", 91)
+"""How many links the GPU has, connected or not."""
+LINK_KEYS = ("nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s")
+"""Their counters are of data in KiB, without the protocol's share, 64 bits wide."""
+_LINK_NUMBERS = (138, 139)
+_ALL_LINKS = 0xFFFF_FFFF
+_REFUSED = ("not-supported", "function-missing")
+
+
+def summed_bytes(links: Sequence[Stamped]) -> Stamped:
+    """Return the sum over links that answered, in bytes; the first reason when none did."""
+    known = [link for link in links if link.value is not None]
+    if not known:
+        return links[0]
+    total = 1024 * sum(link.value for link in known if link.value is not None)
+    return Stamped(total, None, max(link.at_us for link in known), all(link.is_stamped for link in known))
+
+
+class NvLink:
+    """The byte counters of one GPU's links, asked the way its driver answers."""
+
+    def __init__(self) -> None:
+        self._way: Sequence[int] = (_ALL_LINKS,)
+        self._refused = ""
+
+    def read(self, nvml: Any, handle: Any, links: Stamped, now_us: int) -> dict[str, Stamped]:
+        """Return bytes sent and received so far; `links` is what `LINKS` gave. Raise NVMLError when the GPU is lost."""
+        if links.value is None or self._refused:
+            return dict.fromkeys(LINK_KEYS, Stamped(None, self._refused or links.reason))
+        if not 0 < links.value <= MOST_LINKS:
+            return dict.fromkeys(LINK_KEYS, Stamped(None, "not-supported"))
+        found = self._ask(nvml, handle, now_us)
+        if self._way == (_ALL_LINKS,) and all(value.reason in _REFUSED for value in found.values()):
+            self._way = tuple(range(int(links.value)))  # drivers that know the sum of all links are the newer ones
+            found = self._ask(nvml, handle, now_us)
+            if all(value.reason in _REFUSED for value in found.values()):
+                self._refused = found[LINK_KEYS[0]].reason or ""
+        return found
+
+    def _ask(self, nvml: Any, handle: Any, now_us: int) -> dict[str, Stamped]:
+        fields = [
+            Field(f"{key} {link}", number, link)
+            for key, number in zip(LINK_KEYS, _LINK_NUMBERS, strict=True)
+            for link in self._way
+        ]
+        values = list(read_fields(nvml, handle, fields, now_us).values())
+        half = len(self._way)
+        return {LINK_KEYS[0]: summed_bytes(values[:half]), LINK_KEYS[1]: summed_bytes(values[half:])}

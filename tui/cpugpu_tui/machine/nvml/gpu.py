@@ -6,12 +6,11 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
-from cpugpu_tui.machine.nvml.calls import ask, text
+from cpugpu_tui.machine.nvml.calls import ask, text, throttle_words
 from cpugpu_tui.machine.nvml.gpm import Gpm
 from cpugpu_tui.machine.nvml.mig import Slice, explained, find_slices, is_mig
 from cpugpu_tui.machine.nvml.processes import compute_processes, owned
 from cpugpu_tui.machine.nvml.returns import NO_PERMISSION, gpu_problem
-from cpugpu_tui.machine.nvml.throttle import throttle_words
 from cpugpu_tui.machine.nvml.value_names import KEYS
 from cpugpu_tui.machine.nvml.values import FastTier, SlowTier, pcie_most_bytes_per_s
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, Reading
@@ -44,7 +43,7 @@ class Gpu:
         self._pci_bus_id: str | None = None
         self._minor: int | None = None
         self.answered = False
-        """Whether the last sweep brought any vital number."""
+        """Whether the last sample brought any vital number."""
         self._forget()
 
     def _forget(self) -> None:

@@ -30,7 +30,7 @@ def is_mig(nvml: Any, handle: Any) -> bool:
 
 @dataclass(frozen=True)
 class Slice:
-    """A MIG instance as it was found; its memory is read at every sweep."""
+    """A MIG instance as it was found; its memory is read at every sample."""
 
     index: int
     handle: Any

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cpugpu_tui.machine.edges import EDGE_KEYS, THROTTLED_KEYS, Edge, State
+from cpugpu_tui.machine.device_state import EDGE_KEYS, THROTTLED_KEYS, Edge, State
 from cpugpu_tui.machine.limits import COUNTED_NS, plausible
-from cpugpu_tui.machine.nvml.calls import FAST, memory_readings, reading
+from cpugpu_tui.machine.nvml.calls import FAST, mask_reading, memory_readings, reading, throttle_bits, throttle_words
 from cpugpu_tui.machine.nvml.fields import (
     ENERGY,
     POWER_AVERAGE,
@@ -28,7 +28,6 @@ from cpugpu_tui.machine.nvml.fields import (
 from cpugpu_tui.machine.nvml.mig import find_slices
 from cpugpu_tui.machine.nvml.processes import compute_processes, owned, running
 from cpugpu_tui.machine.nvml.returns import NO_NUMBERS, code_of, reason_of
-from cpugpu_tui.machine.nvml.throttle import mask_reading, throttle_bits, throttle_words
 from cpugpu_tui.model import GpuProcess, Reading
 
 _EDGE = tuple(field.number for field in (*THROTTLED, POWER_INSTANT, POWER_AVERAGE))

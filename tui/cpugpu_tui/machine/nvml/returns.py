@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
-from cpugpu_tui.machine.nvml.library import unloadable
+import ctypes
+import os
+from pathlib import Path
+
 from cpugpu_tui.machine.text import printable
+
+NAME = "libnvidia-ml.so.1"
+_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/lib64", "/lib",
+    "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib",
+)  # fmt: skip
+
+
+def unloadable() -> tuple[Path, str] | None:
+    """Return the library's file and why the system does not load it; None where there is no such file."""
+    named = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
+    for folder in (*named, *_FOLDERS):
+        file = Path(folder, NAME)
+        if file.exists():
+            try:
+                ctypes.CDLL(str(file))
+            except OSError as error:
+                return file, str(error).removeprefix(f"{file}: ")
+    return None
+
 
 INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND = 2, 3, 4, 6
 LIBRARY_MISSING, FUNCTION_MISSING, LOST, RESET_REQUIRED = 12, 13, 15, 16
@@ -15,7 +38,7 @@ GONE = (LOST, RESET_REQUIRED)
 
 NO_NUMBERS = (0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF)
 """NVML_VALUE_NOT_AVAILABLE in 32 and in 64 bits: what a driver fills in, with the code for success, where it has no
-number. No clock, power or size is that large; a counter that stands at it is unknown for one sweep."""
+number. No clock, power or size is that large; a counter that stands at it is unknown for one sample."""
 
 _REASONS = {
     1: "no-driver",  # uninitialised: the driver went away under us

@@ -16,7 +16,7 @@ from cpugpu_tui.model import GpuTelemetry
 
 PCIE_WINDOW_S = 0.02
 """Between the two readings that a PCIe rate is the difference of, where the counters have 32 bits. They go round in
-68 ms at generation 5, 16 lanes, so the time between two sweeps would be too long. nvmlDeviceGetPcieThroughput counts
+68 ms at generation 5, 16 lanes, so the time between two samples would be too long. nvmlDeviceGetPcieThroughput counts
 as long, but holds the driver meanwhile, for each direction of each GPU; we sleep, once for all."""
 
 
@@ -65,9 +65,9 @@ class Nvml:
         pause: Callable[[float], None] = time.sleep,
         without: Container[int] = (),
     ) -> None:
-        """`root` is where `proc` is found; `gpm` asks for SM occupancy, tensor and DRAM activity, 0.7 ms a sweep.
+        """`root` is where `proc` is found; `gpm` asks for SM occupancy, tensor and DRAM activity, 0.7 ms a sample.
 
-        GPUs that are in `without` at a sweep are not asked: their rows say that they do not answer.
+        GPUs that are in `without` at a sample are not asked: their rows say that they do not answer.
         """
         self._root = root
         self._clock_s = clock_s

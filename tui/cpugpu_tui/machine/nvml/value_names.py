@@ -25,8 +25,8 @@ FAST_KEYS = (
     "tensor_active_pct",
     "dram_active_pct",
 )
-"""Read at every sweep: below 0.01 ms each on an H200, the PCIe counters 0.13 ms. Rates and shares of time are
-differences of the driver's counters by its own time stamps, since the sweep before; PCIe rates over the last 20 ms,
+"""Read at every sample: below 0.01 ms each on an H200, the PCIe counters 0.13 ms. Rates and shares of time are
+differences of the driver's counters by its own time stamps, since the sample before; PCIe rates over the last 20 ms,
 where counters of 32 bits go round too often for more. The last three are GPM's: `not-asked` unless asked for."""
 
 SLOW_KEYS = (

@@ -1,4 +1,4 @@
-"""What is read at every sweep, and what is read rarely, of one GPU that answers.
+"""What is read at every sample, and what is read rarely, of one GPU that answers.
 
 On an H200 the fast tier takes 0.6 ms, of which the PCIe byte counters are 0.5, and the slow one 4 to 18 ms,
 nearly all of it the energy counter. While a run is live the slow tier leaves out what costs over 0.2 ms.
@@ -11,10 +11,9 @@ from typing import Any
 
 from cpugpu_tui.machine.limits import plausible, plausible_all
 from cpugpu_tui.machine.nvml import calls, fields
-from cpugpu_tui.machine.nvml.counters import NOT_YET, Stamped, rate_per_s, share_pct
+from cpugpu_tui.machine.nvml.calls import mask_reading, throttle_bits
+from cpugpu_tui.machine.nvml.fields import LINKS, NOT_YET, NvLink, Stamped, rate_per_s, share_pct
 from cpugpu_tui.machine.nvml.gpm import Gpm, every
-from cpugpu_tui.machine.nvml.nvlink import LINKS, NvLink
-from cpugpu_tui.machine.nvml.throttle import mask_reading, throttle_bits
 from cpugpu_tui.machine.nvml.value_names import SLOW_KEYS
 from cpugpu_tui.model import Reading
 
@@ -41,9 +40,9 @@ class FastTier:
         self._glanced: dict[str, Stamped] = {}
 
     def glance(self, nvml: Any, handle: Any, now_us: int) -> bool:
-        """Read PCIe counters that go round within one sweep (32 bits: 4.3 GB), and return whether there are any.
+        """Read PCIe counters that go round within one sample (32 bits: 4.3 GB), and return whether there are any.
 
-        The sweep proper has to follow within some ten milliseconds. Raise NVMLError when the GPU is lost.
+        The sample proper has to follow within some ten milliseconds. Raise NVMLError when the GPU is lost.
         """
         if any(self._counts.get(field.key, NOT_YET).bits < 64 for field in fields.PCIE):
             self._glanced = fields.read_fields(nvml, handle, fields.PCIE, now_us)

@@ -1,7 +1,7 @@
 """Everything that reads a clock: one timer per kind of device, all with the same questions.
 
 A timer answers in nanoseconds and never decides anything: how many calls, in which order and when to
-stop is the protocol's business (`timing.point`).
+stop is the protocol's business (`timing.case_run`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from cpugpu_tui.timing.ceilings import Gauge
 from cpugpu_tui.workloads import Costs, Report
 
 if TYPE_CHECKING:
-    from cpugpu_tui.machine.core_use import Snapshot
-    from cpugpu_tui.machine.edges import Edge, State
+    from cpugpu_tui.machine.cores import Snapshot
+    from cpugpu_tui.machine.device_state import Edge, State
     from cpugpu_tui.timing.host_watch import Disturbance
 
 Singles = Mapping[str, tuple[float, ...]]

@@ -7,6 +7,7 @@ event, the call and the end event are all queued; then the pair spans the call a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import repeat
 from time import perf_counter_ns
 from typing import Any
@@ -25,10 +26,9 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.quantities import significant
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness
-from cpugpu_tui.timing.timers.clock import SettledClock
 from cpugpu_tui.timing.timers.operation import Operation, operation
 from cpugpu_tui.timing.timers.overheads import Overheads
-from cpugpu_tui.timing.timers.profile import profiled_kernels
+from cpugpu_tui.timing.timers.settled_clock import SettledClock
 
 SPIN_MARGIN_NS = 200_000.0
 """Added to 1.5 × the enqueue time (method.md, step 5)."""
@@ -337,3 +337,16 @@ def ran_out_of_memory(where: str, need_bytes: float, free_bytes: float) -> CaseE
         f"Needs more than the {reckoned} reckoned with on {where}, {significant(free_bytes / 1e9)} GB free.",
         "Choose smaller sizes; let memory_bytes of your own workload count all that it allocates.",
     )
+
+
+def profiled_kernels(call: Callable[[], object], synchronize: Callable[[], None]) -> Kernels | None:
+    """Return number and summed time of the kernels of one call; None where the profiler sees no GPU."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        call()
+        synchronize()
+    # The profiler's own event list; copies and fills are work of the GPU too.
+    events: Any = seen.events() or ()
+    elapsed_ns = [event.time_range.elapsed_us() * 1e3 for event in events if event.device_type.name == "CUDA"]
+    return Kernels(len(elapsed_ns), sum(elapsed_ns)) if elapsed_ns else None

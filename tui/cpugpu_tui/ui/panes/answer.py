@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.geometry import Size
 
-from cpugpu_tui.analysis.what_if import RESIDENT
+from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.answer_table import table_lines
 from cpugpu_tui.render.answers import answer_lines, leading_answers, lines_beside_table

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.message import Message
 
-from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Point
+from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS
 from cpugpu_tui.compare.claims import JudgedClaim, command, judge_all, numbers_of, points_of, tally
 from cpugpu_tui.model import Ceilings
@@ -26,7 +26,7 @@ from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
-ReadSaved = Callable[[RunState, Sequence[Ceilings]], tuple[Point, ...]]
+ReadSaved = Callable[[RunState, Sequence[Ceilings]], tuple[TimedCase, ...]]
 """Returns what saved runs add to the run on the screen; slow, called on a thread."""
 
 OUTCOME_WIDTH = 21
@@ -61,7 +61,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
     class SavedRead(Message):
         """The saved runs have been read."""
 
-        def __init__(self, points: tuple[Point, ...]) -> None:
+        def __init__(self, points: tuple[TimedCase, ...]) -> None:
             """Carry what they add."""
             super().__init__()
             self.points = points
@@ -78,7 +78,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
         """Draw with these glyphs; read saved runs by this function, on a thread."""
         super().__init__(picture)
         self._glyphs, self._read_saved = glyphs, read_saved
-        self._saved: tuple[Point, ...] = ()
+        self._saved: tuple[TimedCase, ...] = ()
         self._reading = self._stale = False
         self._chosen = 0
         self._announced = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, joules_text
-from cpugpu_tui.machine.machine_state import (
+from cpugpu_tui.machine.device_state import (
     ALARMING,
     BY_CASE,
     BY_MASK,

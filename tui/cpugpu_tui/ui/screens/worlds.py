@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cpugpu_tui.analysis.answer import open_words, speedup_text
-from cpugpu_tui.analysis.what_if import HUNDRED_CALLS, NO_LAUNCH, ONE_THREAD, TEN_CALLS, WHAT_IFS
+from cpugpu_tui.analysis.costs import HUNDRED_CALLS, NO_LAUNCH, ONE_THREAD, TEN_CALLS, WHAT_IFS
 from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
 from cpugpu_tui.model.quantities import factor
 from cpugpu_tui.render.answers import beside

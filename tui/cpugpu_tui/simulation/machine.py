@@ -12,7 +12,6 @@ import os
 import random
 import sys
 import threading
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,30 +37,21 @@ from cpugpu_tui.model import (
     Simulation,
     place,
 )
-from cpugpu_tui.timing.ceilings.simulated_gauge import SimulatedGauge, transfer_ns
+from cpugpu_tui.simulation.laws import (
+    Drift,
+    PlantedLink,
+    SimulatedGauge,
+    cpu_work_ns,
+    gpu_factor,
+    gpu_label,
+    gpu_work_ns,
+    tiled,
+    transfer_ns,
+)
+from cpugpu_tui.simulation.sensors import PlantedWatch, Sensors, VirtualClock
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS
-from cpugpu_tui.timing.timers.planted import Drift, PlantedLink, cpu_work_ns, gpu_factor, gpu_label, gpu_work_ns, tiled
-from cpugpu_tui.timing.timers.planted_watch import PlantedWatch
-from cpugpu_tui.timing.timers.sensors import Sensors
 from cpugpu_tui.workloads import Costs, Report
-
-
-class VirtualClock:
-    """The host's clock of the simulated machine, ns; `pace` turns virtual time into real time."""
-
-    def __init__(self, pace: float) -> None:
-        self.now_ns = 0.0
-        self._pace = pace
-        self._owed_ns = 0.0
-
-    def advance(self, elapsed_ns: float) -> None:
-        """Let virtual time pass; sleep for what is owed once it is worth a system call."""
-        self.now_ns += elapsed_ns
-        self._owed_ns += elapsed_ns * self._pace
-        if self._owed_ns > 1e6:
-            time.sleep(self._owed_ns / 1e9)
-            self._owed_ns = 0.0
 
 
 @dataclass(frozen=True)

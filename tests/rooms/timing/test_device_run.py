@@ -11,12 +11,12 @@ import pytest
 from tests.helpers.runs.recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
 
 from cpugpu_tui.model import DEVICE, LATENCY, METRICS, SINGLE, THROUGHPUT, Calibrated, Plan, Simulation
+from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.device_run import EXTRAS_SHARE, SINGLES, DeviceRun, known
 from cpugpu_tui.timing.emitter import LineEmitter
-from cpugpu_tui.timing.lane import EXTRAS_SHARE, SINGLES, Lane, known
-from cpugpu_tui.timing.sweep import Sweep
+from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import DeviceSamples
-from cpugpu_tui.timing.timers.simulated import SimulatedMachine
 
 
 def test_eight_rounds_give_the_two_hundred_single_calls_that_percentiles_ask_for() -> None:
@@ -44,13 +44,13 @@ def test_costly_extras_leave_latency_its_rounds() -> None:
 
     timer.device_samples = costly
     operation = timer.load(plan.cases[0], None)
-    lane = Lane(timer, operation, 1e5, calls=10, blocks=5, rounds=20, max_rounds=20, estimate_ns=2e5)
-    taken = [lane.take(index, plan, machine.watch)[0] for index in range(1, 21)]
+    run = DeviceRun(timer, operation, 1e5, calls=10, blocks=5, rounds=20, max_rounds=20, estimate_ns=2e5)
+    taken = [run.take(index, plan, machine.watch)[0] for index in range(1, 21)]
     assert all(len(samples[LATENCY]) == 5 for samples in taken)
     with_device = [DEVICE in samples for samples in taken]
     assert with_device[0], "at least once, at once"
     assert 2 <= sum(with_device) < 20
-    assert lane._extras_ns <= EXTRAS_SHARE * lane._latency_ns + 100e6
+    assert run._extras_ns <= EXTRAS_SHARE * run._latency_ns + 100e6
 
 
 def test_the_budget_ends_rounds_between_the_least_and_the_most() -> None:
@@ -79,7 +79,7 @@ def test_a_round_of_every_metric_takes_four_kilobytes_at_most(size: int, tmp_pat
     machine = Simulation(noise=0.05, throttle_share=0.5, sm_clock_mhz=1980.0)
     plan = plan_of(size, simulation=machine, metrics=METRICS, rounds=12, max_rounds=12)
     with (tmp_path / "events").open("wb") as stream:
-        assert Sweep(plan, SimulatedMachine(plan), LineEmitter(stream.fileno()), Control()).run() == "done"
+        assert Scheduler(plan, SimulatedMachine(plan), LineEmitter(stream.fileno()), Control()).run() == "done"
     rounds: Counter[int] = Counter()
     for line in (tmp_path / "events").read_bytes().splitlines(keepends=True):
         event = json.loads(line)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from cpugpu_tui.decide.crossover import SweepPoint, crossover
 from cpugpu_tui.decide.search import is_hopeless, next_size
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TOO_FEW, Comparison, word
-from cpugpu_tui.model import Case, Found, Search
-from cpugpu_tui.timing.point import Point
+from cpugpu_tui.model import Case, Found, Search, SweepKey
+from cpugpu_tui.timing.case_run import CaseRun
 
 PATIENCE = 12
 """Rounds after which a search goes on beside a size that is still undecided, which keeps getting rounds meanwhile."""
@@ -22,13 +22,13 @@ shared host with 16 threads a crossover at 250 was bracketed as 215 to 234."""
 
 
 @dataclass
-class _Sweep:
+class _Tried:
     """What is known of the sizes of one sweep."""
 
     grid: int
     """Sizes that it started with."""
     tried: dict[int, Case] = field(default_factory=dict)
-    points: dict[int, Point] = field(default_factory=dict)
+    runs: dict[int, CaseRun] = field(default_factory=dict)
     """Those of this process, active or finished."""
     found: dict[str, dict[int, Comparison]] = field(default_factory=lambda: defaultdict(dict))
     """Those of a process that died, for each GPU."""
@@ -36,14 +36,14 @@ class _Sweep:
     """Size → speed-up as far as warm-up could tell."""
 
 
-class Chooser:
+class SizeSearch:
     """Knows all cases of a search, and proposes the next."""
 
     def __init__(self, search: Search, cases: tuple[Case, ...], gpus: tuple[str, ...]) -> None:
         """`gpus` are the names of those that the CPU is compared with: each has a crossover of its own to narrow."""
         self._search = search
         self._gpus = gpus
-        self._sweeps: dict[tuple[str, str, str, int], _Sweep] = defaultdict(lambda: _Sweep(0))
+        self._sweeps: dict[SweepKey, _Tried] = defaultdict(lambda: _Tried(0))
         for case in cases:
             self._sweeps[case.sweep].tried[case.size] = case
         for found in search.found:
@@ -68,13 +68,13 @@ class Chooser:
         """How many cases may still be chosen."""
         return sum(max(0, self._search.most_cases - len(sweep.tried)) for sweep in self._sweeps.values())
 
-    def learn(self, point: Point) -> None:
+    def learn(self, case_run: CaseRun) -> None:
         """Take note of a case that has begun."""
-        sweep = self._sweeps[point.case.sweep]
-        sweep.points[point.case.size] = point
-        estimate = point.estimated_speedup
+        sweep = self._sweeps[case_run.case.sweep]
+        sweep.runs[case_run.case.size] = case_run
+        estimate = case_run.estimated_speedup
         if estimate is not None:
-            sweep.estimates[point.case.size] = estimate
+            sweep.estimates[case_run.case.size] = estimate
 
     def is_left_out(self, case: Case) -> bool:
         """Whether the CPU is hopelessly behind at this size, from the two largest sizes below it."""
@@ -82,13 +82,14 @@ class Chooser:
         below = [estimates[size] for size in sorted(estimates) if size < case.size]
         return not self._search.full and is_hopeless(below)
 
-    def keeps(self, point: Point) -> bool:
+    def keeps(self, case_run: CaseRun) -> bool:
         """Whether a case that is done goes on beside the next ones: as long as it is an end of a bracket, or inside."""
-        if not point.is_compared or point.is_starved or point.is_exhausted or point.rounds_complete >= END_ROUNDS:
+        is_settled = case_run.is_starved or case_run.is_exhausted or case_run.rounds_complete >= END_ROUNDS
+        if is_settled or not case_run.is_compared:
             return False
-        sweep = self._sweeps[point.case.sweep]
+        sweep = self._sweeps[case_run.case.sweep]
         return any(
-            self._brackets(self._points(sweep, gpu, moved=moved), point.case.size)
+            self._brackets(self._points(sweep, gpu, moved=moved), case_run.case.size)
             for gpu in self._gpus
             for moved in (False, True)
         )
@@ -107,7 +108,7 @@ class Chooser:
         None while what is active has yet to say something, and when nothing is left to find.
         """
         for sweep in self._sweeps.values():
-            if not (sweep.points or sweep.found) or any(self._is_open(point) for point in sweep.points.values()):
+            if not (sweep.runs or sweep.found) or any(self._is_open(case_run) for case_run in sweep.runs.values()):
                 continue
             size = self._next_size(sweep)
             if size is not None:
@@ -116,13 +117,13 @@ class Chooser:
                 return case
         return None
 
-    def _is_open(self, point: Point) -> bool:
+    def _is_open(self, case_run: CaseRun) -> bool:
         """Whether the next rounds of a case may decide what comes next."""
-        if point.is_over or not point.is_compared:
+        if case_run.is_over or not case_run.is_compared:
             return False
-        return not (point.rounds_complete >= PATIENCE or point.is_clear)
+        return not (case_run.rounds_complete >= PATIENCE or case_run.is_clear)
 
-    def _next_size(self, sweep: _Sweep) -> int | None:
+    def _next_size(self, sweep: _Tried) -> int | None:
         tried, search = sweep.tried, self._search
         if len(tried) >= search.most_cases:
             return None
@@ -131,17 +132,17 @@ class Chooser:
             return resident
         return self._narrowing(sweep, moved=True)
 
-    def _narrowing(self, sweep: _Sweep, *, moved: bool) -> int | None:
+    def _narrowing(self, sweep: _Tried, *, moved: bool) -> int | None:
         """Return the size that narrows the first GPU's crossover, or else the next one's; GPUs alike share them."""
         proposed = (
             next_size(self._points(sweep, gpu, moved=moved), sweep.tried, self._search.ratio) for gpu in self._gpus
         )
         return next((size for size in proposed if size is not None), None)
 
-    def _points(self, sweep: _Sweep, gpu: str, *, moved: bool) -> list[SweepPoint]:
+    def _points(self, sweep: _Tried, gpu: str, *, moved: bool) -> list[SweepPoint]:
         points = []
-        for size, point in sweep.points.items():
-            comparison = (point.moved_comparisons if moved else point.comparisons).get(gpu)
+        for size, case_run in sweep.runs.items():
+            comparison = (case_run.moved_comparisons if moved else case_run.comparisons).get(gpu)
             if comparison is not None:
                 points.append(SweepPoint(size, comparison))
         found = {} if moved else sweep.found.get(gpu, {})

@@ -1,19 +1,24 @@
-"""Joules of a call of each case: seconds of repeated blocks after all rounds, where the plan asks for it.
+"""What a run does once all cases are over: copies between GPUs, joules of a call, kernels of a call.
 
-Why so long: the counters step every 100 ms, and a number needs ten steps (method.md, step 10). Why after the rounds:
-reading a counter takes 2.8 to 16 ms, in which the GPU would cool down between another case's blocks.
+Whatever fails here costs no case its times. Energy takes seconds of repeated blocks, because the counters step every
+100 ms and a number needs ten steps (method.md, step 10); and reading one takes 2.8 to 16 ms, in which the GPU would
+cool down between another case's blocks. Kernels are last: the profiler's first use takes 4 s on an H200, and once its
+library is loaded every launch of the process is slower (launch and synchronise of a 16×16 product: 16 µs before, 21 µs
+after).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import permutations
 from typing import Any
 
-from cpugpu_tui.model import Case, EnergyMeasured, Progressed, Reading
+from cpugpu_tui.model import Case, Device, EnergyMeasured, KernelsProfiled, PeerMeasured, Progressed, Reading
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.edges import Meter, energy_between
 from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.timers import Machine, Watcher
+from cpugpu_tui.timing.torch_devices import first_line
 
 WINDOW_NS = 1.5e9
 """Least length of a window: 15 steps of a GPU's counter."""
@@ -31,7 +36,7 @@ STEP_CAP_NS = 1e9
 REST_NS = 0.5e9
 """Before idleness is measured: a power-capped load takes this long to wear off (method.md)."""
 
-PHASE = "energy"
+ENERGY_PHASE = "energy"
 
 
 class Interrupted(Exception):
@@ -80,7 +85,7 @@ class EnergyPass:
                 watcher = self._machine.watcher(device.name)
                 reading = watcher.energy_mj()
                 if reading.value is None:
-                    self._emit(without(case.key, device.name, watcher, reading))
+                    self._emit(without_energy(case.key, device.name, watcher, reading))
                     continue
                 inputs = self._machine.make_inputs(case) if inputs is None else inputs
                 self._emit(self._window(case.key, device.name, watcher, self._stretch(case, device.name, inputs)))
@@ -120,7 +125,7 @@ class EnergyPass:
         """
         first = Meter.read(watcher)
         if first.reading.value is None:
-            return without(case, device, watcher, first.reading)
+            return without_energy(case, device, watcher, first.reading)
         before, _ = self._step(watcher, stretch, first)
         calls, power_mw, polled_ns = 0, [], before.at_ns
         while (now_ns := watcher.clock_ns()) - before.at_ns < WINDOW_NS:
@@ -150,10 +155,70 @@ class EnergyPass:
     def _announce(self, case: str, device: str) -> None:
         if self._over():
             raise Interrupted
-        self._emit(Progressed(case=case, device=device, phase=PHASE, estimate_s=WINDOW_NS / 1e9))
+        self._emit(Progressed(case=case, device=device, phase=ENERGY_PHASE, estimate_s=WINDOW_NS / 1e9))
         self._emit.flush()
 
 
-def without(case: str, device: str, watcher: Watcher, reading: Reading) -> EnergyMeasured:
+def without_energy(case: str, device: str, watcher: Watcher, reading: Reading) -> EnergyMeasured:
     """Return the event that says why there is no energy."""
     return EnergyMeasured(case=case, device=device, tick_ns=watcher.tick_ns, scope=watcher.scope, reason=reading.reason)
+
+
+PEER_WORKLOAD = "transfer"
+"""The experiment that they belong to."""
+
+PEER_PHASE = "peers"
+
+
+def measure_peers(cases: Sequence[Case], machine: Machine, emit: Emit, between: Callable[[], bool]) -> None:
+    """Time both directions between all GPUs; a pair that fails says why, and costs no case its times.
+
+    `between` is called before each pair, and returns whether the run is to end.
+    """
+    if not any(case.workload == PEER_WORKLOAD for case in cases):
+        return
+    for source, target in permutations(machine.peers(), 2):
+        if between():
+            return
+        emit(Progressed(case="", device=source.name, phase=PEER_PHASE, note=f"copies {source.name} to {target.name}"))
+        emit.flush()
+        emit(_measured(machine, source, target))
+        emit.flush()
+
+
+def _measured(machine: Machine, source: Device, target: Device) -> PeerMeasured:
+    access: bool | None = None
+    try:
+        link = machine.peer_link(source, target)
+        access = link.has_access
+        latencies_ns = link.latencies_ns()
+        size_bytes, elapsed_ns = link.large_ns()
+    except Exception as error:  # noqa: BLE001 - no memory, or what the driver says of this pair: its own cell alone
+        machine.release()
+        return PeerMeasured(
+            source=source, target=target, has_access=access, problem=f"{first_line(error).rstrip('.')}."
+        )
+    return PeerMeasured(
+        source=source, target=target, has_access=access,
+        latencies_ns=latencies_ns, size_bytes=size_bytes, elapsed_ns=elapsed_ns,
+    )  # fmt: skip
+
+
+def profile_cases(cases: Sequence[Case], machine: Machine, emit: Emit, over: Callable[[], bool]) -> None:
+    """Profile one call of each case on each GPU; a case that fails here keeps the times it has."""
+    gpus = [device.name for device in machine.devices if not device.is_cpu]
+    for case in cases if gpus else ():
+        for device in gpus:
+            if over():
+                return
+            emit(Progressed(case=case.key, device=device, phase="kernels"))
+            emit.flush()
+            try:
+                timer = machine.timer(device)
+                found = timer.kernels(timer.load(case, machine.make_inputs(case)))
+            except Exception:  # noqa: BLE001 - its times are out already; the profile alone is missing
+                machine.release()
+                continue
+            if found is not None:
+                emit(KernelsProfiled(case=case.key, device=device, count=found.count, elapsed_ns=found.elapsed_ns))
+        emit.flush()

@@ -16,20 +16,19 @@ from cpugpu_tui.model import (
     Case,
     CaseFinished,
     CaseStarted,
+    DeviceSampled,
     EnergyMeasured,
-    HalfRoundTimed,
     Plan,
     Progressed,
     TensorsPlaced,
 )
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.core_lack import READING_S
+from cpugpu_tui.timing.device_run import DeviceRun, Samples, core_waits
 from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
 from cpugpu_tui.timing.emitter import Emit
-from cpugpu_tui.timing.host_watch import is_starved
-from cpugpu_tui.timing.lane import Lane, Samples, core_waits
-from cpugpu_tui.timing.reporting import Reporter
+from cpugpu_tui.timing.host_watch import READING_S, is_starved
 from cpugpu_tui.timing.timers import Instant, Machine, Readiness, Singles, now
+from cpugpu_tui.timing.timers.operation import Reporter
 from cpugpu_tui.timing.warm_up import (
     BLOCK_NS,
     FIRST_WARMUP_NS,
@@ -45,7 +44,7 @@ COLD_NS = 10e9
 more, and that is its time; above it the first call is."""
 
 
-class Point:
+class CaseRun:
     """A case in progress. `begin`, then `half_rounds` until `done`, then `finish`."""
 
     def __init__(
@@ -67,7 +66,7 @@ class Point:
         self._control = control
         self._over = over
         self._devices = tuple(d for d in machine.devices if not (without_cpu and d.is_cpu))
-        self.lanes: list[Lane] = []
+        self.runs: list[DeviceRun] = []
         self.comparisons: dict[str, Comparison] = {}
         """GPU → CPU against it so far, inputs on the device; without those that had no round beside the CPU."""
         self.moved_comparisons: dict[str, Comparison] = {}
@@ -90,25 +89,25 @@ class Point:
     @property
     def is_timed_once(self) -> bool:
         """Whether a call takes longer than the budget on some device."""
-        return any(lane.is_timed_once for lane in self.lanes)
+        return any(run.is_timed_once for run in self.runs)
 
     @property
     def done(self) -> bool:
         """Whether every device has all its rounds: enough of them, and the interval narrow or the budget spent."""
-        if any(len(lane.round_ns) < lane.rounds for lane in self.lanes):
+        if any(len(run.round_ns) < run.rounds for run in self.runs):
             return False
         return self.converged or self.is_starved or self.is_exhausted
 
     @property
     def is_starved(self) -> bool:
         """Whether threads lacked a core on some device, however often a half-round was repeated: there is no winner."""
-        return any(lane.lack.stays for lane in self.lanes)
+        return any(run.lack.stays for run in self.runs)
 
     @property
     def is_exhausted(self) -> bool:
         """Whether rounds or budget are spent on some device."""
-        # One lane's end is the case's end: a round that only one device has decides nothing.
-        return any(lane.exhausted(self._plan.budget_s * 1e9) for lane in self.lanes) or not self.lanes
+        # One device's end is the case's end: a round that only one device has decides nothing.
+        return any(run.exhausted(self._plan.budget_s * 1e9) for run in self.runs) or not self.runs
 
     def begin(self, *, check: bool, exact: bool, warmed: set[str]) -> None:
         """Run what the publication ran, make inputs, call each device for the first time, compare, warm up.
@@ -132,10 +131,10 @@ class Point:
             self._announce("check", "cpu")
             self._check = self._machine.check(self.case, inputs, results, exact=exact)
         results.clear()
-        for lane in self.lanes:
-            self.device = lane.name
-            self._warm_up(lane, first_case=lane.name not in warmed)
-            warmed.add(lane.name)
+        for run in self.runs:
+            self.device = run.name
+            self._warm_up(run, first_case=run.name not in warmed)
+            warmed.add(run.name)
 
     def _written_operations(self) -> int:
         """Return the calls' worth of work inside the publication's clock; 0 where this plan does not run it."""
@@ -182,7 +181,7 @@ class Point:
             if self._control.suspended_meanwhile():
                 self._long_calls.pop(device.name, None)
                 wanted, first_ns = {}, timer.latency_block(operation, 1)
-            self.lanes.append(Lane(timer, operation, first_ns, waited=waited))
+            self.runs.append(DeviceRun(timer, operation, first_ns, waited=waited))
             if wanted:
                 self._emit(self._timed(device.name, 1, wanted, Readiness(), (), started, ended))
         self.device = None
@@ -204,41 +203,41 @@ class Point:
         if any(each.is_cpu for each in self._devices if each.name == device):
             self._machine.watch.rest(READING_S)
 
-    def _warm_up(self, lane: Lane, *, first_case: bool) -> None:
+    def _warm_up(self, run: DeviceRun, *, first_case: bool) -> None:
         budget_ns, watch = self._plan.budget_s * 1e9, self._machine.watch
-        self._announce("warm-up", lane.name, lane.first_ns)
+        self._announce("warm-up", run.name, run.first_ns)
         later_ns = WARMUP_NS if self._plan.search is None else SEARCH_WARMUP_NS
         least_ns = FIRST_WARMUP_NS if first_case else later_ns
-        if budget_ns < lane.first_ns < COLD_NS:
-            before = Meter.read(self._machine.watcher(lane.name))
-            watch.begin(lane.timer.device)
-            lane.first_ns = lane.timer.latency_block(lane.operation, 1)
-            lane.waited = watch.end().waited
-            self._note_energy(lane.name, before)
-        if lane.first_ns > budget_ns:
-            lane.estimate_ns, stable = lane.first_ns, True
+        if budget_ns < run.first_ns < COLD_NS:
+            before = Meter.read(self._machine.watcher(run.name))
+            watch.begin(run.timer.device)
+            run.first_ns = run.timer.latency_block(run.operation, 1)
+            run.waited = watch.end().waited
+            self._note_energy(run.name, before)
+        if run.first_ns > budget_ns:
+            run.estimate_ns, stable = run.first_ns, True
         else:
             cap_ns = min(WARMUP_CAP_NS, 0.6 * budget_ns)
-            watch.begin(lane.timer.device)
-            lane.estimate_ns, stable = warm_up(
-                lambda calls: lane.timer.latency_block(lane.operation, calls),
+            watch.begin(run.timer.device)
+            run.estimate_ns, stable = warm_up(
+                lambda calls: run.timer.latency_block(run.operation, calls),
                 self._plan.blocks, least_ns, cap_ns, self._control,
             )  # fmt: skip
-            lane.is_estimate_poor = is_starved(watch.end().waited)
-        lane.calls, lane.blocks, lane.rounds = sizing(lane.estimate_ns, self._plan)
-        lane.max_rounds = 1 if lane.first_ns > budget_ns else max(lane.rounds, self._plan.max_rounds)
-        if lane.is_timed_once and lane.name in self._long_calls:
-            self._emit(self._long_calls.pop(lane.name))
+            run.is_estimate_poor = is_starved(watch.end().waited)
+        run.calls, run.blocks, run.rounds = sizing(run.estimate_ns, self._plan)
+        run.max_rounds = 1 if run.first_ns > budget_ns else max(run.rounds, self._plan.max_rounds)
+        if run.is_timed_once and run.name in self._long_calls:
+            self._emit(self._long_calls.pop(run.name))
         self._emit(
             Calibrated(
                 case=self.case.key,
-                device=lane.name,
-                estimate_ns=lane.estimate_ns,
-                calls_per_block=lane.calls,
-                blocks=lane.blocks,
-                rounds=lane.rounds,
-                max_rounds=lane.max_rounds,
-                threads=lane.timer.threads(),
+                device=run.name,
+                estimate_ns=run.estimate_ns,
+                calls_per_block=run.calls,
+                blocks=run.blocks,
+                rounds=run.rounds,
+                max_rounds=run.max_rounds,
+                threads=run.timer.threads(),
                 stable=stable,
             )
         )
@@ -251,53 +250,53 @@ class Point:
     def half_rounds(self) -> Iterator[None]:
         """Time the next round, one device per step, in flipped order every other round."""
         self.round_index += 1
-        lanes = self.lanes if self.round_index % 2 else self.lanes[::-1]
-        for lane in lanes:
-            self.device = lane.name
+        runs = self.runs if self.round_index % 2 else self.runs[::-1]
+        for run in runs:
+            self.device = run.name
             # A device that is timed once, or slow, may have had its last round: the others go on for theirs.
-            if len(lane.round_ns) < lane.rounds or not lane.exhausted(self._plan.budget_s * 1e9):
-                while not self._emit_half_round(lane, is_last=lane is lanes[-1]):
+            if len(run.round_ns) < run.rounds or not run.exhausted(self._plan.budget_s * 1e9):
+                while not self._emit_half_round(run, is_last=run is runs[-1]):
                     yield
             yield
         self.rounds_complete += 1
 
-    def _emit_half_round(self, lane: Lane, *, is_last: bool) -> bool:
+    def _emit_half_round(self, run: DeviceRun, *, is_last: bool) -> bool:
         """Time a half-round; return False if its threads lacked a core and it is to be repeated."""
-        self._announce("round", lane.name, lane.estimate_ns * lane.calls * lane.blocks)
+        self._announce("round", run.name, run.estimate_ns * run.calls * run.blocks)
         while True:
             self._control.was_suspended = False
-            event = self._half_round(lane)
+            event = self._half_round(run)
             # Stopped and continued in between (ctrl+z, fg): the clock ran on, the samples are void.
             if not self._control.suspended_meanwhile():
                 break
-        if self._is_void(lane, event):
-            lane.forget(self.round_index)
+        if self._is_void(run, event):
+            run.forget(self.round_index)
             return False
-        if lane.lack.stays and is_starved(lane.waited):
+        if run.lack.stays and is_starved(run.waited):
             event = replace(event, marks=(*event.marks, NO_CORE))
         if is_last:
             self.converged = self._is_converged()
-            usable = self.converged or is_usable([each.round_ns for each in self.lanes], is_compared=self.is_compared)
+            usable = self.converged or is_usable([each.round_ns for each in self.runs], is_compared=self.is_compared)
             if self.done and self._may_converge and not self.is_starved and not usable:
                 event = replace(event, marks=(*event.marks, "not-converged"))
         self._emit(event)
         return True
 
-    def _is_void(self, lane: Lane, event: HalfRoundTimed) -> bool:
+    def _is_void(self, run: DeviceRun, event: DeviceSampled) -> bool:
         """Whether a half-round is thrown away, for a lack of cores in it or in the warm-up that sized its blocks."""
         # Where there are more threads than cores some always wait: no repetition helps.
-        can_repeat = not lane.is_timed_once and lane.threads <= self._machine.watch.cores
+        can_repeat = not run.is_timed_once and run.threads <= self._machine.watch.cores
         samples = dict(event.samples)
-        if lane.lack.is_to_repeat(lane.waited, self.round_index, samples, can_repeat=can_repeat):
-            self._machine.watch.rest(lane.lack.rest_s)
+        if run.lack.is_to_repeat(run.waited, self.round_index, samples, can_repeat=can_repeat):
+            self._machine.watch.rest(run.lack.rest_s)
             return True
-        is_short = lane.calls * lane.round_ns[self.round_index] < BLOCK_NS / 2
-        if not lane.is_estimate_poor or lane.is_timed_once or is_starved(lane.waited):
+        is_short = run.calls * run.round_ns[self.round_index] < BLOCK_NS / 2
+        if not run.is_estimate_poor or run.is_timed_once or is_starved(run.waited):
             return False
         if is_short:
-            lane.lack.discard(lane.waited, self.round_index, samples)
-            self._warm_up(lane, first_case=False)
-        lane.is_estimate_poor = False  # once is enough
+            run.lack.discard(run.waited, self.round_index, samples)
+            self._warm_up(run, first_case=False)
+        run.is_estimate_poor = False  # once is enough
         return is_short
 
     @property
@@ -307,11 +306,11 @@ class Point:
         return not named and not self.is_timed_once
 
     def _is_converged(self) -> bool:
-        if len(self.lanes[0].round_ns) < self._plan.rounds:
+        if len(self.runs[0].round_ns) < self._plan.rounds:
             return False
         if self._plan.search is None or not self.is_compared:
-            return is_converged([lane.round_ns for lane in self.lanes])
-        cpu, *gpus = self.lanes
+            return is_converged([run.round_ns for run in self.runs])
+        cpu, *gpus = self.runs
         if self.is_starved:
             self.comparisons.clear()
             self.moved_comparisons.clear()
@@ -327,7 +326,7 @@ class Point:
     @property
     def is_compared(self) -> bool:
         """Whether a GPU is timed beside the CPU."""
-        return len(self.lanes) > 1 and self.lanes[0].timer.device.is_cpu
+        return len(self.runs) > 1 and self.runs[0].timer.device.is_cpu
 
     @property
     def is_clear(self) -> bool:
@@ -337,30 +336,30 @@ class Point:
     @property
     def estimated_speedup(self) -> float | None:
         """CPU / slowest GPU as far as warm-up could tell; None without both."""
-        slowest_ns = max((lane.estimate_ns for lane in self.lanes[1:]), default=0.0)
+        slowest_ns = max((run.estimate_ns for run in self.runs[1:]), default=0.0)
         # While threads wait for a core 15 µs of work read 16 ms: that says nothing of larger sizes.
-        if not self.is_compared or not slowest_ns or any(lane.is_estimate_poor for lane in self.lanes):
+        if not self.is_compared or not slowest_ns or any(run.is_estimate_poor for run in self.runs):
             return None
-        return self.lanes[0].estimate_ns / slowest_ns
+        return self.runs[0].estimate_ns / slowest_ns
 
-    def _half_round(self, lane: Lane) -> HalfRoundTimed:
-        readiness = Readiness() if lane.is_timed_once else lane.timer.ready(lane.operation, lane.calls)
-        if not lane.is_timed_once:
-            lane.throw_away()
+    def _half_round(self, run: DeviceRun) -> DeviceSampled:
+        readiness = Readiness() if run.is_timed_once else run.timer.ready(run.operation, run.calls)
+        if not run.is_timed_once:
+            run.throw_away()
         # What is timed once was timed long ago.
-        watcher = None if lane.is_timed_once else self._machine.watcher(lane.name)
+        watcher = None if run.is_timed_once else self._machine.watcher(run.name)
         before = None if watcher is None else watcher.edge()
         started = now()
-        samples, marks = lane.take(self.round_index, self._plan, self._machine.watch)
+        samples, marks = run.take(self.round_index, self._plan, self._machine.watch)
         ended = now()
         seen = passage(before, None if watcher is None else watcher.edge())
-        return self._timed(lane.name, lane.calls, samples, readiness, marks, started, ended, seen)
+        return self._timed(run.name, run.calls, samples, readiness, marks, started, ended, seen)
 
     def _timed(
         self, device: str, calls: int, samples: Samples, readiness: Readiness, marks: tuple[str, ...],
         started: Instant, ended: Instant, seen: Passage = NOT_WATCHED,
-    ) -> HalfRoundTimed:  # fmt: skip
-        return HalfRoundTimed(
+    ) -> DeviceSampled:  # fmt: skip
+        return DeviceSampled(
             case=self.case.key,
             device=device,
             round_index=self.round_index,
@@ -381,7 +380,7 @@ class Point:
     def finish(self) -> None:
         """Report the case complete and let go of its tensors."""
         self._edges.end()
-        for read in core_waits(self.case, self.lanes, self._machine.watch, self._begun, self._plan, self._control):
+        for read in core_waits(self.case, self.runs, self._machine.watch, self._begun, self._plan, self._control):
             self._emit(read)
         self._emit(CaseFinished(case=self.case.key, check=self._check))
         self.close()
@@ -389,11 +388,10 @@ class Point:
     def close(self) -> None:
         """Let go of its tensors: it has finished or failed."""
         self.is_over = True
-        self.lanes.clear()
+        self.runs.clear()
 
     def time_left_ns(self) -> float:
         """Return the expected time of the rounds that are left, at least."""
         return sum(
-            max(0, lane.rounds - self.round_index) * (lane.blocks + 1) * lane.calls * lane.estimate_ns
-            for lane in self.lanes
+            max(0, run.rounds - self.round_index) * (run.blocks + 1) * run.calls * run.estimate_ns for run in self.runs
         )

@@ -1,15 +1,18 @@
-"""What the driver of a simulated device would say: planted power, throttling and neighbours, on virtual time."""
+"""What driver and kernel of the simulated machine say: planted power, throttling, neighbours and lack of cores."""
 
 from __future__ import annotations
 
 import math
 import os
-from typing import Protocol
+import time
+from collections import Counter
 
-from cpugpu_tui.machine.edges import EDGE_KEYS, UNKNOWN, Edge, State
+from cpugpu_tui.machine.cores import Snapshot, Waited
+from cpugpu_tui.machine.device_state import EDGE_KEYS, UNKNOWN, Edge, State
 from cpugpu_tui.machine.rapl import TICK_NS as CPU_TICK_NS
-from cpugpu_tui.model import Device, GpuProcess, Reading, Simulation
+from cpugpu_tui.model import Case, CoreUse, CoreUser, Device, GpuProcess, Reading, Simulation
 from cpugpu_tui.timing.edges import GPU_TICK_NS
+from cpugpu_tui.timing.host_watch import Disturbance
 
 ENERGY_COST_NS = 2.8e6
 """What reading a GPU's energy takes (method.md): whoever does it inside a timed block will see it there."""
@@ -18,19 +21,27 @@ OWN_BYTES, NEIGHBOUR_BYTES = 500 << 20, 1 << 30
 """GPU memory of this process, and of the planted neighbour."""
 
 
-class HostClock(Protocol):
-    """The virtual clock."""
+class VirtualClock:
+    """The host's clock of the simulated machine, ns; `pace` turns virtual time into real time."""
 
-    now_ns: float
+    def __init__(self, pace: float) -> None:
+        self.now_ns = 0.0
+        self._pace = pace
+        self._owed_ns = 0.0
 
     def advance(self, elapsed_ns: float) -> None:
-        """Let virtual time pass."""
+        """Let virtual time pass; sleep for what is owed once it is worth a system call."""
+        self.now_ns += elapsed_ns
+        self._owed_ns += elapsed_ns * self._pace
+        if self._owed_ns > 1e6:
+            time.sleep(self._owed_ns / 1e9)
+            self._owed_ns = 0.0
 
 
 class Sensors:
     """The sensors of one device; a `timing.timers.Watcher`."""
 
-    def __init__(self, laws: Simulation, clock: HostClock, device: Device) -> None:
+    def __init__(self, laws: Simulation, clock: VirtualClock, device: Device) -> None:
         self._laws = laws
         self._clock = clock
         self._is_cpu = device.is_cpu
@@ -136,3 +147,57 @@ class Sensors:
         own = GpuProcess(os.getpid(), OWN_BYTES, None, "simulated agent", own=True)
         pid = self._laws.neighbour_pid
         return (own, GpuProcess(pid, NEIGHBOUR_BYTES, None, None, own=False)) if pid else (own,)
+
+
+class PlantedWatch:
+    """A `timing.timers.Watch` that knows what was planted."""
+
+    cores = 2
+
+    def __init__(self, laws: Simulation, clock: VirtualClock) -> None:
+        self._laws = laws
+        self._clock = clock
+        self._tries: Counter[str] = Counter()
+        self._device: Device | None = None
+        self._began_ns = 0.0
+        self._share, self._threads = 0.0, 1
+
+    def half_round(self, case: Case) -> None:
+        """A half-round of a case begins on the CPU."""
+        self._tries[case.key] += 1
+
+    def slowdown(self, case: Case) -> float:
+        """Return how much longer a call takes on the CPU because its threads wait; it is what runs now."""
+        laws, self._threads = self._laws, case.threads or self.cores
+        is_size = laws.starved_size in (0, case.size)
+        is_early = not laws.starved_tries or 0 < self._tries[case.key] <= laws.starved_tries
+        self._share = laws.starved_share if is_size and is_early and self._threads > 1 else 0.0
+        return 1 / (1 - min(self._share, 0.99))
+
+    def begin(self, device: Device) -> None:
+        """Start watching."""
+        self._device, self._began_ns = device, self._clock.now_ns
+
+    def end(self) -> Disturbance:
+        """Return what was planted, of the CPU."""
+        elapsed_ns = self._clock.now_ns - self._began_ns
+        is_cpu = self._device is not None and self._device.is_cpu
+        wanted_ns = elapsed_ns * (self._threads if is_cpu else 1)
+        return Disturbance((), Waited(self._share * wanted_ns if is_cpu else 0.0, wanted_ns))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def rest(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self._clock.advance(seconds * 1e9)
+
+    def snapshot(self) -> Snapshot:
+        """Return the present moment."""
+        return Snapshot(self._clock.now_ns)
+
+    def core_use(self, before: Snapshot) -> CoreUse:
+        """Return a made-up neighbour that takes what our threads lack."""
+        lacking = self._laws.starved_share * self.cores
+        neighbours = (CoreUser("simulated-neighbour", lacking),)
+        return CoreUse(self._clock.now_ns - before.at_ns, self.cores - lacking, neighbours, 1, lacking)

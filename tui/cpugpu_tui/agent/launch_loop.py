@@ -37,7 +37,7 @@ class Loop(Protocol):
         """Return the calls made within `seconds`, and the time they took, ns."""
 
 
-class CudaLoop:
+class GpuLoop:
     """The real thing, on torch's first GPU."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ def make_loop(simulation: dict[str, Any] | None) -> Loop:
     Raises:
         ValueError: there is no GPU.
     """
-    return CudaLoop() if simulation is None else SimulatedLoop(Simulation(**simulation))
+    return GpuLoop() if simulation is None else SimulatedLoop(Simulation(**simulation))
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""One device's part in a case: what a half-round takes there, and how much of its budget is spent."""
+"""One device of a case: what a half-round takes there, and how much of its budget is spent."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.machine.core_use import Snapshot
-from cpugpu_tui.machine.schedstat import Waited
+from cpugpu_tui.machine.cores import Snapshot, Waited
 from cpugpu_tui.model import (
     CORES,
     DEVICE,
@@ -23,8 +22,7 @@ from cpugpu_tui.model import (
     Plan,
 )
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.core_lack import REPEATS, CoreLack
-from cpugpu_tui.timing.host_watch import is_starved
+from cpugpu_tui.timing.host_watch import REPEATS, CoreLack, is_starved
 from cpugpu_tui.timing.timers import Timer, Watch
 from cpugpu_tui.timing.warm_up import block_calls
 
@@ -63,8 +61,8 @@ EXTRAS_SHARE = 3.0
 
 
 @dataclass
-class Lane:
-    """A device in a case."""
+class DeviceRun:
+    """One device's part in a case."""
 
     timer: Timer
     operation: Any
@@ -202,14 +200,14 @@ def known(metric: str, values: Any) -> Samples:
 
 
 def core_waits(
-    case: Case, lanes: Sequence[Lane], watch: Watch, begun: Snapshot, plan: Plan, control: Control
+    case: Case, runs: Sequence[DeviceRun], watch: Watch, begun: Snapshot, plan: Plan, control: Control
 ) -> Iterator[MachineRead]:
     """Yield, for each device whose threads lacked a core, for how long, who used the cores, what one thread takes."""
-    short = [lane for lane in lanes if lane.lack.discarded or lane.lack.stays]
+    short = [run for run in runs if run.lack.discarded or run.lack.stays]
     use = watch.core_use(begun) if short else None
-    for lane in short:
-        lack, threads = lane.lack, lane.threads
-        single = _one_thread(lane, watch, plan) if lack.stays and not control.stopping else None
+    for run in short:
+        lack, threads = run.lack, run.threads
+        single = _one_thread(run, watch, plan) if lack.stays and not control.stopping else None
         cores = CoreWait(
             threads=threads,
             cores=watch.cores,
@@ -220,16 +218,16 @@ def core_waits(
             one_thread_share=single[1] if single is not None else None,
             use=use,
         )
-        yield MachineRead(case=case.key, device=lane.name, edge=CORES, readings={}, cores=cores)
+        yield MachineRead(case=case.key, device=run.name, edge=CORES, readings={}, cores=cores)
 
 
-def _one_thread(lane: Lane, watch: Watch, plan: Plan) -> tuple[tuple[float, ...], float | None] | None:
+def _one_thread(run: DeviceRun, watch: Watch, plan: Plan) -> tuple[tuple[float, ...], float | None] | None:
     """Return the latency of an operation on one thread, ns, and the share of the time that this thread waited.
 
     Like a half-round it is repeated while the thread waits. A call beyond the budget is taken once. None where there
     is no more than one thread.
     """
-    timer, single = lane.timer, lane.timer.on_one_thread(lane.operation)
+    timer, single = run.timer, run.timer.on_one_thread(run.operation)
     if single is None:
         return None
     timer.ready(single, 1)
@@ -246,5 +244,5 @@ def _one_thread(lane: Lane, watch: Watch, plan: Plan) -> tuple[tuple[float, ...]
         waited = watch.end().waited
         if is_long or not is_starved(waited):
             break
-    timer.ready(lane.operation, lane.calls)  # puts the threads back
+    timer.ready(run.operation, run.calls)  # puts the threads back
     return samples, None if waited is None else waited.share

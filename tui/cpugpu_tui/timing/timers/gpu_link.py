@@ -30,7 +30,7 @@ CHECKED_BYTES = 1 << 20
 """Bytes at either end of a large copy that are looked at: behind some mainboards what arrives is something else."""
 
 
-class CudaLink:
+class GpuLink:
     """The way between two GPUs of this process, on their default streams; creates their contexts."""
 
     def __init__(self, source: str, target: str) -> None:

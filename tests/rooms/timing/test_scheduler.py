@@ -15,17 +15,17 @@ from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
     CaseStarted,
+    DeviceSampled,
     Event,
     Gap,
-    HalfRoundTimed,
     Plan,
     Progressed,
     Simulation,
 )
-from cpugpu_tui.timing import sweep as sweep_module
+from cpugpu_tui.timing import scheduler
+from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.point import Point
-from cpugpu_tui.timing.sweep import GAP_MS, Sweep
+from cpugpu_tui.timing.scheduler import GAP_MS, Scheduler
 from cpugpu_tui.timing.timers import CaseError
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
@@ -66,7 +66,7 @@ def active_at_each_round(recorder: Recorder) -> Iterator[int]:
             active.add(event.case)
         elif isinstance(event, CaseFinished):
             active.discard(event.case)
-        elif isinstance(event, HalfRoundTimed) and event.round_index > 0:
+        elif isinstance(event, DeviceSampled) and event.round_index > 0:
             yield len(active)
 
 
@@ -161,8 +161,8 @@ def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     def leave_gap(duration_ms: float) -> None:
         time.now_s += duration_ms / 1000
 
-    monkeypatch.setattr(sweep_module, "Stopwatch", Watch)
-    monkeypatch.setattr(sweep_module, "leave_gap", leave_gap)
+    monkeypatch.setattr(scheduler, "Stopwatch", Watch)
+    monkeypatch.setattr(scheduler, "leave_gap", leave_gap)
     return time
 
 
@@ -196,7 +196,7 @@ class TimingRecorder(Recorder):
 
 def swept_in(time: FakeTime, plan: Plan, half_round_s: float) -> TimingRecorder:
     recorder = TimingRecorder(time)
-    Sweep(plan, TimedMachine(plan, recorder, time, half_round_s), recorder, Control()).run()
+    Scheduler(plan, TimedMachine(plan, recorder, time, half_round_s), recorder, Control()).run()
     return recorder
 
 
@@ -254,7 +254,7 @@ class StoppingRecorder(Recorder):
 def stopped_after(kind: type[Event], times: int, plan: Plan) -> tuple[str, Recorder]:
     control = Control()
     recorder = StoppingRecorder(control, kind, times)
-    return Sweep(plan, SpiedMachine(plan, recorder), recorder, control).run(), recorder
+    return Scheduler(plan, SpiedMachine(plan, recorder), recorder, control).run(), recorder
 
 
 def test_a_stop_keeps_what_is_finished_and_skips_the_rest() -> None:
@@ -271,7 +271,7 @@ def test_a_stop_keeps_what_is_finished_and_skips_the_rest() -> None:
 
 
 def test_a_stop_within_a_first_round_is_obeyed_after_the_half() -> None:
-    status, recorder = stopped_after(HalfRoundTimed, 3, plan_of(64, 128))  # two are taken before the rounds
+    status, recorder = stopped_after(DeviceSampled, 3, plan_of(64, 128))  # two are taken before the rounds
     assert status == "stopped"
     assert len(recorder.rounds) == 1
     assert [event.kind for event in recorder.of(CaseFailed)] == ["skipped", "skipped"]
@@ -283,7 +283,7 @@ def test_a_stop_during_the_warm_up_is_obeyed_before_the_first_round() -> None:
 
 def test_a_case_with_a_complete_round_keeps_its_times() -> None:
     plan = plan_of(64, 128)
-    _, recorder = stopped_after(HalfRoundTimed, 5, plan)  # two once, two of round 1, one of round 2
+    _, recorder = stopped_after(DeviceSampled, 5, plan)  # two once, two of round 1, one of round 2
     row = next(iter(state_of(plan, recorder).rows.values()))
     assert row.status == "ok"
     assert row.comparison is not None
@@ -293,7 +293,7 @@ def test_a_case_with_a_complete_round_keeps_its_times() -> None:
 def test_when_time_is_up_the_rest_is_skipped_and_the_run_is_done(fake_time: FakeTime) -> None:
     plan = plan_of(*SIZES, max_seconds=12.0)
     recorder = TimingRecorder(fake_time)
-    status = Sweep(plan, TimedMachine(plan, recorder, fake_time, 0.5), recorder, Control()).run()
+    status = Scheduler(plan, TimedMachine(plan, recorder, fake_time, 0.5), recorder, Control()).run()
     assert status == "done"
     assert 12.0 <= fake_time.now_s <= 13.0
     kinds = {event.case: (event.kind, event.message) for event in recorder.of(CaseFailed)}
@@ -313,7 +313,7 @@ def test_a_pause_stops_between_half_rounds_and_goes_on_where_it_was(monkeypatch:
 
     monkeypatch.setattr(control, "wait_while_paused", wait_while_paused)
     control.obey("pause")
-    assert Sweep(plan, SpiedMachine(plan, recorder), recorder, control).run() == "done"
+    assert Scheduler(plan, SpiedMachine(plan, recorder), recorder, control).run() == "done"
     assert waited_after == [Flush()]
     assert len(recorder.rounds) == 16
 
@@ -341,7 +341,7 @@ def test_a_fatal_failure_is_told_before_the_process_is_given_up() -> None:
 
     machine.timer("cuda:0").device_samples = lost  # type: ignore[method-assign]
     with pytest.raises(CaseError, match="lost"):
-        Sweep(plan, machine, recorder, Control()).run()
+        Scheduler(plan, machine, recorder, Control()).run()
     assert isinstance(recorder.log[-2], CaseFailed)
     assert recorder.log[-1] == Flush()
     assert not [event for event in recorder.events if getattr(event, "case", "") == plan.cases[1].key]
@@ -358,7 +358,7 @@ def test_any_exception_of_a_workload_is_its_own_rows_failure() -> None:
         return honest(op, calls)
 
     machine.timer("cpu").latency_block = sometimes  # type: ignore[method-assign]
-    assert Sweep(plan, machine, recorder, Control()).run() == "done"
+    assert Scheduler(plan, machine, recorder, Control()).run() == "done"
     assert [row.status for row in state_of(plan, recorder).rows.values()] == ["ok", "error", "ok"]
     (failure,) = recorder.of(CaseFailed)
     assert "ZeroDivisionError: no" in failure.message
@@ -367,14 +367,14 @@ def test_any_exception_of_a_workload_is_its_own_rows_failure() -> None:
 def test_a_failure_at_the_end_of_a_case_is_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver stops answering when the last reading of the first case is taken: the other case goes on."""
     plan = plan_of(16, 32)
-    honest = Point.finish
+    honest = CaseRun.finish
 
-    def finish(point: Point) -> None:
-        if point.case == plan.cases[0]:
+    def finish(case_run: CaseRun) -> None:
+        if case_run.case == plan.cases[0]:
             raise RuntimeError("the driver does not answer")
-        honest(point)
+        honest(case_run)
 
-    monkeypatch.setattr(Point, "finish", finish)
+    monkeypatch.setattr(CaseRun, "finish", finish)
     status, recorder = swept(plan)
     assert status == "done"
     (failed,) = recorder.of(CaseFailed)

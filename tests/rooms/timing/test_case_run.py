@@ -19,13 +19,13 @@ from cpugpu_tui.model import (
     Calibrated,
     CaseFinished,
     Device,
-    HalfRoundTimed,
+    DeviceSampled,
     Progressed,
     Simulation,
 )
+from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.lane import DEVICE_SAMPLES, Lane
-from cpugpu_tui.timing.point import Point
+from cpugpu_tui.timing.device_run import DEVICE_SAMPLES, DeviceRun
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.warm_up import BLOCK_NS, FIRST_WARMUP_NS, WARMUP_NS
 
@@ -42,7 +42,7 @@ LONG = Simulation(cpu_overhead_ns=9e9, launch_ns=1e5, first_call_ns=0.0, noise=0
 )
 def test_long_operations_give_fewer_hardware_samples(device: str, estimate_ns: float, count: int) -> None:
     timer: Any = SimpleNamespace(device=Device(device, "made up"))
-    assert Lane(timer, None, 0.0, estimate_ns=estimate_ns)._device_count() == count
+    assert DeviceRun(timer, None, 0.0, estimate_ns=estimate_ns)._device_count() == count
 
 
 # ------------------------------------------------------------------ warm-up
@@ -86,14 +86,14 @@ def test_a_case_goes_its_way_in_order() -> None:
     steps = [
         (type(e).__name__, getattr(e, "phase", ""), getattr(e, "device", ""))
         for e in recorder.events
-        if not (isinstance(e, HalfRoundTimed) and e.round_index > 0)
+        if not (isinstance(e, DeviceSampled) and e.round_index > 0)
     ]
     assert list(dict.fromkeys(steps)) == [
         ("CaseStarted", "", ""),
         ("Progressed", "inputs", "cpu"),
-        ("Progressed", "first call", "cpu"), ("TensorsPlaced", "", "cpu"), ("HalfRoundTimed", "", "cpu"),
+        ("Progressed", "first call", "cpu"), ("TensorsPlaced", "", "cpu"), ("DeviceSampled", "", "cpu"),
         ("Progressed", "first call", "cuda:0"), ("MachineRead", "", "cuda:0"),
-        ("TensorsPlaced", "", "cuda:0"), ("HalfRoundTimed", "", "cuda:0"),
+        ("TensorsPlaced", "", "cuda:0"), ("DeviceSampled", "", "cuda:0"),
         ("Progressed", "check", "cpu"),
         ("Progressed", "warm-up", "cpu"), ("Calibrated", "", "cpu"),
         ("Progressed", "warm-up", "cuda:0"), ("Calibrated", "", "cuda:0"),
@@ -105,10 +105,10 @@ def test_a_case_goes_its_way_in_order() -> None:
 
 def test_only_wanted_metrics_are_taken() -> None:
     recorder = swept(plan_of(64, metrics=(LATENCY,)))[1]
-    assert {name for event in recorder.of(HalfRoundTimed) for name in event.samples} == {LATENCY, SINGLE, ENQUEUE}
+    assert {name for event in recorder.of(DeviceSampled) for name in event.samples} == {LATENCY, SINGLE, ENQUEUE}
     assert not [entry for entry in recorder.log if isinstance(entry, Call) and entry.what == "device"]
     recorder = swept(plan_of(64, metrics=(AS_WRITTEN, COLD_START)))[1]
-    taken_once = [event for event in recorder.of(HalfRoundTimed) if event.round_index == 0]
+    taken_once = [event for event in recorder.of(DeviceSampled) if event.round_index == 0]
     assert [set(event.samples) for event in taken_once] == [{AS_WRITTEN, SYNCED, COLD_START}] * 2
 
 
@@ -122,7 +122,7 @@ def test_before_each_half_round_one_block_is_thrown_away() -> None:
 
 
 def test_clocks_of_a_half_round_enclose_it() -> None:
-    for event in swept(plan_of(64))[1].of(HalfRoundTimed):
+    for event in swept(plan_of(64))[1].of(DeviceSampled):
         assert 0 < event.started_mono_ns <= event.ended_mono_ns <= event.mono_ns
         assert 0 < event.started_wall_ns <= event.ended_wall_ns <= event.wall_ns
 
@@ -151,8 +151,8 @@ def test_a_half_round_that_was_suspended_is_taken_again() -> None:
     control = Control()
     plan, recorder = plan_of(64), Recorder()
     machine = SpiedMachine(plan, recorder)
-    point = Point(plan.cases[0], plan, machine, recorder, control)
-    point.begin(check=True, exact=True, warmed=set())
+    case_run = CaseRun(plan.cases[0], plan, machine, recorder, control)
+    case_run.begin(check=True, exact=True, warmed=set())
     gpu, blocks = machine.timer("cuda:0"), iter(range(10_000))
     honest = gpu.latency_block
 
@@ -164,7 +164,7 @@ def test_a_half_round_that_was_suspended_is_taken_again() -> None:
         return elapsed_ns
 
     gpu.latency_block = suspended_once  # type: ignore[method-assign]
-    for _ in point.half_rounds():
+    for _ in case_run.half_rounds():
         pass
     assert [event.device for event in recorder.rounds] == ["cpu", "cuda:0"]
     assert max(recorder.rounds[1].samples[LATENCY]) < 1e9
@@ -172,14 +172,14 @@ def test_a_half_round_that_was_suspended_is_taken_again() -> None:
 
 def test_tensors_are_let_go_when_a_case_is_over() -> None:
     plan, recorder = plan_of(64), Recorder()
-    point = Point(plan.cases[0], plan, SpiedMachine(plan, recorder), recorder, Control())
-    point.begin(check=False, exact=False, warmed=set())
-    assert len(point.lanes) == 2
-    while not point.done:
-        for _ in point.half_rounds():
+    case_run = CaseRun(plan.cases[0], plan, SpiedMachine(plan, recorder), recorder, Control())
+    case_run.begin(check=False, exact=False, warmed=set())
+    assert len(case_run.runs) == 2
+    while not case_run.done:
+        for _ in case_run.half_rounds():
             pass
-    point.finish()
-    assert point.lanes == []
+    case_run.finish()
+    assert case_run.runs == []
     assert recorder.of(CaseFinished)[0].check is None
 
 
@@ -195,13 +195,13 @@ def test_a_failure_names_the_device_that_was_at_work(step: str, device: str) -> 
         raise CaseError("error", "Broke.")
 
     setattr(machine.timer(device), step, fail)
-    point = Point(plan.cases[0], plan, machine, recorder, Control())
+    case_run = CaseRun(plan.cases[0], plan, machine, recorder, Control())
 
     def run() -> None:
-        point.begin(check=True, exact=True, warmed=set())
-        for _ in point.half_rounds():
+        case_run.begin(check=True, exact=True, warmed=set())
+        for _ in case_run.half_rounds():
             pass
 
     with pytest.raises(CaseError):
         run()
-    assert point.device == device
+    assert case_run.device == device

@@ -1,27 +1,26 @@
-"""Many cases, interleaved: a case's rounds are spread over a window of active cases."""
+"""Many cases, interleaved: a case's rounds are spread over a window of active cases. And how long the rest takes."""
 
 from __future__ import annotations
 
 import traceback
 from collections import deque
+from collections.abc import Sequence
 from itertools import chain
 
 from cpugpu_tui.model import ENERGY, KERNELS, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
-from cpugpu_tui.timing.chooser import Chooser
+from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import Emit
-from cpugpu_tui.timing.energy_pass import EnergyPass
-from cpugpu_tui.timing.forecast import Forecast
-from cpugpu_tui.timing.kernel_pass import profile_cases
-from cpugpu_tui.timing.peer_pass import measure_peers
-from cpugpu_tui.timing.point import Point
+from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cases
+from cpugpu_tui.timing.size_search import SizeSearch
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
+from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
 
 CHECK_EVERY = 10
 """In sweeps of over 20 cases every tenth is checked, and the first and last (method.md, step 2)."""
 
 
-class Sweep:
+class Scheduler:
     """Runs the cases of a plan on a machine; every failure costs its own case only."""
 
     def __init__(self, plan: Plan, machine: Machine, emit: Emit, control: Control) -> None:
@@ -30,17 +29,17 @@ class Sweep:
         self._emit = emit
         self._control = control
         gpus = tuple(device.name for device in machine.devices if not device.is_cpu)
-        self._chooser = Chooser(plan.search, plan.cases, gpus) if plan.search is not None else None
+        self._search = SizeSearch(plan.search, plan.cases, gpus) if plan.search is not None else None
         # A search takes one sweep after the other; all other plans are taken as one.
         groups: dict[object, list[tuple[int, Case]]] = {}
         for found in plan.search.found if plan.search is not None else ():
             groups[found.case.sweep] = []
         for index, case in enumerate(plan.cases):
-            groups.setdefault(case.sweep if self._chooser is not None else None, []).append((index, case))
+            groups.setdefault(case.sweep if self._search is not None else None, []).append((index, case))
         self._later = deque(groups.values())
         self._pending: deque[tuple[int, Case]] = deque()
         self._is_crowded = False
-        self._active: list[Point] = []
+        self._active: list[CaseRun] = []
         self._warmed: set[str] = set()
         self._watch = Stopwatch()
         self._since_gap = Stopwatch()
@@ -78,17 +77,17 @@ class Sweep:
             room = not self._active or (passes % enter_every == 0 and len(self._active) < self._plan.window)
             if self._pending and room and not (self._is_crowded and self._active):
                 self._enter()
-            for point in list(self._active):
+            for case_run in list(self._active):
                 if self._over():
                     return False
-                self._advance(point)
+                self._advance(case_run)
             passes += 1
             if self._over():
                 return False
 
     def _choose(self) -> None:
         """Let a search name the case to go on with."""
-        case = self._chooser.next_case() if self._chooser is not None else None
+        case = self._search.next_case() if self._search is not None else None
         if case is not None:
             self._pending.append((len(self._plan.cases), case))
             self._emit(CasesChosen(cases=(case,)))
@@ -101,87 +100,89 @@ class Sweep:
     def _enter(self) -> None:
         """Start the next pending case; a failure on the way is its row."""
         index, case = self._pending.popleft()
-        without_cpu = self._chooser is not None and self._chooser.is_left_out(case)
-        point = Point(case, self._plan, self._machine, self._emit, self._control, self._over, without_cpu=without_cpu)
+        without_cpu = self._search is not None and self._search.is_left_out(case)
+        case_run = CaseRun(
+            case, self._plan, self._machine, self._emit, self._control, self._over, without_cpu=without_cpu
+        )
         try:
-            point.begin(check=self._is_checked(index), exact=self._is_checked(index), warmed=self._warmed)
+            case_run.begin(check=self._is_checked(index), exact=self._is_checked(index), warmed=self._warmed)
         except Stopped:
             self._pending.appendleft((index, case))  # `_wind_up` says why it has no result
         except Exception as error:  # noqa: BLE001 - whatever a workload raises is its row's failure
-            failure = self._failure(point, error)
+            failure = self._failure(case_run, error)
             if failure.kind == "oom" and self._active and not failure.fatal:
                 # Others still hold their tensors: once they are through it is tried again.
                 self._pending.appendleft((index, case))
                 self._is_crowded = True
-                self._drop(point, error)
+                self._drop(case_run, error)
                 self._machine.release()
             else:
-                self._fail(point, error)
+                self._fail(case_run, error)
         else:
             self._is_crowded = False
-            self._active.append(point)
-            self._forecast.learn(point)
-            if self._chooser is not None:
-                self._chooser.learn(point)
+            self._active.append(case_run)
+            self._forecast.learn(case_run)
+            if self._search is not None:
+                self._search.learn(case_run)
         self._between()
 
     def _is_checked(self, index: int) -> bool:
         count = len(self._plan.cases)
         return count <= 20 or index % CHECK_EVERY == 0 or index == count - 1
 
-    def _advance(self, point: Point) -> None:
+    def _advance(self, case_run: CaseRun) -> None:
         try:
-            for _ in point.half_rounds():
+            for _ in case_run.half_rounds():
                 self._between()
                 if self._control.stopping:
                     return
         except Exception as error:  # noqa: BLE001 - as above
-            self._active.remove(point)
-            self._fail(point, error)
+            self._active.remove(case_run)
+            self._fail(case_run, error)
             return
-        if point.done and not (self._chooser is not None and self._chooser.keeps(point)):
-            self._active.remove(point)
-            self._finish(point)
+        if case_run.done and not (self._search is not None and self._search.keeps(case_run)):
+            self._active.remove(case_run)
+            self._finish(case_run)
             self._between()
 
-    def _finish(self, point: Point) -> None:
+    def _finish(self, case_run: CaseRun) -> None:
         """Finish a case; a failure on the way is its row, like any other."""
-        is_timed_once, is_starved = point.is_timed_once, point.is_starved
+        is_timed_once, is_starved = case_run.is_timed_once, case_run.is_starved
         try:
-            point.finish()
+            case_run.finish()
         except Exception as error:  # noqa: BLE001 - as above
-            self._fail(point, error)
+            self._fail(case_run, error)
             return
         if not is_timed_once:
             if not is_starved:  # the energy of waiting is nobody's
-                self._to_measure.append(point.case)
-            if point.is_checked:
-                self._to_profile.append(point.case)
+                self._to_measure.append(case_run.case)
+            if case_run.is_checked:
+                self._to_profile.append(case_run.case)
 
-    def _fail(self, point: Point, error: Exception) -> None:
-        failure = self._failure(point, error)
-        self._drop(point, error)
+    def _fail(self, case_run: CaseRun, error: Exception) -> None:
+        failure = self._failure(case_run, error)
+        self._drop(case_run, error)
         if not failure.fatal:
             self._machine.release()
         self._emit(
             CaseFailed(
-                case=point.case.key,
+                case=case_run.case.key,
                 kind=failure.kind,
                 message=failure.message,
                 remedy=failure.remedy,
-                device=point.device,
+                device=case_run.device,
             )
         )
         self._emit.flush()
         if failure.fatal:
             raise failure
 
-    def _failure(self, point: Point, error: Exception) -> CaseError:
-        return error if isinstance(error, CaseError) else self._machine.explain(error, point.case)
+    def _failure(self, case_run: CaseRun, error: Exception) -> CaseError:
+        return error if isinstance(error, CaseError) else self._machine.explain(error, case_run.case)
 
-    def _drop(self, point: Point, error: Exception) -> None:
+    def _drop(self, case_run: CaseRun, error: Exception) -> None:
         """Let go of the tensors of a case; the frames that an error came through hold them too."""
-        point.close()
+        case_run.close()
         traceback.clear_frames(error.__traceback__)
 
     def _between(self) -> None:
@@ -207,7 +208,7 @@ class Sweep:
 
     def _progress(self) -> Progressed:
         pending = [case for _, case in chain(self._pending, *self._later)]
-        more = self._chooser.most_left if self._chooser is not None else 0
+        more = self._search.most_left if self._search is not None else 0
         left_s = self._forecast.seconds_left(self._active, pending, more)
         if left_s is not None and self._plan.max_seconds is not None:
             left_s = min(left_s, max(0.0, self._plan.max_seconds - self._watch.elapsed_s()))
@@ -224,14 +225,70 @@ class Sweep:
         """End early: a case with a complete round keeps its times, the rest is skipped."""
         stopped = self._control.stopping
         why = "Stopped by request." if stopped else "Not reached within the time of --max-seconds."
-        for point in self._active:
-            if point.rounds_complete >= 1:
-                self._finish(point)
+        for case_run in self._active:
+            if case_run.rounds_complete >= 1:
+                self._finish(case_run)
             else:
-                self._skip(point.case, why)
+                self._skip(case_run.case, why)
         for _, case in (*self._pending, *chain.from_iterable(self._later)):
             self._skip(case, why)
         return "stopped" if stopped else "done"
 
     def _skip(self, case: Case, why: str) -> None:
         self._emit(CaseFailed(case=case.key, kind="skipped", message=why, remedy="Run again to time it."))
+
+
+class Forecast:
+    """Scales each device's last time per call with the cost hint (FLOPs) of the cases to come."""
+
+    def __init__(self, plan: Plan, machine: Machine) -> None:
+        self._plan = plan
+        self._machine = machine
+        self._last: dict[str, tuple[float, float]] = {}
+        self._learnt = 0
+
+    def learn(self, case_run: CaseRun) -> None:
+        """Remember what a calibrated case costs per call on each device."""
+        self._learnt += 1
+        hint = self._hint(case_run.case)
+        for run in case_run.runs:
+            self._last[run.name] = (hint, run.estimate_ns)
+
+    def seconds_left(self, active: Sequence[CaseRun], pending: Sequence[Case], more: int = 0) -> float | None:
+        """Return the expected seconds for the rest, None before two cases are known.
+
+        Of a search, which may choose up to `more` further cases, the most that is left.
+        """
+        # From the first case alone, all overhead, the last sizes of `quick` were forecast at minutes.
+        if self._learnt < min(2, len(self._plan.cases)):
+            return None
+        if self._plan.search is not None:
+            return self._most_s(active, pending, more)
+        total_ns = sum(case_run.time_left_ns() for case_run in active)
+        for case in pending:
+            hint = self._hint(case)
+            total_ns += sum(self._case_ns(hint, *last) for last in self._last.values())
+        return total_ns / 1e9
+
+    def _most_s(self, active: Sequence[CaseRun], pending: Sequence[Case], more: int) -> float:
+        """Return the most seconds that a search can take: every case until its budget is spent."""
+        budget_ns = self._plan.budget_s * 1e9
+        active_ns = sum(max(0.0, budget_ns - run.spent_ns) for case_run in active for run in case_run.runs)
+        largest = max((self._hint(case) for case in self._plan.cases), default=0.0)
+        hints = [*(self._hint(case) for case in pending), *[largest] * more]
+        estimates = ((self._scaled_ns(hint, *last)) for hint in hints for last in self._last.values())
+        return (active_ns + sum(most_device_ns(each, self._plan) for each in estimates)) / 1e9
+
+    def _hint(self, case: Case) -> float:
+        """Return a case's FLOPs; 0 where a person's own workload cannot say: its row will tell, not that at work."""
+        try:
+            return float(self._machine.costs(case).flops)
+        except Exception:  # noqa: BLE001 - as above
+            return 0.0
+
+    def _case_ns(self, hint: float, last_hint: float, last_ns: float) -> float:
+        return least_device_ns(self._scaled_ns(hint, last_hint, last_ns), self._plan)
+
+    def _scaled_ns(self, hint: float, last_hint: float, last_ns: float) -> float:
+        """Return the time of a call: work below the last case's hides in fixed costs, so it is never scaled down."""
+        return last_ns * max(1.0, hint / last_hint if last_hint else 1.0)
