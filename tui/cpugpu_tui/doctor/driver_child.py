@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
-from cpugpu_tui.config.converting import convert
+from cpugpu_tui.config.validation import convert
 from cpugpu_tui.doctor.driver_setup import DriverSetup, driver_setup
 from cpugpu_tui.doctor.facts import DriverFacts
 from cpugpu_tui.doctor.host_setup import has_nvidia_gpu
