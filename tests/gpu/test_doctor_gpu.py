@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.analysis.cost_ratio import ALLOWED
-from cpugpu_tui.doctor.telemetry_cost import measure_cost
+from cpugpu_tui.doctor.sampler_cost import measure_cost
 
 pytestmark = pytest.mark.gpu
 

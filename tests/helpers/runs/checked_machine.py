@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cpugpu_tui.doctor.driver_setup import DriverSetup
-from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
+from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, DriverSetup, Facts, HistoryFacts
 from cpugpu_tui.doctor.finding import Finding
 from cpugpu_tui.doctor.host_setup import HostSetup
 from cpugpu_tui.doctor.registry import examine

@@ -90,26 +90,30 @@ def test_every_key_is_read_and_paths_are_the_files_own(write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('theem = "slate"\n', "line 1: There is no 'theem' here. Did you mean theme?"),
-        ("theme = 3\n", "line 1: theme is not text in quotes."),
-        ('theme = ""\n', "line 1: theme is empty."),
-        ('theme = "slate\n', "line 1: This is no TOML"),
-        ('\n\nworker = "fork"\n', "line 3: There is no worker mode 'fork'. Write process or thread."),
+        ('theem = "slate"\n', "line 1: There is no key `theem`. Did you mean `theme`?"),
+        ("theme = 3\n", "line 1: `theme` is 3. Write text in quotes."),
+        ('theme = ""\n', "line 1: `theme` is ''. Write text in quotes."),
+        ('theme = "slate\n', "line 1: This is not TOML"),
+        ('\n\nworker = "fork"\n', "line 3: `worker` is 'fork'. Write process or thread."),
         ('device = ["cpu", "gpu"]\n', "line 1: There is no device 'gpu'."),
-        ("case_timeout = -1\n", "line 1: case_timeout of -1 is not possible."),
-        ("case_timeout = true\n", "line 1: case_timeout is not a number."),
-        ("ceilings = 1\n", "line 1: ceilings is not true or false."),
-        ("workloads = [1]\n", "line 1: workloads is not text in quotes, or a list of such."),
-        ("presets = 3\n", "line 1: presets are tables."),
-        ('[presets.a]\nworkload = "matmul"\n', "line 1: The preset 'a' has no sizes."),
+        ("case_timeout = -1\n", "line 1: `case_timeout` is -1. Write a number above 0."),
+        ("case_timeout = true\n", "line 1: `case_timeout` is true. Write a number above 0."),
+        ("ceilings = 1\n", "line 1: `ceilings` is 1. Write true or false."),
+        ("workloads = [1]\n", "line 1: `workloads` is [1]. Write text in quotes, or a list of such."),
+        ("presets = 3\n", "line 1: `presets` is 3. Write a table."),
+        ('[presets.a]\nworkload = "matmul"\n', "line 1: `sizes` is missing in [presets.a]."),
         ('[presets.a]\nworkload = "matmul"\nsizes = "x"\n', "line 3: 'x' is no size."),
         ('[presets.a]\nworkload = "matmul"\nsizes = [0]\n', "line 3: The size '0' is below 1."),
-        ('[presets.a]\nworkload = "matmul"\nsizes = 1\ndtyps = "float32"\n', "line 4: There is no 'dtyps' in"),
+        ('[presets.a]\nworkload = "matmul"\nsizes = 1\ndtyps = "float32"\n', "line 4: There is no key `dtyps` in"),
         ('[presets.a]\nworkload = "matmul"\nsizes = 1\ndtypes = "int8"\n', "line 4: There is no dtype 'int8'."),
         ('[presets.a]\nworkload = "matmul"\nsizes = 1\nthreads = "few"\n', "line 4: 'few' is no number"),
         ('theme = "slate"\n\n[presets.quick]\nworkload = "matmul"\nsizes = 1\n', "line 3: The name 'quick' is taken"),
         ('[presets."a b"]\nworkload = "matmul"\nsizes = 1\n', "line 1: 'a b' is no name for a preset."),
-        ('"\\u001b[31m" = 1\n', "There is no '' here."),
+        ('"\\u001b[31m" = 1\n', "There is no key ``."),
+        ("[keys]\nrun = []\n", "line 2: `run` is []. Write a key in quotes, or a list of such."),
+        ('[keys]\nrun = ""\n', "line 2: `run` is ''. Write a key in quotes, or a list of such."),
+        ("case_timeout = 1e400\n", "line 1: `case_timeout` is inf. Write a number above 0."),
+        ("presets.a = 3\n", "line 1: `a` is 3. Write a table."),
     ],
 )  # fmt: skip
 def test_a_typo_is_one_sentence_with_the_line(text: str, said: str, write: Write) -> None:
@@ -221,7 +225,7 @@ def test_a_folder_into_which_nobody_may_look_is_said(tmp_path: Path) -> None:
         "except UsageError as error: print(error.message)\n"
     )
     done = subprocess.run([sys.executable, "-c", attempt], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.stdout == "The config closed/config.toml cannot be read: Permission denied.\n", done.stderr
+    assert done.stdout == "closed/config.toml: This file cannot be read: Permission denied.\n", done.stderr
 
 
 def test_path_and_help_answer_beside_a_broken_file(write: Write, cpugpu: CommandLine) -> None:
@@ -232,7 +236,7 @@ def test_path_and_help_answer_beside_a_broken_file(write: Write, cpugpu: Command
     for command in (("config", "show"), ("history",), ("run", "matmul"), ()):
         done = cpugpu.here(*command)
         assert done.code == 2
-        assert done.err.startswith(f"cpugpu-tui: {path}, line 1: This is no TOML")
+        assert done.err.startswith(f"cpugpu-tui: {path}, line 1: This is not TOML")
         assert done.err.count("\n") == 1
 
 
@@ -254,4 +258,4 @@ def test_all_themes_are_named_and_a_broken_file_is_said(write: Write, cpugpu: Co
     origins = {item["theme"]: item["origin"] for item in done.objects}
     assert origins["mine"] == "your own"
     assert (origins["slate"], origins["ansi-dark"], origins["nord"]) == ("shipped", "shipped", "Textual")
-    assert "bad.toml is left out: it is not TOML" in done.err
+    assert "bad.toml is left out (line 1): This is not TOML" in done.err

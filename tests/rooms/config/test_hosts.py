@@ -101,21 +101,22 @@ def test_a_name_that_a_program_would_read_as_something_else_is_refused(name: str
         ("", "no host"),
         ("[[hosts]]\nhost = 'a'\n[[hosts]]\nhost = 'a'\n", "named twice"),
         ("[[hosts]]\nhost = 'a'\nlauncher = 'telnet'\n", "no launcher 'telnet'"),
-        ("[[hosts]]\nhost = 'a'\npasword = 'x'\n", "no 'pasword'"),
-        ("[[hosts]]\nhost = 'a'\nenv = { 'A;reboot' = '1' }\n", "no name of a variable"),
-        ("[[hosts]]\nhost = 'a'\nenv = { A = { B = '1' } }\n", "neither a text nor a number"),
-        ("[[hosts]]\nhost = 'a'\nenv = { A = true }\n", "neither a text nor a number"),
+        ("[[hosts]]\nhost = 'a'\npasword = 'x'\n", "line 3: There is no key `pasword`"),
+        ("[[hosts]]\nhost = 'a'\nenv = { 'A;reboot' = '1' }\n", "line 3: `A;reboot` is"),
+        ("[[hosts]]\nhost = 'a'\nenv = { A = { B = '1' } }\n", "line 3: `A` is {'B': '1'}."),
+        ("[[hosts]]\nhost = 'a'\nenv = { A = true }\n", "line 3: `A` is true."),
         ("[[hosts]]\nhost = 'a[1-'\n", "no range"),
-        ("[[hosts]]\nhost = 'a'\npre = '''x\ny'''\n", "several lines"),
+        ("[[hosts]]\nhost = 'a'\npre = '''x\ny'''\n", "`pre` is 'x\\ny', which has several lines"),
         ("[[hosts]]\nhost = 'a'\npython = '-c'\n", "no interpreter"),
-        ("[[hosts]]\nhost = 'a'\ngpus = -1\n", "not possible"),
+        ("[[hosts]]\nhost = 'a'\ngpus = -1\n", "line 3: `gpus` is -1."),
         ("[[hosts]]\nhost = '-oProxyCommand=x'\n", "read it as an option"),
         ("[launchers]\nbox = 'docker exec -i x'\n", "has no {host}"),
         ("[launchers]\nssh = 'x {host}'\n", "built in"),
-        ("[launchers]\nbox = 'x \"{host}'\n", "cannot be read"),
-        ("hosts = 3\n", "not of the right kind"),
-        ("[[hosts]]\nhst = 'a'\n", "no name"),
-        ("[[hosts\n", "no TOML"),
+        ("[launchers]\nbox = 'x \"{host}'\n", "line 2: `box` is 'x \"{host}'"),
+        ("hosts = 3\n", "line 1: `hosts` is 3."),
+        ("[[hosts]]\nhst = 'a'\n", "line 2: There is no key `hst`"),
+        ("[[hosts]]\ntags = 'a'\n", "line 1: A host has no name."),
+        ("[[hosts\n", "line 1: This is not TOML"),
     ],
 )
 def test_each_mistake_has_a_sentence_and_the_file(tmp_path: Path, text: str, said: str) -> None:
@@ -128,7 +129,7 @@ def test_each_mistake_has_a_sentence_and_the_file(tmp_path: Path, text: str, sai
 
 
 def test_a_plain_line_with_more_than_a_name_names_the_line(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="Line 2"):
+    with pytest.raises(UsageError, match="line 2"):
         read_hosts(written(tmp_path, "gpu1\ngpu2 slots=8\n", "hosts"))
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from tests.helpers.runs.checked_machine import HELLO, gpu, machine, no_driver, said
 
-from cpugpu_tui.doctor.driver_setup import ClockSetting
-from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
+from cpugpu_tui.doctor.facts import AgentFacts, ClockSetting, DriverFacts, Facts, HistoryFacts
 from cpugpu_tui.doctor.finding import Finding, ok
 from cpugpu_tui.doctor.host_setup import HostSetup, OwnRun
 from cpugpu_tui.doctor.registry import CHECKS, Check, examine

@@ -11,9 +11,8 @@ import pytest
 from tests.helpers.command_line import PATIENCE_S
 
 from cpugpu_tui.analysis.cost_ratio import CostRatio, cost_ratio
-from cpugpu_tui.doctor import telemetry_cost
-from cpugpu_tui.doctor.cost import cost_finding
-from cpugpu_tui.doctor.telemetry_cost import Gate, LoopProcess, MeasuredCost, loop_command, measure_cost
+from cpugpu_tui.doctor import sampler_cost
+from cpugpu_tui.doctor.sampler_cost import Gate, LoopProcess, MeasuredCost, cost_finding, loop_command, measure_cost
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Simulation, TelemetryRead
 from cpugpu_tui.telemetry.sampler import Sampler
@@ -137,10 +136,10 @@ def test_only_blocks_with_telemetry_see_sweeps(monkeypatch: pytest.MonkeyPatch) 
             samplers.append(self)
             super().start()
 
-    monkeypatch.setattr(telemetry_cost, "Gate", CountingGate)
-    monkeypatch.setattr(telemetry_cost, "Sampler", NotedSampler)
-    monkeypatch.setattr(telemetry_cost, "LoopProcess", CountingLoop)
-    monkeypatch.setattr(telemetry_cost, "INTERVAL_S", 0.1)
+    monkeypatch.setattr(sampler_cost, "Gate", CountingGate)
+    monkeypatch.setattr(sampler_cost, "Sampler", NotedSampler)
+    monkeypatch.setattr(sampler_cost, "LoopProcess", CountingLoop)
+    monkeypatch.setattr(sampler_cost, "INTERVAL_S", 0.1)
     measured = measure_cost(None, None, 60.0, lambda _: None)
     assert measured.rounds == 8
     assert [is_on for is_on, _ in blocks[1:5]] == [False, True, True, False]  # the order is flipped

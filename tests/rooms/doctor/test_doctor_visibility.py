@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.runs.checked_machine import gpu, machine, said
 
-from cpugpu_tui.doctor.cuda_visibility import read_list
+from cpugpu_tui.doctor.checks_torch import read_list
 from cpugpu_tui.model import MigInstance
 
 UUIDS = ("GPU-aaaa1111-0000", "GPU-aaaa2222-0000")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.helpers.runs import export_runs
 
-from cpugpu_tui.config.converting import convert
+from cpugpu_tui.config.validation import convert
 from cpugpu_tui.export.anonymize import anonymized
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.stream import KEPT, ExportedRun, exported

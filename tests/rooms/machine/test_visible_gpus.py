@@ -16,7 +16,7 @@ import torch
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 from tests.helpers.machine.nvml_machine import Machine, machine
 
-from cpugpu_tui.doctor.cuda_visibility import read_list
+from cpugpu_tui.doctor.checks_torch import read_list
 from cpugpu_tui.model import Device, Plan
 from cpugpu_tui.timing import torch_devices
 from cpugpu_tui.timing.torch_machine import TorchMachine

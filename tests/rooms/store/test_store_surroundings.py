@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cpugpu_tui.config import filesystem, paths
-from cpugpu_tui.config.filesystem import journal_mode
+from cpugpu_tui.config import paths
+from cpugpu_tui.config.paths import journal_mode
 from cpugpu_tui.store import Store, open_store
 from cpugpu_tui.store.owner import Owner
 
@@ -92,7 +92,7 @@ def cluster_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder that every node of a cluster has; this one is node 7."""
     monkeypatch.delenv("CPUGPU_DB", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "not-yet" / "data"))
-    monkeypatch.setattr(filesystem, "mounts", lambda: f"1 0 0:1 / {tmp_path} rw - nfs4 server:/home rw")
+    monkeypatch.setattr(paths, "mounts", lambda: f"1 0 0:1 / {tmp_path} rw - nfs4 server:/home rw")
     monkeypatch.setattr(socket, "gethostname", lambda: "node/7")
     return paths.data_dir()
 

@@ -57,10 +57,10 @@ def test_two_commands_may_change_their_keys(write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("keys = 3\n", "line 1: keys is a table."),
-        ("[keys]\nrun = 3\n", "line 2: run is not a key in quotes, or a list of such."),
-        ("[keys]\nrun = []\n", "line 2: run has no key."),
-        ('[keys]\nrun = ""\n', "line 2: run has no key."),
+        ("keys = 3\n", "line 1: `keys` is 3. Write a table."),
+        ("[keys]\nrun = 3\n", "line 2: `run` is 3. Write a key in quotes, or a list of such."),
+        ("[keys]\nrun = []\n", "line 2: `run` is []."),
+        ('[keys]\nrun = ""\n', "line 2: `run` is ''."),
         ('[keys]\n\nrunn = "f5"\n', "line 3: There is no command 'runn'. Did you mean run?"),
         ('[keys]\ncopy-comand = "f5"\n', "line 2: There is no command 'copy-comand'. Did you mean copy-command?"),
         ('[keys]\nrun = "f25"\n', "line 2: There is no key 'f25'. Write one character"),

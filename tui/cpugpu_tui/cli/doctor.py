@@ -15,10 +15,9 @@ from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import console, plain
 from cpugpu_tui.doctor.collect import collect
-from cpugpu_tui.doctor.cost import cost_finding
 from cpugpu_tui.doctor.finding import Finding, fail
 from cpugpu_tui.doctor.registry import examine
-from cpugpu_tui.doctor.telemetry_cost import measure_cost
+from cpugpu_tui.doctor.sampler_cost import cost_finding, measure_cost
 from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, CpuGpuError, shown
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Simulation

@@ -9,11 +9,11 @@ from pathlib import Path
 from cpugpu_tui.cli.history import writing
 from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.table_style import tell
+from cpugpu_tui.config.files import MOST_OF_A_DEVICE, read_at_most
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.reading import read_runs
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.store import Store
-from cpugpu_tui.telemetry.files import MOST_OF_A_DEVICE, read_at_most
 
 STDIN = Path("-")
 

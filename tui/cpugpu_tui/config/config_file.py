@@ -1,223 +1,119 @@
-"""The config file, read and checked: every complaint is one sentence with the line."""
+"""The config file, read and checked."""
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
-from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal
 
-import msgspec
-import tomllib
+from msgspec import Meta, Struct
 
-from cpugpu_tui.config import toml
-from cpugpu_tui.config.converting import convert
 from cpugpu_tui.config.parsing import check_device, parse_sizes, parse_threads
 from cpugpu_tui.config.settings import KEYS, Config, Key, KeyLine, Value
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.config.validation import Text, Texts, TomlFile
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DTYPES
-from cpugpu_tui.telemetry.files import read_at_most
 from cpugpu_tui.workloads import PRESETS, Part, Preset, catalogue
 from cpugpu_tui.workloads.loading import NAME
 
-T = TypeVar("T")
-
-PRESET_KEYS = ("workload", "sizes", "dtypes", "threads", "variants", "summary")
-MOST_BYTES = 1_000_000
-"""A larger file is no config of ours."""
-
-WRITE = "Mend the file; `cpugpu-tui config show` says what holds."
-
-
-class _File:
-    """The text of a config file, and complaints about it."""
-
-    def __init__(self, path: Path, text: str) -> None:
-        self.path = path
-        self._lines = text.splitlines()
-
-    def line_of(self, key: str, table: tuple[str, ...] = ()) -> int | None:
-        """Return the line of a key in a table, of the table's head for an empty key; None where it is not found."""
-        at: tuple[str, ...] = ()
-        for number, line in enumerate(self._lines, 1):
-            head = re.match(r"\s*\[([^\[\]]+)\]", line)
-            if head is not None:
-                at = _dotted(head[1])
-                if not key and at == table:
-                    return number
-            name = re.match(r"\s*([^=#\[]+?)\s*=", line)
-            if key and name is not None and (*at, *_dotted(name[1])) == (*table, key):
-                return number
-        return self.line_of("", table) if key and table else None
-
-    def where(self, key: str, table: tuple[str, ...]) -> str:
-        """Return file and line."""
-        line = self.line_of(key, table)
-        return f"{self.path}, line {line}" if line else str(self.path)
-
-    def wrong(self, message: str, remedy: str, key: str = "", table: tuple[str, ...] = ()) -> UsageError:
-        """Return a complaint that names file and line."""
-        return UsageError(f"{self.where(key, table)}: {message}", remedy)
+Seconds = Annotated[float, Meta(gt=0, lt=1e9, description="a number above 0")]
+Worker = Annotated[Literal["process", "thread"], Meta(description="process or thread")]
+Keys = Annotated[
+    Annotated[str, Meta(min_length=1)] | Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1)],
+    Meta(description="a key in quotes, or a list of such"),
+]
+Parts = Annotated[int | str | list[int | str], Meta(description="a number, text, or a list of them")]
 
 
-def _dotted(text: str) -> tuple[str, ...]:
-    """Return the parts of a TOML name, `a."b.c"` → (a, b.c); nothing where it is none."""
-    try:
-        data: Any = toml.loads(f"[{text}]")
-    except tomllib.TOMLDecodeError:
-        return ()
-    parts = []
-    while data:
-        ((name, data),) = data.items()
-        parts.append(name)
-    return tuple(parts)
+class PresetTable(Struct):
+    """A table `[presets.NAME]`."""
+
+    workload: Text
+    sizes: Parts
+    dtypes: Parts = ""
+    threads: Parts = ""
+    variants: Parts = ""
+    summary: str = ""
 
 
 def read(path: Path) -> Config:
     """Return what the file says.
 
     Raises:
-        UsageError: it cannot be read, is no TOML, or has a wrong key or value; the sentence names the line.
+        TomlError: it cannot be read, is not TOML, or has a wrong key or value.
     """
-    try:
-        data_bytes = read_at_most(path, MOST_BYTES)
-        text = data_bytes.decode("utf-8-sig") if len(data_bytes) <= MOST_BYTES else ""
-    except OSError as error:
-        raise UsageError(f"The config {path} cannot be read: {error.strerror}.", "Mend its permissions.") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"The config {path} is no UTF-8 text.", "Write it anew, or take it away.") from error
-    if len(data_bytes) > MOST_BYTES:
-        raise UsageError(f"The config {path} is larger than {MOST_BYTES:,} bytes.", "Write it anew, or take it away.")
-    file = _File(path, text)
-    try:
-        data = toml.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _no_toml(path, error) from None
-    tables, key_table = data.pop("presets", {}), data.pop("keys", {})
-    _refuse_unknown(file, data, [*(key.name for key in KEYS), "keys", "presets"], ())
-    values = {key.name: _value(file, key, data[key.name]) for key in KEYS if key.name in data}
-    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise file.wrong("presets are tables.", "Write [presets.NAME] and below it workload and sizes.", "presets")
+    file = TomlFile(path)
+    types = {key.name: _type(key) for key in KEYS} | {"keys": dict[str, Keys], "presets": dict[str, Any]}
+    found = file.values(types, file.data)
+    key_table, tables = found.pop("keys", {}), found.pop("presets", {})
+    values = {key.name: _value(file, key, found[key.name]) for key in KEYS if key.name in found}
     presets = tuple(_preset(file, name, table) for name, table in tables.items())
     lines = {name: file.line_of(name) for name in values}
-    lines |= {f"presets.{name}": file.line_of("", ("presets", name)) for name in tables}
-    return Config(values, lines, presets, _key_lines(file, key_table))
+    lines |= {f"presets.{name}": file.line_of("presets", name) for name in tables}
+    return Config(values, lines, presets, tuple(_key_line(file, name, keys) for name, keys in key_table.items()))
 
 
-def _key_lines(file: _File, table: object) -> tuple[KeyLine, ...]:
-    """Return what the table `[keys]` says; whether there are such commands and keys is for the app to say."""
-    if not isinstance(table, dict):
-        raise file.wrong("keys is a table.", 'Write [keys] and below it lines like run = "f5".', "keys")
-    found, at = [], ("keys",)
-    for name, given in table.items():
-        listed = [given] if isinstance(given, str) else given
-        texts = _typed(file, printable(name), listed, list[str], "a key in quotes, or a list of such", at)
-        if not texts or not all(texts):
-            raise file.wrong(f"{printable(name)} has no key.", "Write a key, or take the line away.", name, at)
-        found.append(KeyLine(name, tuple(texts), file.where(name, at), file.line_of(name, at)))
-    return tuple(found)
-
-
-def _no_toml(path: Path, error: tomllib.TOMLDecodeError) -> UsageError:
-    said = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", str(error), re.DOTALL)
-    where, what = (f"{path}, line {said[2]}", said[1]) if said else (str(path), str(error).split(" (at ")[0])
-    return UsageError(f"{where}: This is no TOML: {printable(what)}.", 'Write lines like theme = "slate".')
-
-
-def _refuse_unknown(file: _File, data: dict[str, Any], known: Iterable[str], table: tuple[str, ...]) -> None:
-    names = list(known)
-    for name in data:
-        if name not in names:
-            like = difflib.get_close_matches(name, names, 1)
-            place = f"in [{'.'.join(table)}]" if table else "here"
-            remedy = f"Did you mean {like[0]}?" if like else f"There are: {', '.join(names)}."
-            raise file.wrong(f"There is no {printable(name)!r} {place}.", remedy, name, table)
-
-
-def _value(file: _File, key: Key, given: object) -> Value:
+def _type(key: Key) -> Any:
+    if key.name == "worker":
+        return Worker
     if key.is_flag:
-        return _typed(file, key.name, given, bool, "true or false")
+        return bool
     if key.is_number:
-        number = _typed(file, key.name, given, float, "a number")
-        if not 0 < number < 1e9:
-            raise file.wrong(f"{key.name} of {number:g} is not possible.", "Write a number above 0.", key.name)
-        return number
-    if not key.is_list:
-        text = _typed(file, key.name, given, str, "text in quotes")
-        if not text:
-            raise file.wrong(f"{key.name} is empty.", "Write a value, or take the line away.", key.name)
-        _check(file, key.name, (text,))
-        return _absolute(file, text) if key.is_path else text
+        return Seconds
+    return Texts if key.is_list else Text
+
+
+def _value(file: TomlFile, key: Key, given: Any) -> Value:
+    """Return a value of the right type: several as a tuple, paths absolute."""
+    if not key.is_list and not key.is_path:
+        return given  # type: ignore[no-any-return]  # checked by its type
     texts = [given] if isinstance(given, str) else given
-    listed = _typed(file, key.name, texts, list[str], "text in quotes, or a list of such")
-    _check(file, key.name, listed)
-    return tuple(_absolute(file, text) if key.is_path else text for text in listed)
+    if key.name == "device":
+        for text in texts:
+            file.parsed((key.name,), partial(check_device, text))
+    if key.is_path:
+        texts = [os.path.normpath(os.path.join(file.path.parent, os.path.expanduser(text))) for text in texts]
+    return tuple(texts) if key.is_list else texts[0]
 
 
-def _check(file: _File, name: str, texts: Iterable[str]) -> None:
-    for text in texts:
-        if name == "worker" and text not in ("process", "thread"):
-            raise file.wrong(f"There is no worker mode {printable(text)!r}.", "Write process or thread.", name)
-        if name == "device":
-            _at(file, name, (), partial(check_device, text))
+def _key_line(file: TomlFile, name: str, keys: str | list[str]) -> KeyLine:
+    """Return a line of the table `[keys]`; whether there are such commands and keys is for the app to say."""
+    line = file.line_of("keys", name)
+    where = f"{file.path}, line {line}" if line else str(file.path)
+    return KeyLine(name, (keys,) if isinstance(keys, str) else tuple(keys), where, line)
 
 
-def _absolute(file: _File, text: str) -> str:
-    return os.path.normpath(os.path.join(file.path.parent, os.path.expanduser(text)))
-
-
-def _typed(file: _File, name: str, given: object, kind: type[T], what: str, table: tuple[str, ...] = ()) -> T:
-    try:
-        return convert(given, kind)
-    except msgspec.ValidationError:
-        raise file.wrong(f"{name} is not {what}.", "Mend the value.", name, table) from None
-
-
-def _at(file: _File, name: str, table: tuple[str, ...], parse: Callable[[], T]) -> T:
-    """Return what a parser makes of a value; its complaint with file and line."""
-    try:
-        return parse()
-    except UsageError as error:
-        raise file.wrong(error.message, error.remedy, name, table) from None
-
-
-def _preset(file: _File, name: str, table: dict[str, Any]) -> Preset:
+def _preset(file: TomlFile, name: str, given: object) -> Preset:
     """Return a preset of the person's own."""
     at = ("presets", name)
     if not NAME.fullmatch(name):
-        raise file.wrong(f"{printable(name)!r} is no name for a preset.", "Use letters, digits, dots, dashes.", "", at)
+        raise file.error(at, f"{printable(name)!r} is no name for a preset.", "Use letters, digits, dots, dashes.")
     if name in PRESETS or name in {info.name for info in catalogue()}:
-        raise file.wrong(f"The name {name!r} is taken by a built-in one.", "Rename yours.", "", at)
-    _refuse_unknown(file, table, PRESET_KEYS, at)
-    for needed in ("workload", "sizes"):
-        if needed not in table:
-            raise file.wrong(f"The preset {name!r} has no {needed}.", f"Write a line {needed} = …", "", at)
-    workload = _typed(file, "workload", table["workload"], str, "text in quotes", at)
-    sizes = _texts(file, "sizes", table, at)
-    threads = _texts(file, "threads", table, at)
-    dtypes = _texts(file, "dtypes", table, at)
+        raise file.error(at, f"The name {name!r} is taken by a built-in one.", "Rename yours.")
+    table = file.table(PresetTable, given, at)
+    sizes, dtypes, threads = _texts(table.sizes), _texts(table.dtypes), _texts(table.threads)
     for dtype in dtypes:
         if dtype not in DTYPES:
-            raise file.wrong(
-                f"There is no dtype {printable(dtype)!r}.", f"There are: {', '.join(DTYPES)}.", "dtypes", at
+            raise file.error(
+                (*at, "dtypes"), f"There is no dtype {printable(dtype)!r}.", f"There are: {', '.join(DTYPES)}."
             )
-    variants = _texts(file, "variants", table, at) or ("default",)
-    summary = _typed(file, "summary", table.get("summary", ""), str, "text in quotes", at)
-    parsed = _at(file, "sizes", at, lambda: parse_sizes(",".join(sizes)))
-    part = Part(workload, parsed, variants)
+    part = Part(
+        table.workload,
+        file.parsed((*at, "sizes"), lambda: parse_sizes(",".join(sizes))),
+        _texts(table.variants) or ("default",),
+    )
     return Preset(
-        name, (part,), printable(summary) or f"your own: {workload}, sizes {', '.join(sizes)}", "",
-        dtypes=dtypes, threads=_at(file, "threads", at, lambda: parse_threads(",".join(threads))) if threads else (),
-    )  # fmt: skip
+        name,
+        (part,),
+        printable(table.summary) or f"your own: {table.workload}, sizes {', '.join(sizes)}",
+        "",
+        dtypes=dtypes,
+        threads=file.parsed((*at, "threads"), lambda: parse_threads(",".join(threads))) if threads else (),
+    )
 
 
-def _texts(file: _File, name: str, table: dict[str, Any], at: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the parts of a value that is a number, text, or a list of either; nothing where there is none."""
-    given = table.get(name, [])
-    listed = given if isinstance(given, list) else [given]
-    parts = _typed(file, name, listed, list[int | str], "a number, text, or a list of them", at)
+def _texts(given: int | str | list[int | str]) -> tuple[str, ...]:
+    """Return the parts of a value that is a number, text, or a list of either."""
+    parts = given if isinstance(given, list) else [given]
     return tuple(piece.strip() for part in parts for piece in str(part).split(",") if piece.strip())

@@ -6,23 +6,16 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
-import msgspec
-import tomllib
+from msgspec import Meta, Struct
 
-from cpugpu_tui.config import toml
-from cpugpu_tui.config.converting import convert
+from cpugpu_tui.config.validation import Text, Texts, TomlError, TomlFile, read_text, shown
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.telemetry.files import read_at_most
-
-T = TypeVar("T")
-
-MOST_BYTES = 1_000_000
-"""A larger file is no list of hosts."""
 
 MOST_HOSTS = 10_000
 """More than this out of one file or range is a slip of the finger."""
@@ -30,10 +23,27 @@ MOST_HOSTS = 10_000
 LAUNCHERS = ("local", "ssh", "srun")
 """How a host is reached, without the person's own templates."""
 
-WRITE = "Correct the file; docs/fleet.md describes its format."
-
 _RANGE = re.compile(r"\[([^\[\]]*)\]")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_Count = Annotated[int, Meta(ge=0, le=100_000, description="how many to ask Slurm for, 0 to 100,000")]
+_Variable = Annotated[
+    str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z", description="a variable's name, of letters, digits and _")
+]
+_VariableValue = Annotated[int | float | str, Meta(description="text or a number")]
+
+_KEYS: Mapping[str, Any] = {
+    "launcher": Text, "python": Text, "pre": Texts, "env": dict[_Variable, _VariableValue], "tags": Texts,
+    "options": Texts, "gpus": _Count, "cpus": _Count,
+}  # fmt: skip
+"""What `[defaults]` may hold, and with `host` each of `[[hosts]]`."""
+
+
+class Inventory(Struct):
+    """A file of hosts."""
+
+    defaults: dict[str, Any] = {}
+    launchers: dict[str, Texts] = {}
+    hosts: Annotated[list[Any], Meta(description="tables [[hosts]]")] = []
 
 
 @dataclass(frozen=True)
@@ -114,27 +124,13 @@ def read_hosts(path: Path, defaults: Mapping[str, Any] | None = None) -> tuple[H
     """Return the hosts of an inventory (`.toml`) or of a plain file, a host a line; `defaults` yield to the file.
 
     Raises:
-        UsageError: it cannot be read, says what cannot be, names a host twice, or no host at all.
+        UsageError: it cannot be read, has a wrong key or value, names a host twice, or no host at all.
     """
-    text = _text(path)
+    hosts = (_from_toml if path.suffix == ".toml" else _from_lines)(path, defaults or {})
     try:
-        hosts = _from_toml(text, defaults or {}) if path.suffix == ".toml" else _from_lines(text, defaults or {})
         return checked(hosts)
     except UsageError as error:
-        raise UsageError(f"{path}: {error.message}", error.remedy) from None
-
-
-def _text(path: Path) -> str:
-    try:
-        data = read_at_most(path, MOST_BYTES)
-        text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"The hosts {path} cannot be read: {error.strerror}.", "Name another file with -H.") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"The hosts {path} are no UTF-8 text.", "Name another file with -H.") from error
-    if len(data) > MOST_BYTES:
-        raise UsageError(f"{path} is larger than {MOST_BYTES:,} bytes, which no list of hosts is.", "Name another.")
-    return text
+        raise TomlError(path, None, error.message, error.remedy) from None
 
 
 def hosts_of(names: Iterable[str], defaults: Mapping[str, Any] | None = None) -> tuple[Host, ...]:
@@ -143,7 +139,7 @@ def hosts_of(names: Iterable[str], defaults: Mapping[str, Any] | None = None) ->
     Raises:
         UsageError: a name cannot be one, or there is none: an empty `-w "$NODE"` must not mean every host.
     """
-    found = [_host({**(defaults or {}), "host": name}, {}) for text in names for name in names_in(text)]
+    found = [_host(name, defaults or {}, {}) for text in names for name in names_in(text)]
     if not found:
         raise UsageError("No host is named.", "Name hosts with -w gpu[1-4], or a file of them with -H.")
     return checked(found)
@@ -165,142 +161,90 @@ def checked(hosts: Iterable[Host]) -> tuple[Host, ...]:
     return tuple(known.values())
 
 
-def _from_lines(text: str, defaults: Mapping[str, Any]) -> list[Host]:
+def _from_lines(path: Path, defaults: Mapping[str, Any]) -> list[Host]:
     found: list[Host] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         words = line.partition("#")[0].split()
-        if not words:
-            continue
         if len(words) > 1:
-            raise UsageError(
-                f"Line {number}: more than a name: {printable(words[1])!r}.", "Say more in an inventory, hosts.toml."
-            )
+            more = f"more than a name: {printable(words[1])!r}."
+            raise TomlError(path, number, more, "Say more in an inventory, hosts.toml.")
         try:
-            found += [_host({**defaults, "host": name}, {}) for name in names_in(words[0])]
+            found += [_host(name, defaults, {}) for word in words for name in names_in(word)]
         except UsageError as error:
-            raise UsageError(f"Line {number}: {error.message}", error.remedy) from None
+            raise TomlError(path, number, error.message, error.remedy) from None
     return found
 
 
-def _from_toml(text: str, defaults: Mapping[str, Any]) -> list[Host]:
-    try:
-        data = toml.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"This is no TOML: {printable(str(error))}.", 'Write [[hosts]] and host = "gpu1".') from None
-    _refuse_unknown(data, ("defaults", "hosts", "launchers"), "the file")
-    for name, kind in (("defaults", dict), ("hosts", list), ("launchers", dict)):
-        if not isinstance(data.get(name, kind()), kind):
-            raise UsageError(f"{name} is not of the right kind.", "Write [defaults], [launchers] and [[hosts]].")
-    templates = {name: _template(name, given) for name, given in data.get("launchers", {}).items()}
-    shared = {**defaults, **data.get("defaults", {})}
-    if "host" in shared:
-        raise UsageError("[defaults] names a host.", "Name hosts in [[hosts]].")
-    return [host for table in data.get("hosts", []) for host in _hosts_of_table(table, shared, templates)]
+def _from_toml(path: Path, defaults: Mapping[str, Any]) -> list[Host]:
+    file = TomlFile(path)
+    inventory = file.table(Inventory, file.data)
+    templates = {name: _template(file, name, words) for name, words in inventory.launchers.items()}
+    shared = {**defaults, **file.values(_KEYS, inventory.defaults, ("defaults",))}
+    found: list[Host] = []
+    for index, given in enumerate(inventory.hosts):
+        at = ("hosts", index)
+        table = file.values({"host": Text, **_KEYS}, {"host": given} if isinstance(given, str) else given, at)
+        if "host" not in table:
+            raise file.error(at, "A host has no name.", 'Write [[hosts]] and below it host = "gpu1".')
+        values = {**shared, **table, "env": {**shared.get("env", {}), **table.get("env", {})}}
+        found += file.parsed(at, partial(_hosts, values, templates))
+    return found
 
 
-def _hosts_of_table(table: object, shared: dict[str, Any], templates: dict[str, tuple[str, ...]]) -> list[Host]:
-    if isinstance(table, str):
-        table = {"host": table}
-    if not isinstance(table, dict) or not isinstance(table.get("host"), str):
-        raise UsageError("A host has no name.", 'Write [[hosts]] and below it host = "gpu1".')
-    env = {**_env(shared.get("env", {})), **_env(table.get("env", {}))}
-    return [_host({**shared, **table, "host": name, "env": env}, templates) for name in names_in(table["host"])]
+def _hosts(values: Mapping[str, Any], templates: Mapping[str, tuple[str, ...]]) -> list[Host]:
+    return [_host(name, values, templates) for name in names_in(values["host"])]
 
 
-def _env(given: object) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise UsageError("env is no table.", 'Write env = { NAME = "value" }.')
-    return given
-
-
-def _host(table: Mapping[str, Any], templates: Mapping[str, tuple[str, ...]]) -> Host:
-    """Return a host of checked values."""
-    name = check_host(table["host"])
-    _refuse_unknown(table, [each.name for each in fields(Host) if each.name != "template"], f"host {name}")
-    launcher = _typed("launcher", table.get("launcher", "ssh"), str)
+def _host(name: str, values: Mapping[str, Any], templates: Mapping[str, tuple[str, ...]]) -> Host:
+    """Return a host of values whose types were checked."""
+    launcher = values.get("launcher", "ssh")
     if launcher not in (*LAUNCHERS, *templates):
         raise UsageError(
             f"There is no launcher {printable(launcher)!r}.", f"There are: {', '.join((*LAUNCHERS, *templates))}."
         )
+    python = values.get("python", sys.executable if launcher == "local" else "python3")
+    if not python or python.startswith("-") or "\n" in python or "\0" in python:
+        raise UsageError(f"{printable(python)!r} is no interpreter.", "Write its path on that host, or python3.")
     return Host(
-        name, launcher, templates.get(launcher, ()),
-        _python(table.get("python", sys.executable if launcher == "local" else "python3")),
-        tuple(_line("pre", each) for each in _list("pre", table.get("pre", []))),
-        {_variable(key): _value(key, value) for key, value in _env(table.get("env", {})).items()},
-        tuple(_line("tags", each) for each in _list("tags", table.get("tags", []))),
-        _words("options", table.get("options", [])),
-        _count("gpus", table.get("gpus")), _count("cpus", table.get("cpus")),
-    )  # fmt: skip
+        check_host(name),
+        launcher,
+        templates.get(launcher, ()),
+        python,
+        _lines("pre", values.get("pre", [])),
+        {name: _lines(name, str(value))[0] for name, value in values.get("env", {}).items()},
+        _lines("tags", values.get("tags", [])),
+        _words("options", values.get("options", [])),
+        values.get("gpus"),
+        values.get("cpus"),
+    )
 
 
-def _template(name: str, given: object) -> tuple[str, ...]:
+def _template(file: TomlFile, name: str, given: str | list[str]) -> tuple[str, ...]:
+    at = ("launchers", name)
     if name in LAUNCHERS:
-        raise UsageError(
-            f"The launcher {name!r} is built in.", "Give yours another name; `options` go to ssh and srun."
-        )
-    words = _words(name, given)
+        raise file.error(at, f"The launcher {name!r} is built in.", "Rename yours; `options` go to ssh and srun.")
+    words = file.parsed(at, lambda: _words(name, given))
     if not any("{host}" in word for word in words):
-        raise UsageError(f"The launcher {printable(name)!r} has no {{host}}.", "Write it like docker exec -i {host}.")
+        raise file.error(
+            at, f"The launcher {printable(name)!r} has no {{host}}.", "Write docker exec -i {host} or the like."
+        )
     return words
 
 
-def _words(name: str, given: object) -> tuple[str, ...]:
+def _lines(name: str, given: str | list[str]) -> tuple[str, ...]:
+    texts = (given,) if isinstance(given, str) else tuple(given)
+    for text in texts:
+        if "\n" in text or "\0" in text:
+            raise UsageError(
+                f"`{printable(name)}` is {shown(text)}, which has several lines.", "Write a list of lines."
+            )
+    return texts
+
+
+def _words(name: str, given: str | list[str]) -> tuple[str, ...]:
     """Return the words of a command line, or of a list of words."""
-    if not isinstance(given, str):
-        return tuple(_line(name, each) for each in _list(name, given))
+    lines = _lines(name, given)
     try:
-        return tuple(shlex.split(given))
+        return tuple(shlex.split(given)) if isinstance(given, str) else lines
     except ValueError as error:
-        raise UsageError(f"{printable(name)} cannot be read: {error}.", "Close the quotes.") from None
-
-
-def _python(given: object) -> str:
-    text = _line("python", given)
-    if not text or text.startswith("-"):
-        raise UsageError(f"{printable(text)!r} is no interpreter.", "Write its path on that host, or python3.")
-    return text
-
-
-def _variable(name: str) -> str:
-    if not _VARIABLE.fullmatch(name):
-        raise UsageError(f"{printable(name)!r} is no name of a variable.", "Use letters, digits and _.")
-    return name
-
-
-def _value(name: str, given: object) -> str:
-    """Return a variable's value; `true` has two spellings in the world, so that a person is to choose one."""
-    if isinstance(given, bool) or not isinstance(given, str | int | float):
-        raise UsageError(f"The variable {name} has neither a text nor a number.", f'Write {name} = "…" in env.')
-    return _line(name, str(given))
-
-
-def _line(name: str, given: object) -> str:
-    text = _typed(name, given, str)
-    if "\n" in text or "\0" in text:
-        raise UsageError(f"{printable(name)} has several lines.", "Write a list of lines.")
-    return text
-
-
-def _list(name: str, given: object) -> list[str]:
-    return _typed(name, [given] if isinstance(given, str) else given, list[str])
-
-
-def _count(name: str, given: object) -> int | None:
-    count = _typed(name, given, int | None)  # type: ignore[arg-type]  # msgspec knows unions, `type[T]` does not
-    if count is not None and not 0 <= count <= 100_000:
-        raise UsageError(f"{count} {name} are not possible.", "Write how many to ask Slurm for.")
-    return count
-
-
-def _typed(name: str, given: object, kind: type[T]) -> T:
-    try:
-        return convert(given, kind)
-    except msgspec.ValidationError:
-        raise UsageError(f"{printable(name)} has a value of the wrong kind.", WRITE) from None
-
-
-def _refuse_unknown(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    names = list(known)
-    for name in table:
-        if name not in names:
-            raise UsageError(f"There is no {printable(name)!r} in {where}.", f"There are: {', '.join(names)}.")
+        raise UsageError(f"`{printable(name)}` is {shown(given)}: {error}.", "Close the quotes.") from None

@@ -124,7 +124,7 @@ def _next(inbox: queue.SimpleQueue[Message], wanted: type[T], within_s: float) -
 
 
 def _refusal(path: Path) -> tuple[str, str] | None:
-    from cpugpu_tui.config.filesystem import prepare_folder
+    from cpugpu_tui.config.paths import prepare_folder
 
     try:
         prepare_folder(path, create_parents=False)
@@ -147,7 +147,7 @@ def _refused(folder: Path) -> str:
 
 def history_facts(path: Path) -> HistoryFacts:
     """Look at the database and at its disk; leave everything as it is."""
-    from cpugpu_tui.config.filesystem import journal_mode, mounts
+    from cpugpu_tui.config.paths import journal_mode, mounts
     from cpugpu_tui.store import schema
 
     path = path.absolute()

@@ -7,12 +7,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cpugpu_tui.doctor.driver_setup import DriverSetup
 from cpugpu_tui.doctor.host_setup import HostSetup, OwnRun
 from cpugpu_tui.machine.nvml.returns import BROKEN
 from cpugpu_tui.model import Device, GpuTelemetry
 from cpugpu_tui.render.capabilities import Capabilities
 from cpugpu_tui.transport.interpreter_search import Interpreter
+
+
+@dataclass(frozen=True)
+class ClockSetting:
+    """The SM clock that somebody set for one GPU (`nvidia-smi -ac`), beside what the card offers."""
+
+    index: int
+    """NVML's."""
+    set_mhz: int | None
+    """Application clock in force; None where the driver no longer has such a thing."""
+    default_mhz: int | None
+    max_mhz: int | None
+
+
+@dataclass(frozen=True)
+class DriverSetup:
+    """The driver's versions; None for what it does not tell."""
+
+    init_code: int | None = None
+    """NVML's code when no session could be opened: 12 no library, 9 not loaded, 18 updated underneath, 4 no
+    permission; `returns.BROKEN` when it has none, or cannot count its GPUs. None when all is well, or never tried."""
+    version: str | None = None
+    """Like `580.159.03`."""
+    cuda: tuple[int, int] | None = None
+    """Newest CUDA that this driver supports, (major, minor)."""
+    clocks: tuple[ClockSetting, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cpugpu_tui.doctor import cuda_visibility, driver, gpus, history, host, terminal, torch_build
+from cpugpu_tui.doctor import checks_gpu, checks_host, checks_torch
 from cpugpu_tui.doctor.facts import Facts
 from cpugpu_tui.doctor.finding import Finding, fail, unknown
 
@@ -23,33 +23,33 @@ class Check:
 
 
 CHECKS = (
-    Check("driver", ("driver",), driver.driver),
-    Check("driver.gpus", ("driver",), driver.gpus_answer),
-    Check("torch", ("agent",), torch_build.importable),
-    Check("torch.build", ("agent", "driver"), torch_build.build),
-    Check("cuda.devices", ("agent", "driver"), torch_build.devices),
-    Check("cuda.visible", ("driver",), cuda_visibility.visible),
-    Check("cuda.order", ("driver",), cuda_visibility.order),
-    Check("gpu.persistence", ("driver",), gpus.persistence),
-    Check("gpu.clocks", ("driver",), gpus.clocks),
-    Check("gpu.mig", ("driver",), gpus.mig),
-    Check("gpu.ecc", ("driver",), gpus.ecc),
-    Check("gpu.pcie", ("driver",), gpus.pcie),
-    Check("gpu.processes", ("driver",), gpus.processes),
-    Check("cpu.threads", ("host",), host.threads),
-    Check("cpu.variables", ("agent",), host.variables),
-    Check("cpu.smt", ("host",), host.smt),
-    Check("cpu.numa", ("host",), host.numa),
-    Check("cpu.denormals", ("host",), host.denormals),
-    Check("cpu.governor", ("host",), host.governor),
-    Check("runs.others", ("own_runs",), host.own_runs),
-    Check("history.file", ("history",), history.file),
-    Check("history.place", ("history",), history.place),
-    Check("history.space", ("history",), history.space),
-    Check("terminal.size", ("terminal",), terminal.size),
-    Check("terminal.text", ("terminal",), terminal.text),
-    Check("terminal.colours", ("terminal",), terminal.colours),
-    Check("terminal.session", ("terminal",), terminal.session),
+    Check("driver", ("driver",), checks_gpu.driver),
+    Check("driver.gpus", ("driver",), checks_gpu.gpus_answer),
+    Check("torch", ("agent",), checks_torch.importable),
+    Check("torch.build", ("agent", "driver"), checks_torch.build),
+    Check("cuda.devices", ("agent", "driver"), checks_torch.devices),
+    Check("cuda.visible", ("driver",), checks_torch.visible),
+    Check("cuda.order", ("driver",), checks_torch.order),
+    Check("gpu.persistence", ("driver",), checks_gpu.persistence),
+    Check("gpu.clocks", ("driver",), checks_gpu.clocks),
+    Check("gpu.mig", ("driver",), checks_gpu.mig),
+    Check("gpu.ecc", ("driver",), checks_gpu.ecc),
+    Check("gpu.pcie", ("driver",), checks_gpu.pcie),
+    Check("gpu.processes", ("driver",), checks_gpu.processes),
+    Check("cpu.threads", ("host",), checks_host.threads),
+    Check("cpu.variables", ("agent",), checks_host.variables),
+    Check("cpu.smt", ("host",), checks_host.smt),
+    Check("cpu.numa", ("host",), checks_host.numa),
+    Check("cpu.denormals", ("host",), checks_host.denormals),
+    Check("cpu.governor", ("host",), checks_host.governor),
+    Check("runs.others", ("own_runs",), checks_host.own_runs),
+    Check("history.file", ("history",), checks_host.history_file),
+    Check("history.place", ("history",), checks_host.history_place),
+    Check("history.space", ("history",), checks_host.history_space),
+    Check("terminal.size", ("terminal",), checks_host.terminal_size),
+    Check("terminal.text", ("terminal",), checks_host.terminal_text),
+    Check("terminal.colours", ("terminal",), checks_host.terminal_colours),
+    Check("terminal.session", ("terminal",), checks_host.terminal_session),
 )
 """In the order in which they are printed."""
 

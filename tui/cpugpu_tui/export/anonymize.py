@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from cpugpu_tui.config.converting import convert
+from cpugpu_tui.config.validation import convert
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.transport.facts import FACTS

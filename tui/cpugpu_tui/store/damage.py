@@ -7,7 +7,7 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
-from cpugpu_tui.config.private import OWNER_FILE
+from cpugpu_tui.config.files import OWNER_FILE
 from cpugpu_tui.store import schema
 
 JOURNALS = ("", "-wal", "-shm", "-journal")

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from cpugpu_tui.config.filesystem import journal_mode, mounts, prepare_folder
-from cpugpu_tui.config.private import create_private, tighten
+from cpugpu_tui.config.files import create_private, tighten
+from cpugpu_tui.config.paths import journal_mode, mounts, prepare_folder
 from cpugpu_tui.errors import NewerStoreError, StoreError, UsageError
 from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
 from cpugpu_tui.store import finished, rows, schema, summary

@@ -12,7 +12,7 @@ from dataclasses import fields
 from itertools import groupby
 from typing import Any, TypeVar
 
-from cpugpu_tui.config.converting import convert
+from cpugpu_tui.config.validation import convert
 from cpugpu_tui.model import (
     SYSTEM,
     USER,

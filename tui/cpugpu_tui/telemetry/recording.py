@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from cpugpu_tui.config.files import read_at_most
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import TelemetryRead
-from cpugpu_tui.telemetry.files import read_at_most
 from cpugpu_tui.telemetry.sampler import SILENT, STOP_S
 from cpugpu_tui.telemetry.trace import Header, TraceError, header_line, parse, sample_line
 

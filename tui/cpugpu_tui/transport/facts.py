@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from cpugpu_tui.config.converting import convert
+from cpugpu_tui.config.validation import convert
 
 TEXT, WHOLE, NUMBER, FLAG = str | None, int | None, float | None, bool | None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cpugpu_tui.config.converting import convert
+from cpugpu_tui.config.validation import convert
 from cpugpu_tui.errors import ProtocolError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import EVENTS, PROTOCOL, Event, Hello

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, fields
-from difflib import get_close_matches
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+import tomllib
 from textual.color import Color, ColorParseError
 from textual.css.constants import VALID_STYLE_FLAGS
 from textual.theme import BUILTIN_THEMES, Theme
 
-from cpugpu_tui.config import toml
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
+
+if TYPE_CHECKING:
+    from cpugpu_tui.config.validation import TomlFile
 
 SERIES_CPU, SERIES_GPU = "series-cpu", "series-gpu"
 """Names of our own CSS variables: the colours of everything that belongs to the CPU, and to the GPU."""
@@ -32,11 +33,11 @@ DEFAULT_THEME = "slate"
 class BrokenTheme(UsageError):
     """A theme file that is left out."""
 
-    def __init__(self, path: Path, what: str, remedy: str) -> None:
-        """Say what is wrong with it."""
-        super().__init__(f"Theme file {path} is left out: {what}", remedy)
+    def __init__(self, path: Path, line: int | None, problem: str, remedy: str) -> None:
+        what = f"is left out (line {line}): {problem}" if line else f"is left out: {problem}"
+        super().__init__(f"Theme file {path} {what}", remedy)
         self.path = path
-        self.brief = f"Theme {printable(path.name)} is left out: {what} {remedy}"
+        self.brief = f"Theme {printable(path.name)} {what} {remedy}"
         """The same without the folder, for the status line, where a path would take all the room."""
 
 
@@ -60,10 +61,7 @@ _LIGHT_SERIES = {SERIES_CPU: "#00509e", SERIES_GPU: "#8f3f00"}
 _ANSI_DARK_SERIES = {SERIES_CPU: "ansi_bright_cyan", SERIES_GPU: "ansi_yellow"}
 _ANSI_LIGHT_SERIES = {SERIES_CPU: "ansi_blue", SERIES_GPU: "ansi_magenta"}
 
-_KEYS = {field.name for field in fields(Theme)}
-_SHARES = {"luminosity_spread", "text_alpha"}
-_FLAGS = {"dark", "ansi"}
-_COLOURS = _KEYS - _SHARES - _FLAGS - {"name", "variables"}
+_SHARES = ("luminosity_spread", "text_alpha")
 _NAME = re.compile(r"\w[\w .-]*")  # no comma: App.theme takes a list of names apart at commas
 _OPACITY = re.compile(r"\s+\d{1,3}%$")
 
@@ -85,23 +83,27 @@ def shipped_folder() -> Path:
     return packaged if packaged.is_dir() else package.parents[1] / "themes"
 
 
+def shipped() -> dict[str, Theme]:
+    """Return the shipped themes by name. They are not checked here: tests do, and the first frame waits for this."""
+    texts = [path.read_text(encoding="utf-8") for path in shipped_folder().glob("*.toml")]
+    themes = [Theme(**tomllib.loads(text)) for text in texts]
+    return {theme.name: theme for theme in themes}
+
+
 def available(person_folder: Path | None = None) -> tuple[list[Theme], list[BrokenTheme]]:
     """Return the shipped themes and those of the person's folder, sorted by name, and what is wrong with the rest.
 
     A theme of the person's replaces a shipped one of the same name.
     """
-    themes, errors = load_themes(shipped_folder())
-    if person_folder is not None:
-        own, own_errors = load_themes(person_folder)
-        themes, errors = themes + own, errors + own_errors
-    by_name = {theme.name: theme for theme in themes}
+    own, errors = load_themes(person_folder) if person_folder is not None else ([], [])
+    by_name = shipped() | {theme.name: theme for theme in own}
     return [by_name[name] for name in sorted(by_name)], errors
 
 
 def all_themes(person_folder: Path) -> tuple[list[tuple[str, str, str]], list[str]]:
     """Return name, `dark` or `light`, and origin of each theme there is, and what is wrong with the person's others."""
     own, errors = load_themes(person_folder)
-    groups = [("your own", own), ("shipped", load_themes(shipped_folder())[0]), ("Textual", BUILTIN_THEMES.values())]
+    groups = [("your own", own), ("shipped", shipped().values()), ("Textual", BUILTIN_THEMES.values())]
     found: dict[str, tuple[str, str, str]] = {}
     for origin, themes in groups:
         for theme in themes:
@@ -125,7 +127,7 @@ def read_folder(folder: Path) -> dict[str, Theme | BrokenTheme]:
     for path in sorted(folder.glob("*.toml")):
         theme = _load(path)
         if isinstance(theme, Theme) and theme.name in names:
-            theme = _wrong(path, f"another file of the folder has the `name` {theme.name!r}.", "Rename one.")
+            theme = BrokenTheme(path, None, f"another file of the folder has the `name` {theme.name!r}.", "Rename one.")
         elif isinstance(theme, Theme):
             names.add(theme.name)
         found[path.name] = theme
@@ -150,71 +152,40 @@ def _file_state(entry: os.DirEntry[str]) -> tuple[str, int, int, int]:
 
 
 def _load(path: Path) -> Theme | BrokenTheme:
+    # Imported here: without themes of the person's own nothing is checked before the first frame.
+    from cpugpu_tui.config.validation import TomlError, TomlFile
+
     try:
-        data = toml.loads(path.read_text(encoding="utf-8"))
-        for key in ("name", "primary"):
-            if key not in data:
-                raise _wrong(path, f"`{key}` is missing.", f"Add a line `{key} = …`.")
-        for key, value in data.items():
-            _check(path, key, value)
-        return Theme(**data)
-    except BrokenTheme as error:
-        return error
-    except OSError as error:
-        return _wrong(path, f"it cannot be read ({error.strerror}).", "Make it readable, or remove it.")
-    except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError
-        return _wrong(path, f"it is not TOML: {error}.", "Correct that place.")
+        file = TomlFile(path)
+        theme = file.table(Theme, file.data)
+        _check(file, theme)
+    except TomlError as error:
+        return BrokenTheme(path, error.line, error.problem, error.remedy)
+    return theme
 
 
-def _check(path: Path, key: str, value: Any) -> None:
-    """Raise UsageError unless Textual can take this value for this key."""
-    if key not in _KEYS:
-        raise _unknown(path, key, _KEYS)
-    if key == "name" and not (isinstance(value, str) and _NAME.fullmatch(value)):
-        raise _wrong(path, f"`name` is {value!r}.", "Use letters, digits, spaces, dots and dashes.")
-    if key in _COLOURS:
-        _check_colour(path, key, value)
-    if key in _FLAGS and not isinstance(value, bool):
-        raise _wrong(path, f"`{key}` is {value!r}.", "Write true or false.")
-    if key in _SHARES and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1):
-        raise _wrong(path, f"`{key}` is {value!r}.", "Write a number from 0 to 1.")
-    if key == "variables":
-        _check_variables(path, value)
-
-
-def _check_variables(path: Path, variables: Any) -> None:
-    if not isinstance(variables, dict):
-        raise _wrong(
-            path, "`variables` is not a table.", "Write a section `[variables]` with one `name = value` a line."
-        )
-    for name, value in variables.items():
-        if name not in _variable_names():
-            raise _unknown(path, name, _variable_names())
+def _check(file: TomlFile, theme: Theme) -> None:
+    """Raise TomlError unless Textual can take the values, whose types are right."""
+    if not _NAME.fullmatch(theme.name):
+        raise file.wrong_value(("name",), theme.name, "letters, digits, spaces, dots and dashes")
+    for key in _SHARES:
+        share = getattr(theme, key)
+        if not 0 <= share <= 1:
+            raise file.wrong_value((key,), share, "a number from 0 to 1")
+    for key, value in file.data.items():
+        if isinstance(value, str) and key != "name":
+            _check_colour(file, (key,), value)
+    known = frozenset(Theme("any", primary="#000000").to_color_system().generate()) | {SERIES_CPU, SERIES_GPU}
+    file.refuse_unknown(theme.variables, known, ("variables",))
+    for name, value in theme.variables.items():
         if "-style" not in name:
-            _check_colour(path, name, _OPACITY.sub("", value) if isinstance(value, str) else value)
-        elif not isinstance(value, str) or not value or set(value.split()) - VALID_STYLE_FLAGS:
-            raise _wrong(path, f"`{name}` is {value!r}.", f"Use words among {', '.join(sorted(VALID_STYLE_FLAGS))}.")
+            _check_colour(file, ("variables", name), _OPACITY.sub("", value))
+        elif not value or set(value.split()) - VALID_STYLE_FLAGS:
+            raise file.wrong_value(("variables", name), value, f"words among {', '.join(sorted(VALID_STYLE_FLAGS))}")
 
 
-@cache
-def _variable_names() -> frozenset[str]:
-    return frozenset(Theme("any", primary="#000000").to_color_system().generate()) | {SERIES_CPU, SERIES_GPU}
-
-
-def _check_colour(path: Path, key: str, value: Any) -> None:
+def _check_colour(file: TomlFile, key: tuple[str, ...], value: str) -> None:
     try:
-        if not isinstance(value, str):
-            raise ValueError
         Color.parse(value)
-    except (ColorParseError, ValueError) as error:
-        raise _wrong(path, f"`{key}` is {value!r}, not a colour.", "Write it as #rrggbb or as a CSS name.") from error
-
-
-def _unknown(path: Path, key: str, known: set[str] | frozenset[str]) -> BrokenTheme:
-    near = get_close_matches(key, known, n=1)
-    remedy = f"Did you mean `{near[0]}`?" if near else "Remove it."
-    return _wrong(path, f"a theme has no key `{key}`.", remedy)
-
-
-def _wrong(path: Path, what: str, remedy: str) -> BrokenTheme:
-    return BrokenTheme(path, what, remedy)
+    except (ColorParseError, ValueError):
+        raise file.wrong_value(key, value, "a colour as #rrggbb or as a CSS name") from None

@@ -46,7 +46,7 @@ class Theming(Repeating):
             UsageError: there is no theme of that name, and no broken file of the person's that might be it.
         """
         self._folder, self._sixteen_colours = folder, sixteen_colours
-        self._shipped = {theme.name: theme for theme in themes.load_themes(themes.shipped_folder())[0]}
+        self._shipped = themes.shipped()
         for theme in self._shipped.values():
             self.register_theme(theme)
         self.set_class(self.no_color, "-nocolor")

@@ -192,7 +192,7 @@ async def test_a_file_that_breaks_is_said_and_its_theme_stays_as_it_was(tmp_path
         await look_again(pilot)
         assert "Theme mine.toml is left out" in text_of(pilot, "#status")
         said = whole_answer(pilot)
-        assert "Theme mine.toml is left out: `accent` is 'blu', not a colour. Write it as #rrggbb" in said
+        assert "Theme mine.toml is left out (line 3): `accent` is 'blu'. Write a colour as #rrggbb" in said
         assert pilot.app.theme == "mine"
         assert pilot.app.screen.styles.background == Color.parse("#101010")
         await pilot.press("T")
@@ -209,7 +209,7 @@ async def test_what_was_wished_and_is_broken_is_put_on_once_it_is_mended(tmp_pat
     write(tmp_path, "name = ")
     async with done(tmp_path, "mine") as pilot:
         assert pilot.app.theme == "slate"
-        assert "Theme mine.toml is left out: it is not TOML" in whole_answer(pilot)
+        assert "Theme mine.toml is left out (line 1): This is not TOML" in whole_answer(pilot)
         write(tmp_path, GOOD)
         await look_again(pilot)
         assert pilot.app.theme == "mine"

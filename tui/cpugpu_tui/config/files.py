@@ -1,4 +1,7 @@
-"""Files that only their owner can read: a history holds command lines, paths and names of other users' processes."""
+"""Files of a person: read with a bound, created for their owner alone.
+
+A history holds command lines, paths and names of other users' processes.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,9 @@ from pathlib import Path
 OWNER_FILE, OWNER_FOLDER = 0o600, 0o700
 OTHERS = 0o077
 """Permission bits of everybody but the owner."""
+
+MOST_OF_A_DEVICE = 1_000_000
+"""Bytes read of a device: /dev/zero has no end, and holds nothing that anybody could want."""
 
 
 def create_private(path: Path) -> None:
@@ -64,3 +70,19 @@ def _tightened(path: Path, is_kind: Callable[[int], bool], mode: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def read_at_most(path: Path, most_bytes: int) -> bytes:
+    """Return what a file holds, one byte more than `most_bytes` of one that is larger.
+
+    A named pipe that nobody writes to is empty: opening it in the usual way waits for a writer, possibly for ever.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: there is a null byte in its name.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        os.set_blocking(descriptor, True)
+        is_endless = stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor)
+        return file.read(min(most_bytes, MOST_OF_A_DEVICE) if is_endless else most_bytes + 1)

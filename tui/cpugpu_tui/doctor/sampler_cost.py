@@ -9,11 +9,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cpugpu_tui.analysis.cost_ratio import CostRatio, cost_ratio
-from cpugpu_tui.doctor.finding import sentences
+from cpugpu_tui.analysis.cost_ratio import ALLOWED, CostRatio, cost_ratio
+from cpugpu_tui.doctor.finding import Finding, ok, sentences, warn
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Simulation, TelemetryRead
 from cpugpu_tui.plain import to_plain
@@ -197,3 +197,37 @@ def _timed(loop: LoopProcess, gate: Gate, *, on: bool) -> float:
     else:
         gate.hold()
     return loop.block()
+
+
+# -------------------------------------------------------------------- cost
+
+
+def cost_finding(measured: MeasuredCost, limit_s: float) -> Finding:
+    """Return the line for a measured cost."""
+    return replace(_finding(measured, limit_s), check="telemetry.cost")
+
+
+def _finding(measured: MeasuredCost, limit_s: float) -> Finding:
+    ratio = measured.ratio
+    more = f"Give it more time: --max-seconds {max(120, 2 * limit_s):.0f}."
+    if ratio is None:
+        return warn(f"{measured.rounds} rounds on {measured.label}", "Five are needed for an interval.", more)
+    found = cost_text(ratio, measured.label)
+    if ratio.low > ALLOWED:
+        return warn(
+            found,
+            f"Watching costs more than {ALLOWED - 1:.0%} of small kernels' time here.",
+            "Ask the driver's supplier; until then trust comparisons of small sizes less.",
+        )
+    if ratio.is_allowed:
+        return ok(found)
+    cause = "The interval is wider than ±1 %." if not ratio.is_settled else f"It may be above {ALLOWED - 1:.0%}."
+    return warn(found, cause, more)
+
+
+def cost_text(ratio: CostRatio, label: str) -> str:
+    """Return the ratio with its interval, and whether a cost can be told from none."""
+    interval = f"{ratio.ratio - 1:+.2%} [{ratio.low - 1:+.2%}, {ratio.high - 1:+.2%}]"
+    verdict = "" if ratio.is_cost else ", no cost can be told from none"
+    what = f"telemetry at its default rate: {interval} of a launch and synchronise{verdict}"
+    return f"{what}; {ratio.rounds} rounds on {label}"
