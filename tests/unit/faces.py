@@ -18,7 +18,7 @@ from cpugpu_tui.cli.tables import print_state
 from cpugpu_tui.compare.comparison import Series, SeriesComparison, compare_series
 from cpugpu_tui.export import formats
 from cpugpu_tui.export.stream import exported
-from cpugpu_tui.render.fleet_rows import fleet_rows
+from cpugpu_tui.render.fleet import fleet_rows
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.state.thread_columns import thread_columns
 from cpugpu_tui.ui import fleet_lines, rows

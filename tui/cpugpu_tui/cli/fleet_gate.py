@@ -35,7 +35,7 @@ from cpugpu_tui.export import target
 from cpugpu_tui.export.markdown import escaped
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Simulation
-from cpugpu_tui.render.fleet_rows import host_data
+from cpugpu_tui.render.fleet import host_data
 from cpugpu_tui.session.fleet.running import Fleet, FleetPlan
 from cpugpu_tui.session.fleet.state import FleetState
 from cpugpu_tui.session.own import Own

@@ -19,8 +19,8 @@ from cpugpu_tui.compare.comparison_data import comparison_data, judged_data
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.export.markdown import escaped
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.comparison_words import mean_text, said, times
-from cpugpu_tui.render.signs import micro
 
 COLUMNS = ("case", "on", "base", "new", "change", "at most", "runs", "outcome")
 """`at most`: the change is no larger, with 95 % confidence."""

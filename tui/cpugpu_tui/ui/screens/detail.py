@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.model.quantities import factor
-from cpugpu_tui.render.insight import MARK_WORDS, device_marks
+from cpugpu_tui.render.marks import MARK_WORDS, all_marks
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
@@ -97,10 +97,7 @@ def _unsaved(row: Row, width: int) -> list[Spans]:
 
 def _less_certain(row: Row, width: int) -> list[Spans]:
     """Return what the sign `~` of the table stands for; the part of each device says more."""
-    odd = [
-        (times.device, (*device_marks(row, times), *(("unsettled start",) if not times.is_settled else ())))
-        for times in row.times.values()
-    ]
+    odd = [(times.device, all_marks(row, times)) for times in row.times.values()]
     text = "; ".join(f"{device} {', '.join(marks)}" for device, marks in odd if marks)
     return wrapped(f"~ less certain: {text}", width, "warn") if text else []
 
