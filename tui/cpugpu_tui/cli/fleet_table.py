@@ -20,8 +20,9 @@ from cpugpu_tui.render.fleet import (
     says,
     standing_of,
 )
-from cpugpu_tui.render.marks import mark_lines
+from cpugpu_tui.render.marks import common_marks
 from cpugpu_tui.render.peers import peer_sentences
+from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.session.fleet.state import FleetState, HostState
 
 TIMED = (CPU, GPU, KERNEL, SPEEDUP, VERDICT)
@@ -39,11 +40,11 @@ def print_fleet(state: FleetState) -> None:
     rows = fleet_rows(state)
     standing = standing_of(rows)
     if rows:
-        out.print(cases_table(rows, standing))
+        out.print(cases_table(state, rows, standing))
     out.print(hosts_table(state))
     for each in state.hosts.values():
         # Copies between GPUs are no case and have no line above; their matrix is a matter of `show`.
-        said = dict.fromkeys((says(each), *mark_lines(each.run), *peer_sentences(each.run)))
+        said = dict.fromkeys((says(each), *conditions(each.run), *peer_sentences(each.run)))
         if sentence := " ".join(filter(None, said)):
             out.print(plain(f"{each.host.host}: {sentence}"), soft_wrap=True)
     for sentence in standing.sentences:
@@ -55,10 +56,11 @@ def print_fleet(state: FleetState) -> None:
     out.print(plain(state.sentence), soft_wrap=True)
 
 
-def cases_table(rows: Sequence[FleetRow], standing: FleetStanding) -> Table:
+def cases_table(state: FleetState, rows: Sequence[FleetRow], standing: FleetStanding) -> Table:
     """Return one line for each case on each GPU of each host; slow GPUs are marked."""
+    common = {name: common_marks(each.run) for name, each in state.hosts.items()}
     several = len({(row.whole.case.workload, row.whole.case.variant) for row in rows}) > 1
-    remarks = [row.why or standing.mark(row) for row in rows]
+    remarks = [", ".join(filter(None, (row.remarks(common[row.host]), standing.mark(row)))) for row in rows]
     table = new_table()
     add_columns(table, "case" if several else "size", justify="left" if several else "right")
     add_columns(table, "host", "GPU")

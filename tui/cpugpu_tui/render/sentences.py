@@ -13,6 +13,7 @@ from cpugpu_tui.model import ENERGY, Search
 from cpugpu_tui.model.quantities import micro, percent
 from cpugpu_tui.render.answers import answer_lines, usable, world
 from cpugpu_tui.render.gpus import device_texts
+from cpugpu_tui.render.marks import mark_lines
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
@@ -65,16 +66,30 @@ def sentences(run: RunState) -> list[str]:
 
 def notes(run: RunState) -> list[str]:
     """Return what a run must be read with: what it left out, how it failed, variables that slow the CPU down."""
-    lines = []
-    if run.run is not None and run.run.plan.scale == "small":
-        lines.append(f"Small scale: {scale_text(run.run.plan)}.")
+    lines = [small_scale(run), inherited(run)]
     if run.finished is not None and run.finished.message:
-        lines.append(f"{run.finished.status}: {run.finished.message} {run.finished.remedy}".strip())
-    inherited = (run.run.environment.get("inherited") if run.run else None) or {}
-    if inherited:
-        names = ", ".join(f"{name}={value}" for name, value in inherited.items())
-        lines.append(f"Warning: inherited {names}; such variables can make the CPU side slow.")
-    return lines
+        lines.insert(1, f"{run.finished.status}: {run.finished.message} {run.finished.remedy}".strip())
+    return [line for line in lines if line]
+
+
+def small_scale(run: RunState) -> str:
+    """Return what the small scale of a run left out; empty for the full one."""
+    is_small = run.run is not None and run.run.plan.scale == "small"
+    return f"Small scale: {scale_text(run.run.plan)}." if is_small and run.run is not None else ""
+
+
+def inherited(run: RunState) -> str:
+    """Return which variables of the environment may have made the CPU slow; empty without any."""
+    found = (run.run.environment.get("inherited") if run.run is not None else None) or {}
+    names = ", ".join(f"{name}={value}" for name, value in found.items())
+    return f"Warning: inherited {names}; such variables can make the CPU side slow." if names else ""
+
+
+def conditions(run: RunState) -> list[str]:
+    """Return under what a run of a fleet was timed, in short: unusual settings, marks, what slows the CPU down."""
+    unusual = ", ".join(settings(run))
+    lines = [f"With {unusual}." if unusual else "", *mark_lines(run), small_scale(run), inherited(run)]
+    return [line for line in lines if line]
 
 
 def energy_lines(run: RunState) -> list[str]:

@@ -10,8 +10,10 @@ from cpugpu_tui.compare.comparison import numbers_text
 from cpugpu_tui.model import Case
 from cpugpu_tui.render.columns import CPU, GPU, KERNEL, NONE, SPEEDUP, VERDICT
 from cpugpu_tui.render.fleet import FleetRow, cases_text, doing_text, machine_text, numbers_of, says
+from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.session.fleet.state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.legend import ODD, is_odd
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans
 
@@ -116,7 +118,9 @@ def host_facts(each: HostState, slow: Sequence[str], width: int, glyphs: Glyphs)
     if each.why:
         return lines + wrapped(spelled(each.why, glyphs), width, "bad" if each.in_trouble else "warn", lines=4)
     lines += wrapped(spelled(" ".join(slow), glyphs), width, "warn", lines=2) if slow else []
-    return lines + wrapped(spelled(says(each) or doing_text(each), glyphs), width, "text", lines=5 - len(lines))
+    lines += wrapped(spelled(says(each) or doing_text(each), glyphs), width, "text", lines=5 - len(lines))
+    odd = " ".join(conditions(each.run))
+    return lines + (wrapped(spelled(odd, glyphs), width, "warn", lines=6 - len(lines)) if odd else [])
 
 
 def timed_columns(names: int, width: int) -> list[str]:
@@ -156,7 +160,10 @@ def _cell(key: str, row: FleetRow, glyphs: Glyphs) -> tuple[str, str]:
     """Return what a case says in a column, one cell before it, and its colour."""
     _, cells, role = TIMED[key]
     if key != VERDICT:
-        return f" {spelled(row.text(key), glyphs):>{cells}}", role
+        times = {CPU: row.row.cpu, GPU: row.row.gpu}.get(key)
+        text = row.text(key)
+        sign = ODD if times is not None and text != NONE and is_odd(row.row, times) else ""
+        return f" {sign + spelled(text, glyphs):>{cells}}", role
     said = row.text(VERDICT)
     word = row.whole.status if said == NONE else said
     return f" {cut(word, cells, glyphs)}", {"GPU": "gpu", "CPU": "cpu"}.get(word, "muted")

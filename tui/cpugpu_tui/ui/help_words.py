@@ -104,6 +104,8 @@ WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
              " is in trouble; the line below says why, and what to do."),
             ("enter", "The cases of the host under the cursor, on each of its GPUs."),
             ("{zoom}", "All cases of all hosts, the same cases together; back again."),
+            ("~", "Before a time: something disturbed it. The lines below the list say what, of the host under the"
+             " cursor."),
             ("{stop}", "Stops every host after its block in flight; pressed again, at once. What is finished is"
              " saved."),
         ),

@@ -138,11 +138,11 @@ def change_cells(changes: Changes | None, row: Row, run: RunState, glyphs: Glyph
     """Return the cells that tell of other runs; `wide`: with whole words. None without anything to tell."""
     if changes is None:
         return {}
-    from cpugpu_tui.analysis.change_words import VERDICT_WORDS
+    from cpugpu_tui.render.comparison import SHORT_WORDS, VERDICT_WORDS
     from cpugpu_tui.ui import change_cells as beside
 
     found = changes.of(run, row)
-    words = VERDICT_WORDS if wide else beside.SHORT_WORDS
+    words = VERDICT_WORDS if wide else SHORT_WORDS
     return {
         CHANGE: beside.both(found, glyphs),
         CHANGE_CPU: beside.whole(found, "CPU", words, glyphs),
