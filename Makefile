@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constr
 ONLY ?=
 comma := ,
 
-.PHONY: run test thorough lint bench snapshots readme wheel clean
+.PHONY: run test thorough lint bench snapshots golden readme wheel clean
 .DEFAULT_GOAL := run
 
 run: $(VENV)/.for-run
@@ -29,6 +29,9 @@ bench: $(VENV)/.for-test
 
 snapshots: $(VENV)/.for-test
 	@$(BIN)/python -m pytest tests/snapshots --snapshot-update
+
+golden: $(VENV)/.for-test
+	@RENEW_GOLDEN=1 $(BIN)/python -m pytest tests/rooms/render/test_golden_faces.py
 
 readme: $(VENV)/.for-test
 	@$(BIN)/python -m tests.readme

@@ -13,8 +13,8 @@ from cpugpu_tui.cli.claims import as_data
 from cpugpu_tui.cli.tables import print_state, summary
 from cpugpu_tui.compare.claims import JudgedClaim, judge_all, numbers_of, points_of
 from cpugpu_tui.demo.recording import Recording, shipped
-from cpugpu_tui.render.insight import MARK_WORDS
-from cpugpu_tui.render.signs import micro
+from cpugpu_tui.model.quantities import micro
+from cpugpu_tui.render.marks import MARK_WORDS
 from cpugpu_tui.session.repeat_command import repeat_commands
 from cpugpu_tui.ui.keys import markdown
 

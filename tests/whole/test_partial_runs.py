@@ -20,7 +20,7 @@ from cpugpu_tui.cli.compare import show_comparison
 from cpugpu_tui.cli.fleet_gate import fleet_junit, fleet_markdown, gate_data
 from cpugpu_tui.cli.fleet_table import print_fleet
 from cpugpu_tui.cli.gate_report import GateReport, junit, markdown, print_report
-from cpugpu_tui.cli.tables import print_state, run_cells, run_table
+from cpugpu_tui.cli.tables import keys_within, print_state, spelled_table
 from cpugpu_tui.compare.changes import Changes
 from cpugpu_tui.compare.claims import judge_all, numbers_of, points_of
 from cpugpu_tui.compare.comparison import compare_series, comparison_data
@@ -48,7 +48,9 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.render.answers import as_data
-from cpugpu_tui.render.fleet_rows import fleet_rows, host_data
+from cpugpu_tui.render.columns import ON
+from cpugpu_tui.render.fleet import fleet_rows, host_data
+from cpugpu_tui.render.rows import run_table
 from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
 from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.state.condition import conditions_data
@@ -141,8 +143,8 @@ def printed(show: object, *arguments: object, **named: object) -> str:
 @given(RUNS)
 def test_the_table_shows_any_run(run: Broken) -> None:
     state = make(run).state
-    for width in (20, 80, 200, None):
-        assert run_table(state, width).columns
+    for width in (20, 80, 200):
+        assert keys_within(spelled_table(state), width)
     said = printed(print_state, state)
     assert all(f"{size:,}" in said for size in (64, 256))
     assert "Again: cpugpu-tui run" in said
@@ -235,6 +237,6 @@ def test_a_fleet_shows_any_runs(one: Broken, other: Broken) -> None:
 def test_rows_without_times_have_the_columns_of_the_others() -> None:
     """Ctrl+c in a run on two GPUs: the rest is skipped, on no device."""
     fates = [("finished", 0), *[("skipped", 0)] * 4]
-    lines = run_cells(make((2, True, fates, "stopped")).state)
-    assert [line["on"] for line in lines] == ["cuda:0", "cuda:1", "", "", ""]
-    assert len({tuple(line) for line in lines}) == 1
+    found = run_table(make((2, True, fates, "stopped")).state)
+    assert [line[ON] for line in found.lines] == ["cuda:0", "cuda:1", "", "", ""]
+    assert {tuple(line) for line in found.lines} == {tuple(found.headings)}

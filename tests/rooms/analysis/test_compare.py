@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import pytest
 
 from cpugpu_tui.analysis import compare
-from cpugpu_tui.analysis.change_words import interval_text, judged_text, percent_text
 from cpugpu_tui.analysis.compare import (
     FASTER,
     NOT_COMPARABLE,
@@ -27,7 +26,8 @@ from cpugpu_tui.analysis.compare import (
 )
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, gated, verdict
 from cpugpu_tui.decide.stats import quantile, two_sided_p
-from cpugpu_tui.render.comparison_words import times
+from cpugpu_tui.render import comparison
+from cpugpu_tui.render.comparison import interval_text, judged_text, percent_text
 
 NOISE = 0.02
 TRIALS = 200
@@ -306,5 +306,8 @@ def test_the_times_beside_a_change_have_just_its_ratio() -> None:
     new = {"6": 38e3, "7": 40e3, "8": 45.6e3, "9": 46e3, "10": 50e3}
     (judged,) = judge([Pair("matmul 256", "CPU", base, new)])
     assert judged.change is not None
-    shown = [float(text.removesuffix(" µs").removesuffix(" us")) for text in times(judged)]
+    said = comparison.cells(judged)
+    shown = [
+        float(text.removesuffix(" µs").removesuffix(" us")) for text in (said[comparison.BASE], said[comparison.NEW])
+    ]
     assert shown[1] / shown[0] == pytest.approx(judged.change.ratio, rel=0.005)

@@ -24,8 +24,8 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
+from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.answers import answer_lines
-from cpugpu_tui.render.signs import micro
 from cpugpu_tui.state.state import RunState
 
 RUN = ("run", "--simulate", FAST)

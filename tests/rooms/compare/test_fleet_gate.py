@@ -14,7 +14,9 @@ from cpugpu_tui.compare.fleet_gate import FleetGate, judge_fleet
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_USAGE
-from cpugpu_tui.model import CaseFinished, Device, DeviceSampled, DevicesFound, Event, RunFinished, RunStarted
+from cpugpu_tui.model import CaseFinished, Device, DevicesFound, Event, RunFinished, RunStarted
+from cpugpu_tui.model.events import DeviceSampled
+from cpugpu_tui.render.comparison import fleet_gate_sentence
 from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 
@@ -134,7 +136,7 @@ def test_each_gpu_is_held_to_the_baseline_of_its_model() -> None:
         "n1 cuda:0": PASSED, "n1 cuda:1": SLOWER, "n2 cuda:0": PASSED, "n2 cuda:1": PASSED,
     }  # fmt: skip
     assert gate.verdict == SLOWER
-    assert "n1 cuda:1 (1 of 4 GPUs)" in gate.sentence
+    assert "n1 cuda:1 (1 of 4 GPUs)" in fleet_gate_sentence(gate)
 
 
 def test_a_model_may_have_a_comma_in_its_name() -> None:
@@ -161,4 +163,4 @@ def test_a_host_in_trouble_has_failed_though_its_gpus_passed() -> None:
     state = state.apply("n2", HostChanged("unreachable", "The connection to n2 was lost."))
     gate = judge_fleet(state, [baseline("b1", "H200", 1.0)], 0.05)
     assert gate.verdict == FAILED
-    assert "n2" in gate.sentence
+    assert "n2" in fleet_gate_sentence(gate)

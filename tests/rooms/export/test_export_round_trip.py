@@ -13,10 +13,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 from hypothesis import Phase, given, settings
-from tests.helpers.runs import export_runs
 from tests.rooms.store.test_store import save, streams
 
 from cpugpu_tui.agent import hello
+from cpugpu_tui.cli.export import export_runs
 from cpugpu_tui.cli.history import print_run
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.helpers.runs import export_runs
+
+from cpugpu_tui.cli.export import export_runs
 
 pytest.importorskip("tensorboard")
 

@@ -15,7 +15,7 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.render.ending import cut_short
+from cpugpu_tui.render.sentences import cut_short
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.state import RunState
 

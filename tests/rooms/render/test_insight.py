@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.rooms.analysis.test_roofline import CPU, GPU
 
-from cpugpu_tui.cli.tables import run_table, summary
+from cpugpu_tui.cli.tables import spelled_table, summary
 from cpugpu_tui.model import (
     AS_WRITTEN,
     DEVICE,
@@ -74,8 +74,8 @@ def text(run: RunState) -> str:
 
 
 def table(run: RunState) -> dict[str, str]:
-    columns = run_table(run).columns
-    return {str(column.header): str(next(iter(column.cells))) for column in columns}
+    found = spelled_table(run)
+    return {heading: found.lines[0][key] for key, heading in found.headings.items()}
 
 
 def test_the_detail_says_first_why_a_row_is_less_certain() -> None:

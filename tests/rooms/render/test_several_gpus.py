@@ -28,8 +28,9 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.render.answers import answer_lines, answers, as_data
-from cpugpu_tui.render.gpus import gpu_sentences, listed, run_standings, told_rows
+from cpugpu_tui.render.gpus import gpu_sentences, listed, run_standings
 from cpugpu_tui.render.peers import bytes_per_s, latency_ns, matrices, peer_sentences, peers_data
+from cpugpu_tui.render.rows import lines_of
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.remaining import Remaining
 from cpugpu_tui.state.state import RunState
@@ -129,7 +130,7 @@ def test_the_first_gpu_is_torchs_first_whatever_came_first() -> None:
 def test_the_planted_slow_gpu_is_marked_in_its_rows_and_said_with_numbers() -> None:
     state = run_of(256, 1024, 2048)
     assert [name for name, each in run_standings(state).items() if each.is_slow] == ["cuda:2"]
-    marks = {told.gpu: told.slow for told in told_rows(state, state.rows.values())}
+    marks = {told.gpu: told.slow for told in lines_of(state, state.rows.values())}
     assert marks["cuda:0"] == marks["cuda:1"] == marks["cuda:3"] == ""
     assert re.fullmatch(r"slow: kernels \+(29|30|31)%", marks["cuda:2"])
     (said,) = (sentence for sentence in gpu_sentences(state) if "slow" in sentence)
@@ -141,7 +142,7 @@ def test_the_planted_slow_gpu_is_marked_in_its_rows_and_said_with_numbers() -> N
 def test_equal_gpus_with_noise_are_alike(seed: int) -> None:
     laws = replace(QUICK, gpus=4, noise=0.03, gpu_drift=0.01, drift_rho=0.5, seed=seed)
     state = run_of(64, 512, 2048, simulation=laws)
-    assert not any(told.slow for told in told_rows(state, state.rows.values()))
+    assert not any(told.slow for told in lines_of(state, state.rows.values()))
     (said,) = gpu_sentences(state)
     assert re.match(r"The 4 simulated GPU are alike: within \d", said)
 

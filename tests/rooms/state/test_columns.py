@@ -9,9 +9,10 @@ from rich.console import Console
 from tests.helpers.runs.planted_crossover import search_plan, searched
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
-from cpugpu_tui.cli.tables import run_table
+from cpugpu_tui.cli.tables import keys_within, rich_table, spelled_table
 from cpugpu_tui.model import Case, CaseFailed, Simulation
 from cpugpu_tui.render.answers import answers
+from cpugpu_tui.render.rows import threads_key
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.state.thread_columns import is_beside, main_threads, table_rows, thread_columns, with_threads
 from cpugpu_tui.ui import rows
@@ -30,7 +31,8 @@ def both() -> RunState:
 
 def printed(run: RunState) -> list[str]:
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115 - closed with the test
-    console.print(run_table(run))
+    table = spelled_table(run)
+    console.print(rich_table(table, list(table.headings)))
     return [line for line in console.export_text().splitlines() if line.strip()]
 
 
@@ -54,7 +56,7 @@ def test_all_threads_stand_for_the_row_and_the_answer_names_them() -> None:
 def test_a_failure_with_other_threads_is_said_in_its_cell() -> None:
     run = both().apply(CaseFailed(case=CASES[0].key, kind="oom", message="Full."))
     assert "oom" in printed(run)[2]
-    cell = rows.cells(run.rows[CASES[1].key], rows.look_of(run, UNICODE, 9), run)[rows.beside_key(1)]
+    cell = rows.cells(run.rows[CASES[1].key], rows.look_of(run, UNICODE, 9), run)[threads_key(1)]
     assert "OOM" in "".join(text for text, _ in cell)
 
 
@@ -151,7 +153,8 @@ def test_no_number_is_broken_over_two_lines_on_a_narrow_terminal(width: int) -> 
     plan = plan_of(simulation=QUICK, cases=tuple(Case("matmul", n) for n in (16, 64, 2048)))
     run = state_of(plan, swept(plan)[1])
     console = Console(width=width, record=True, file=io.StringIO())
-    console.print(run_table(run, width))
+    table = spelled_table(run)
+    console.print(rich_table(table, keys_within(table, width)))
     lines = [line for line in console.export_text().splitlines() if line.strip()]
     assert len(lines) == 2 + 3
     assert max(map(len, lines)) <= width

@@ -11,13 +11,13 @@ import pytest
 from tests.helpers.command_line import CommandLine
 from tests.helpers.runs.recorder import plan_of, state_of, swept
 
-from cpugpu_tui.cli.fleet_table import case_cells
-from cpugpu_tui.cli.tables import run_cells
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import NO_CORE, CoreUse, CoreUser, CoreWait, DeviceSampled, Simulation
 from cpugpu_tui.render.answers import answer_lines, answers
-from cpugpu_tui.render.fleet_rows import FleetRow
+from cpugpu_tui.render.columns import REMARKS, SIZE, SPEEDUP, VERDICT
+from cpugpu_tui.render.fleet import FleetRow
 from cpugpu_tui.render.insight import end_to_end
+from cpugpu_tui.render.rows import run_table
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.measured import measured_state
 from cpugpu_tui.state.no_core import no_core_lines, reason_lines, use_lines
@@ -102,10 +102,10 @@ def test_a_run_without_a_core_anywhere_has_this_as_its_answer() -> None:
 
 
 def test_the_table_has_a_word_in_place_of_the_winner(run: RunState) -> None:
-    cells = {cell["size"]: cell for cell in run_cells(run)}
-    assert (cells["64"]["speedup"], cells["64"]["faster"]) == ("–", "no core")
-    assert NO_CORE in cells["64"]["remarks"]
-    assert cells["256"]["faster"] in ("CPU", "GPU")
+    lines = {line[SIZE]: line for line in run_table(run).lines}
+    assert (lines["64"][SPEEDUP], lines["64"][VERDICT]) == ("–", "no core")
+    assert NO_CORE in lines["64"][REMARKS]
+    assert lines["256"][VERDICT] in ("CPU", "GPU")
 
 
 def test_the_live_table_has_the_word_and_its_filter_finds_it(run: RunState) -> None:
@@ -118,9 +118,9 @@ def test_the_live_table_has_the_word_and_its_filter_finds_it(run: RunState) -> N
 
 
 def test_in_a_fleet_it_has_no_winner_either(run: RunState) -> None:
-    found = [FleetRow("here", run.gpus[0], row) for row in run.rows.values()]
-    assert {each.row.case.size for each in found if each.comparison is None} == {64}
-    assert [case_cells(each, several=False)[-1] for each in found if each.is_starved] == ["no core"]
+    found = [FleetRow("here", run, run.gpus[0], row) for row in run.rows.values()]
+    assert {each.row.case.size for each in found if each.row.comparison is None} == {64}
+    assert [each.text(VERDICT) for each in found if each.row.is_starved] == ["no core"]
 
 
 def lacking(**more: object) -> DeviceTimes:

@@ -13,7 +13,7 @@ from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
 from cpugpu_tui.compare.claims import JudgedClaim, command, judge_all, numbers_of, stored_points, tally
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import EXIT_OK
-from cpugpu_tui.render.signs import with_micro
+from cpugpu_tui.model.quantities import with_micro
 from cpugpu_tui.store import open_to_read
 
 

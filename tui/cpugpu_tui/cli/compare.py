@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rich.table import Table
 
-from cpugpu_tui.analysis.change_words import interval_text, judged_text, percent_text, runs_text
 from cpugpu_tui.analysis.compare import Judged
 from cpugpu_tui.cli.history import say_remark, writing
 from cpugpu_tui.cli.listing import print_json
@@ -16,7 +15,7 @@ from cpugpu_tui.compare.comparison import Difference, SeriesComparison, compare_
 from cpugpu_tui.compare.series import Series, reading, series_in, series_of_id
 from cpugpu_tui.errors import EXIT_OK, UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.comparison_words import NOTHING_DIFFERS, left_out, said, summary, times, verdict_text
+from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, against, cells, left_out, said, summary
 from cpugpu_tui.store import Store
 
 
@@ -38,8 +37,7 @@ def print_comparison(base: str, new: str, database: Path | None, *, as_json: boo
 def show_comparison(found: SeriesComparison) -> None:
     """Print what differed around the series, the verdicts, and the geometric mean."""
     out = console()
-    made_up = "SIMULATED: no number here was measured. " if found.base.runs[0].simulated else ""
-    out.print(plain(f"{made_up}{said(found.base)} against {said(found.new)}"), soft_wrap=True)
+    out.print(plain(against(found)), soft_wrap=True)
     if found.differences:
         out.print(differences_table(found.differences))
     else:
@@ -61,18 +59,13 @@ def differences_table(differences: tuple[Difference, ...]) -> Table:
 def verdicts_table(judged: tuple[Judged, ...]) -> Table:
     """Return one row for each verdict."""
     table = new_table()
-    add_columns(table, "case", "on")
-    add_columns(table, "base", "new", "change", "95 % interval", "runs", justify="right")
-    add_columns(table, "verdict")
+    add_columns(table, *COMPARED[:2])
+    add_columns(table, *COMPARED[2:-1], justify="right")
+    add_columns(table, COMPARED[-1])
     for each in judged:
-        table.add_row(*map(plain, (printable(judged_text(each)), each.device, *_numbers(each), verdict_text(each))))
+        found = cells(each)
+        table.add_row(*(plain(printable(found[name])) for name in COMPARED))
     return table
-
-
-def _numbers(each: Judged) -> tuple[str, ...]:
-    if each.change is None:
-        return ("–",) * 5
-    return (*times(each), percent_text(each.change.ratio), interval_text(each.change), runs_text(each.change))
 
 
 # ------------------------------------------------------------------ baselines

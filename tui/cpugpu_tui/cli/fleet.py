@@ -24,9 +24,9 @@ from cpugpu_tui.errors import CpuGpuError, UsageError, print_notice
 from cpugpu_tui.export.stream import KEPT, exported
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Event, RunFinished, RunStarted
+from cpugpu_tui.model.quantities import with_micro
 from cpugpu_tui.render.answers import as_data
-from cpugpu_tui.render.fleet_rows import host_data
-from cpugpu_tui.render.signs import with_micro
+from cpugpu_tui.render.fleet import host_data
 from cpugpu_tui.session.fleet.running import AT_ONCE, Deliver, Fleet, FleetPlan, fleet_devices
 from cpugpu_tui.session.fleet.state import FleetState, HostChanged, Told
 from cpugpu_tui.session.own_workloads import OwnWorkloads

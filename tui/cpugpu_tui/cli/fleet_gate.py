@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from cpugpu_tui.analysis.change_words import judged_text, percent_text
 from cpugpu_tui.cli.export import Outputs
 from cpugpu_tui.cli.fleet import Asked, Run, hosts_asked, run_to_the_end
 from cpugpu_tui.cli.fleet_table import hosts_table, trouble_lines
@@ -34,7 +33,8 @@ from cpugpu_tui.export import target
 from cpugpu_tui.export.markdown import escaped
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Simulation
-from cpugpu_tui.render.fleet_rows import host_data
+from cpugpu_tui.render.comparison import fleet_gate_sentence, judged_text, percent_text
+from cpugpu_tui.render.fleet import host_data
 from cpugpu_tui.session.fleet.running import Fleet, FleetPlan
 from cpugpu_tui.session.fleet.state import FleetState
 from cpugpu_tui.session.own_workloads import OwnWorkloads
@@ -143,14 +143,14 @@ def _print(gate: FleetGate, *, as_json: bool) -> None:
             table.add_row(*(plain(printable(text)) for text in cells(each)))
         out.print(table)
     out.print(hosts_table(gate.state))
-    for line in (*trouble_lines(gate.state), gate.sentence):
+    for line in (*trouble_lines(gate.state), fleet_gate_sentence(gate)):
         out.print(plain(line), soft_wrap=True)
 
 
 def gate_data(gate: FleetGate) -> dict[str, Any]:
     """Return it all as JSON values."""
     return {
-        "event": "FleetGate", "limit": gate.limit, "verdict": gate.verdict, "says": gate.sentence,
+        "event": "FleetGate", "limit": gate.limit, "verdict": gate.verdict, "says": fleet_gate_sentence(gate),
         "hosts": [host_data(each) for each in gate.state.hosts.values()],
         "gpus": [_gpu_data(each, gate.limit) for each in gate.gpus],
     }  # fmt: skip
@@ -190,7 +190,7 @@ def fleet_junit(gate: FleetGate) -> bytes:
 
 def fleet_markdown(gate: FleetGate) -> bytes:
     """Return a summary in Markdown: the sentence, each GPU, each host in trouble."""
-    lines = [f"## {escaped(gate.sentence)}", "", f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
+    lines = [f"## {escaped(fleet_gate_sentence(gate))}", "", f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
     lines += [f"| {' | '.join(escaped(printable(text)) for text in cells(each))} |" for each in gate.gpus]
     lines += ["", *(f"- {escaped(printable(line, 1000))}" for line in trouble_lines(gate.state))]
     return "\n".join([*lines, ""]).encode()

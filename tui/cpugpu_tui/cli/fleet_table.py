@@ -6,18 +6,27 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain
-from cpugpu_tui.cli.tables import mark_lines
 from cpugpu_tui.compare.series import numbers_text
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model.quantities import time_text
-from cpugpu_tui.render.cells import name_text, winner
-from cpugpu_tui.render.fleet_rows import FleetRow, cases_text, fleet_rows, machine_text, numbers_of, says
-from cpugpu_tui.render.fleet_standing import FleetStanding, standing_of
+from cpugpu_tui.render.columns import CPU, GPU, KERNEL, NONE, SPEEDUP, VERDICT, name_text
+from cpugpu_tui.render.fleet import (
+    FleetRow,
+    FleetStanding,
+    cases_text,
+    fleet_rows,
+    machine_text,
+    numbers_of,
+    says,
+    standing_of,
+)
+from cpugpu_tui.render.marks import common_marks
 from cpugpu_tui.render.peers import peer_sentences
+from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.session.fleet.state import FleetState, HostState
-from cpugpu_tui.state.no_core import WORD as NO_CORE_WORD
+
+TIMED = (CPU, GPU, KERNEL, SPEEDUP, VERDICT)
+"""Columns of what was timed."""
 
 LONGEST_LINE = 1000
 """Characters that are said of one host."""
@@ -31,11 +40,11 @@ def print_fleet(state: FleetState) -> None:
     rows = fleet_rows(state)
     standing = standing_of(rows)
     if rows:
-        out.print(cases_table(rows, standing))
+        out.print(cases_table(state, rows, standing))
     out.print(hosts_table(state))
     for each in state.hosts.values():
         # Copies between GPUs are no case and have no line above; their matrix is a matter of `show`.
-        said = dict.fromkeys((says(each), *mark_lines(each.run), *peer_sentences(each.run)))
+        said = dict.fromkeys((says(each), *conditions(each.run), *peer_sentences(each.run)))
         if sentence := " ".join(filter(None, said)):
             out.print(plain(f"{each.host.host}: {sentence}"), soft_wrap=True)
     for sentence in standing.sentences:
@@ -47,42 +56,27 @@ def print_fleet(state: FleetState) -> None:
     out.print(plain(state.sentence), soft_wrap=True)
 
 
-def cases_table(rows: Sequence[FleetRow], standing: FleetStanding) -> Table:
+def cases_table(state: FleetState, rows: Sequence[FleetRow], standing: FleetStanding) -> Table:
     """Return one line for each case on each GPU of each host; slow GPUs are marked."""
-    several = len({(row.row.case.workload, row.row.case.variant) for row in rows}) > 1
+    common = {name: common_marks(each.run) for name, each in state.hosts.items()}
+    several = len({(row.whole.case.workload, row.whole.case.variant) for row in rows}) > 1
+    remarks = [", ".join(filter(None, (row.remarks(common[row.host]), standing.mark(row)))) for row in rows]
     table = new_table()
     add_columns(table, "case" if several else "size", justify="left" if several else "right")
     add_columns(table, "host", "GPU")
     add_columns(table, "CPU", "GPU time", "kernels", "speedup", justify="right")
-    add_columns(table, "faster")
-    remarks = [row.why or standing.mark(row) for row in rows]
-    if any(remarks):
-        add_columns(table, "remarks")
+    add_columns(table, "faster", *(["remarks"] if any(remarks) else []))
     for row, remark in zip(rows, remarks, strict=True):
-        cells = [*case_cells(row, several=several), *([remark] if any(remarks) else [])]
-        table.add_row(*map(plain, cells))
+        table.add_row(*map(plain, [*case_cells(row, several=several), *([remark] if any(remarks) else [])]))
     return table
 
 
 def case_cells(row: FleetRow, *, several: bool) -> list[str]:
     """Return the cells of one line but its remarks."""
-    case, found = row.row.case, row.comparison
+    case = row.whole.case
     name = f"{name_text(case)} " if several else ""
-    return [
-        f"{name}{case.size:,}", row.host, "–" if row.gpu is None else row.gpu.name.removeprefix("cuda:"),
-        _time(row.cpu_ns), _time(row.gpu_ns), _time(row.device_ns),
-        "–" if found is None else speedup_text(found), _faster(row),
-    ]  # fmt: skip
-
-
-def _faster(row: FleetRow) -> str:
-    if row.comparison is not None:
-        return winner(row.comparison)
-    return NO_CORE_WORD if row.is_starved else "–"
-
-
-def _time(elapsed_ns: float | None) -> str:
-    return "–" if elapsed_ns is None else time_text(elapsed_ns)
+    gpu = NONE if row.gpu is None else row.gpu.name.removeprefix("cuda:")
+    return [f"{name}{case.size:,}", row.host, gpu, *(row.text(key) for key in TIMED)]
 
 
 def hosts_table(state: FleetState) -> Table:

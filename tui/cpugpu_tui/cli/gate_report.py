@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from cpugpu_tui.analysis.change_words import judged_text, percent_text, runs_text
-from cpugpu_tui.analysis.compare import SLOWER, TOO_FEW, UNDECIDED
+from cpugpu_tui.analysis.compare import SLOWER
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated, verdict
 from cpugpu_tui.cli.compare import differences_table
 from cpugpu_tui.cli.listing import print_json
@@ -18,11 +17,8 @@ from cpugpu_tui.compare.comparison import SeriesComparison, comparison_data, jud
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.export.markdown import escaped
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.comparison_words import mean_text, said, times
-from cpugpu_tui.render.signs import micro
-
-COLUMNS = ("case", "on", "base", "new", "change", "at most", "runs", "outcome")
-"""`at most`: the change is no larger, with 95 % confidence."""
+from cpugpu_tui.model.quantities import micro
+from cpugpu_tui.render.comparison import GATED, against, gate_sentence, gated_cells, judged_text, mean_text, said
 
 
 @dataclass(frozen=True)
@@ -37,52 +33,12 @@ class GateReport:
     @property
     def sentence(self) -> str:
         """What it all means."""
-        counts = Counter(each.outcome for each in self.gated)
-        limit, total = f"{100 * self.limit:g} %", len(self.gated) - counts[NOT_JUDGED]
-        match verdict(self.gated):
-            case word if word == SLOWER:
-                return f"Not passed: {counts[SLOWER]} of {total} slower by more than {limit}."
-            case word if word == FAILED:
-                return f"Not passed: {counts[FAILED]} of {total} failed that the baseline has."
-            case word if word == PASSED:
-                return f"Passed: none of {total} is slower by more than {limit}{self._left_out}."
-        if not total:
-            return "Undecided: nothing here can be judged."
-        untimed = [each for each in self._undecided if not each.change]
-        starved = sum(each.judged.pairs[0].is_starved for each in untimed)
-        open_ones, unreached = counts[UNDECIDED] + counts[TOO_FEW], len(untimed) - starved
-        why = [f"{counts[TOO_FEW]} with too few runs"] if counts[TOO_FEW] else []
-        why += [f"{unreached} not reached"] if unreached else []
-        why += [f"{starved} without a core"] if starved else []
-        told = ", ".join(why) or "more runs (--repeat 10) would tell"
-        return f"Undecided: {open_ones} of {total} may be slower by more than {limit}; {told}."
-
-    @property
-    def _undecided(self) -> list[Gated]:
-        return [each for each in self.gated if each.outcome == UNDECIDED]
-
-    @property
-    def _left_out(self) -> str:
-        count = sum(each.outcome == NOT_JUDGED for each in self.gated)
-        return f"; {count} {'was' if count == 1 else 'were'} not judged" if count else ""
+        return gate_sentence(self.gated, self.limit)
 
 
-def cells(each: Gated) -> tuple[str, ...]:
-    """Return one row of the table."""
-    outcome = f"{each.outcome}: {each.why}" if each.why else each.outcome
-    name, found = judged_text(each.judged), each.change
-    if found is None:
-        return (name, each.judged.device, "–", "–", "–", "–", "–", outcome)
-    at_most = "–" if found.at_most is None else percent_text(found.at_most)
-    return (
-        name,
-        each.judged.device,
-        *times(each.judged),
-        percent_text(found.ratio),
-        at_most,
-        runs_text(found),
-        outcome,
-    )
+def _cells(each: Gated) -> tuple[str, ...]:
+    found = gated_cells(each)
+    return tuple(found[name] for name in GATED)
 
 
 def print_report(report: GateReport, *, as_json: bool) -> None:
@@ -91,16 +47,15 @@ def print_report(report: GateReport, *, as_json: bool) -> None:
         print_json(report_data(report))
         return
     found, out = report.found, console()
-    made_up = "SIMULATED: no number here was measured. " if found.base.runs[0].simulated else ""
-    out.print(plain(f"{made_up}{said(found.base)} against {said(found.new)}"), soft_wrap=True)
+    out.print(plain(against(found)), soft_wrap=True)
     if found.differences:
         out.print(differences_table(found.differences))
     table = new_table()
-    add_columns(table, *COLUMNS[:2])
-    add_columns(table, *COLUMNS[2:-1], justify="right")
-    add_columns(table, COLUMNS[-1])
+    add_columns(table, *GATED[:2])
+    add_columns(table, *GATED[2:-1], justify="right")
+    add_columns(table, GATED[-1])
     for each in report.gated:
-        table.add_row(*(plain(printable(text)) for text in cells(each)))
+        table.add_row(*(plain(printable(text)) for text in _cells(each)))
     out.print(table)
     for device, mean in found.means.items():
         out.print(plain(mean_text(device, mean)), soft_wrap=True)
@@ -151,7 +106,7 @@ def _add_test(suite: ElementTree.Element, each: Gated) -> None:
     )  # fmt: skip
     kind = _junit_kind(each)
     if kind:
-        _, _, base, new, change, at_most, runs, outcome = cells(each)
+        _, _, base, new, change, at_most, runs, outcome = _cells(each)
         message = f"{outcome}: {change} (base {base}, new {new}, at most {at_most}, runs {runs})"
         ElementTree.SubElement(test, kind, message=micro(printable(message)), type=each.outcome)
 
@@ -163,7 +118,7 @@ def markdown(report: GateReport) -> bytes:
     if found.differences:
         rows = [(each.what, each.base, each.new) for each in found.differences]
         lines += [*_markdown_table(("differs", "base", "new"), rows), ""]
-    lines += [*_markdown_table(COLUMNS, [cells(each) for each in report.gated]), ""]
+    lines += [*_markdown_table(GATED, [_cells(each) for each in report.gated]), ""]
     lines += [f"- {escaped(mean_text(device, mean))}" for device, mean in found.means.items()]
     return "\n".join([*lines, ""]).encode()
 

@@ -17,8 +17,8 @@ from cpugpu_tui.cli.progress import Progress
 from cpugpu_tui.cli.saving import remark_of, save_rest, saving
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, CpuGpuError, print_notice
 from cpugpu_tui.model import Event, Plan, RunFinished
+from cpugpu_tui.model.quantities import with_micro
 from cpugpu_tui.render.answers import as_data
-from cpugpu_tui.render.signs import with_micro
 from cpugpu_tui.session.devices import named
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan

@@ -12,8 +12,8 @@ from rich.segment import Segment
 from rich.table import Table
 
 from cpugpu_tui.errors import shown
+from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.capabilities import capabilities
-from cpugpu_tui.render.signs import micro
 
 
 class _HarmlessConsole(Console):

@@ -68,31 +68,6 @@ class FleetGate:
             return FAILED
         return PASSED if outcomes and set(outcomes) == {PASSED} else UNDECIDED
 
-    @property
-    def sentence(self) -> str:
-        """What it all means, with the names of what is slow."""
-        limit, total = f"{100 * self.limit:g} %", len(self.gpus)
-        slow = [each.name for each in self.gpus if each.outcome == SLOWER]
-        troubled = [each.host.host for each in self.state.troubled]
-        hosts = f"; not usable: {', '.join(troubled)}" if troubled else ""
-        match self.verdict:
-            case word if word == SLOWER:
-                return (
-                    f"Not passed: slower by more than {limit}: {', '.join(slow)} ({len(slow)} of {total} GPUs){hosts}."
-                )
-            case word if word == FAILED:
-                lost = [each.name for each in self.gpus if each.outcome == FAILED]
-                failed = f"cases failed on {', '.join(lost)}" if lost else "no case was slower"
-                return f"Not passed: {failed}{hosts}."
-            case word if word == PASSED:
-                return f"Passed: none of {total} GPUs is slower by more than {limit}."
-        if not total:
-            return "Undecided: no host has a GPU."
-        open_ones = sum(each.outcome == UNDECIDED for each in self.gpus)
-        return (
-            f"Undecided: {open_ones} of {total} GPUs; more runs (--repeat 10) or a baseline of their model would tell."
-        )
-
 
 def judge_fleet(state: FleetState, baselines: Sequence[Series], limit: float) -> FleetGate:
     """Judge every GPU that has runs; `limit` is 0.05 for 5 %."""

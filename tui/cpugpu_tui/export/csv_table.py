@@ -16,10 +16,12 @@ from cpugpu_tui.model import DeviceSampled, PeerMeasured
 RUN_COLUMNS = ("run_id", "series_id", "started", "name", "simulated", "hostname", "torch")
 CASE_COLUMNS = ("workload", "variant", "size", "dtype", "threads")
 DEVICE_COLUMNS = ("device", "device_label", "metric")
+SETTING_COLUMNS = ("cache", "tf32", "worker")
+"""Settings of a run that change what its times mean."""
 SUMMARY_COLUMNS = (
     *RUN_COLUMNS, *CASE_COLUMNS, "status", "message", *DEVICE_COLUMNS, "threads_in_force", "samples", "median_ns",
     "min_ns", "max_ns", "marks", "speedup", "speedup_low", "speedup_high", "verdict", "flops", "bytes_moved",
-    "over_model", "slow", "peer_access",
+    "over_model", "slow", "peer_access", "energy_j", *SETTING_COLUMNS,
 )  # fmt: skip
 """One row per metric; speed-up and verdict stand in the rows of a GPU's latency. Unknown is empty, never 0.
 
@@ -28,7 +30,7 @@ Copies between GPUs are of the variant `peer`, on devices like `cuda:0>cuda:1`.
 
 SAMPLE_COLUMNS = (
     *RUN_COLUMNS, *CASE_COLUMNS, *DEVICE_COLUMNS,
-    "round_index", "sample_index", "elapsed_ns", "calls_per_block", "marks",
+    "round_index", "sample_index", "elapsed_ns", "calls_per_block", "marks", *SETTING_COLUMNS,
 )  # fmt: skip
 """One row per sample; both indices count from 1, round 0 is what was taken once before the rounds."""
 
@@ -42,18 +44,19 @@ def csv_table(runs: Sequence[ExportedRun], *, samples: bool) -> Iterator[bytes]:
 
 
 def _summary_rows(run: ExportedRun) -> Iterator[list[Any]]:
-    about = _about(run)
+    about, settings = _about(run), _settings(run)
     for result in case_results(run.state):
         case = [*about, *_case_cells(result), result.status, result.message]
         named = [(name, found, metric) for name, found in result.devices.items() for metric in found.metrics]
         if not named:
-            yield [*case, *[None] * (len(SUMMARY_COLUMNS) - len(case))]
+            yield [*case, *[None] * (len(SUMMARY_COLUMNS) - len(case) - len(settings)), *settings]
         for name, found, metric in named:
             cells = _metric_cells(name, found, metric)
             slow = None if found.over_model is None else found.is_slow
-            yield [*case, *cells, result.flops, result.bytes_moved, found.over_model, slow, None]
+            work = [result.flops, result.bytes_moved, found.over_model, slow, None, found.energy_j]
+            yield [*case, *cells, *work, *settings]
     for pair in run.state.peers.values():
-        yield from _peer_rows(about, pair)
+        yield from ([*row, None, *settings] for row in _peer_rows(about, pair))
 
 
 def _peer_rows(about: list[Any], pair: PeerMeasured) -> Iterator[list[Any]]:
@@ -89,7 +92,7 @@ def _sample_rows(run: ExportedRun) -> Iterator[list[Any]]:
         if row is None or not isinstance(event, DeviceSampled):
             continue
         case = [*about, *_case_cells(row.case), event.device, labels.get(event.device, event.device)]
-        tail = [event.calls_per_block, " ".join(event.marks)]
+        tail = [event.calls_per_block, " ".join(event.marks), *_settings(run)]
         for metric, values in event.samples.items():
             for index, elapsed_ns in enumerate(values, 1):
                 yield [*case, metric, event.round_index, index, elapsed_ns, *tail]
@@ -100,6 +103,11 @@ def _about(run: ExportedRun) -> list[Any]:
     facts = started.environment
     head = [started.run_id, started.series_id, utc(started.wall_ns), run.name, run.state.simulated]
     return [*head, facts.get("hostname"), facts.get("torch")]
+
+
+def _settings(run: ExportedRun) -> list[Any]:
+    facts = run.started.environment
+    return [run.started.plan.cache, facts.get("tf32_matmul"), facts.get("worker")]
 
 
 def _case_cells(case: Any) -> list[Any]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from cpugpu_tui.export.cells import LEFT, columns, lines, mark_sentences, sentences, when
 from cpugpu_tui.export.stream import ExportedRun
-from cpugpu_tui.render.heading import heading
+from cpugpu_tui.model.quantities import micro
+from cpugpu_tui.render.columns import is_words
+from cpugpu_tui.render.marks import mark_lines
 from cpugpu_tui.render.peers import Matrix, matrices
+from cpugpu_tui.render.rows import full_table
+from cpugpu_tui.render.sentences import heading, sentences, when
 from cpugpu_tui.state.state import Row, RunState
 
 _MEANT = re.compile(r"([\\`*_\[\]|~#])")
@@ -30,18 +33,18 @@ def _section(run: ExportedRun) -> Iterator[str]:
         yield from table(state, state.rows.values())
     for matrix in matrices(state):
         yield from _matrix(matrix)
-    said = [*sentences(state), *mark_sentences(state)]
+    said = [*sentences(state), *mark_lines(state)]
     yield from ([""] if said else [])
     yield from (f"- {escaped(line)}" for line in said)
 
 
 def table(state: RunState, rows: Iterable[Row]) -> Iterator[str]:
     """Yield the lines of a table of these rows."""
-    heads = columns(state)
-    yield _line(heads)
-    yield "|" + "|".join(" --- " if head in LEFT else " ---: " for head in heads) + "|"
-    for texts in lines(state, rows):
-        yield _line(map(escaped, texts))
+    found = full_table(state, rows)
+    yield _line(found.headings.values())
+    yield "|" + "|".join(" --- " if is_words(key) else " ---: " for key in found.headings) + "|"
+    for line in found.lines:
+        yield _line(escaped(micro(line[key])) for key in found.headings)
 
 
 def _matrix(matrix: Matrix) -> Iterator[str]:

@@ -9,11 +9,14 @@ from importlib import resources
 from typing import Any
 
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.export.cells import LEFT, columns, lines, mark_sentences, sentences, sweep_name, when
 from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.render.heading import heading
+from cpugpu_tui.render.columns import is_words
+from cpugpu_tui.render.marks import mark_lines
 from cpugpu_tui.render.peers import matrices
+from cpugpu_tui.render.rows import full_table, sweep_name
+from cpugpu_tui.render.sentences import heading, sentences, when
 from cpugpu_tui.state.state import Row, RunState
 
 TEMPLATE = "report.html.jinja"
@@ -70,7 +73,7 @@ def _section(run: ExportedRun) -> dict[str, Any]:
     import markupsafe
 
     state = run.state
-    heads = columns(state)
+    table = full_table(state, state.rows.values())
     return {
         "name": run.name,
         "run_id": run.started.run_id,
@@ -78,12 +81,9 @@ def _section(run: ExportedRun) -> dict[str, Any]:
         "heading": heading(state),
         "when": when(state),
         "sentences": sentences(state),
-        "marks": mark_sentences(state),
-        "heads": [(head, head in LEFT) for head in heads],
-        "rows": [
-            list(zip(texts, (head in LEFT for head in heads), strict=True))
-            for texts in lines(state, state.rows.values())
-        ],
+        "marks": mark_lines(state),
+        "heads": [(head, is_words(key)) for key, head in table.headings.items()],
+        "rows": [[(micro(line[key]), is_words(key)) for key in table.headings] for line in table.lines],
         "matrices": [
             (matrix.title, matrix.heads, [(row[0], row[1:]) for row in matrix.rows]) for matrix in matrices(state)
         ],

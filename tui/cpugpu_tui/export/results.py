@@ -11,6 +11,7 @@ from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.model import PAGEABLE, PINNED
 from cpugpu_tui.render.gpus import row_standings
 from cpugpu_tui.render.insight import end_to_end
+from cpugpu_tui.render.marks import UNSETTLED_CODE
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 
@@ -138,7 +139,7 @@ def _device_result(row: Row, times: DeviceTimes, label: str, standing: Standing 
             for name, samples in times.samples.items()
             if samples
         },
-        times.marks,
+        (*times.marks, *(() if times.is_settled else (UNSETTLED_CODE,))),
         times.kernels.count if times.kernels is not None else None,
         energy(times.energy).joules_per_call.value,
         None if alone is None else _lead(alone.comparison),

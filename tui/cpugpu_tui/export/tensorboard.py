@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.export.cells import sweep_name
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.export.target import explained, make_folder, write
 from cpugpu_tui.model import AS_WRITTEN, LATENCY, CaseFinished, Event, place
+from cpugpu_tui.render.rows import sweep_name
 from cpugpu_tui.state.state import Row, RunState
 
 if TYPE_CHECKING:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -115,3 +117,20 @@ def counted(labels: Iterable[str]) -> list[str]:
 def joined(parts: Sequence[str]) -> str:
     """Return `a, b and c`."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+_PLAIN_MICRO = re.compile(r"(?<=\d) u([sJ])\b")
+
+
+def micro(text: str) -> str:
+    """Return a sentence with the micro sign in its times and energies: `20.0 us` is `20.0 µs` where there is UTF-8."""
+    return _PLAIN_MICRO.sub(r" µ\1", text)
+
+
+def with_micro(data: Any) -> Any:
+    """Return JSON values with the micro sign in every sentence: JSON is UTF-8 whatever the terminal is."""
+    if isinstance(data, str):
+        return micro(data)
+    if isinstance(data, (list, tuple)):
+        return [with_micro(item) for item in data]
+    return {key: with_micro(value) for key, value in data.items()} if isinstance(data, dict) else data

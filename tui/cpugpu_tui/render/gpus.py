@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.analysis.alike import ENOUGH_ALIKE, Standing, grouped, overall, standings
@@ -134,39 +133,6 @@ def gpus_data(run: RunState) -> list[dict[str, Any]]:
 
 def _finite(z: float | None) -> float | None:
     return z if z is not None and math.isfinite(z) else None
-
-
-@dataclass(frozen=True)
-class ToldRow:
-    """A line of a table: a row of the run, or what of it is one GPU's."""
-
-    state: RunState
-    """The run as if it had no other GPU."""
-    row: Row
-    gpu: str | None = None
-    """Whose line it is; None in runs with a single GPU or none."""
-    is_first: bool = True
-    """Whether it is the first line of its row."""
-    slow: str = ""
-    """That the GPU is slow here; empty where it is not."""
-
-
-def told_rows(run: RunState, rows: Iterable[Row]) -> list[ToldRow]:
-    """Return the lines of a table of these rows: of several GPUs one for each; one for a row without any times."""
-    if not several(run):
-        return [ToldRow(run, row) for row in rows]
-    views = {gpu.name: run.on(gpu.name) for gpu in run.gpus}
-    found = []
-    for row in rows:
-        names = [name for name in views if name in row.times]
-        if row.failure is not None or not names:
-            found.append(ToldRow(run, row, row.failure.device if row.failure is not None else None))
-            continue
-        stand = row_standings(run, row)
-        for index, name in enumerate(names):
-            slow = slow_text(run, row, name, stand[name]) if name in stand else ""
-            found.append(ToldRow(views[name], views[name].rows[row.case.key], name, index == 0, slow))
-    return found
 
 
 def device_texts(run: RunState) -> list[str]:

@@ -8,8 +8,7 @@ from typing import Any
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import PeerMeasured, place
-from cpugpu_tui.model.quantities import significant, time_text
-from cpugpu_tui.render.signs import micro
+from cpugpu_tui.model.quantities import micro, significant, time_text
 from cpugpu_tui.state.state import RunState
 
 NONE, FAILED = "–", "failed"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.change_words import VERDICT_WORDS, interval_text, percent_text
 from cpugpu_tui.analysis.compare import FASTER, MIN_RUNS, SAME, SLOWER, UNDECIDED, change
 from cpugpu_tui.compare.changes import Changes, DeviceChange
 from cpugpu_tui.model.quantities import factor, time_text
+from cpugpu_tui.render.comparison import VERDICT_WORDS, interval_text, percent_text
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import wrapped
@@ -15,9 +15,6 @@ from cpugpu_tui.ui.roles import Spans
 
 ROLES = {FASTER: "good", SLOWER: "bad"}
 """How verdicts are coloured; the words say the same."""
-
-SHORT_WORDS = {UNDECIDED: "unclear", SAME: "same", FASTER: "faster", SLOWER: "slower"}
-"""Verdicts in the seven cells that 120 columns leave; too few runs have no word there, the title says it."""
 
 CLEAR = (SLOWER, FASTER)
 """What a row is told by where it has room for one device, the worst first."""

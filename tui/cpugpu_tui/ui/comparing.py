@@ -121,7 +121,7 @@ def compared(saved: SavedRuns, reader: QuietReader, run: RunState, place: int) -
 def against_baseline(reader: QuietReader, run: RunState) -> str:
     """Return what the status line says of the baseline after a run; empty where they have nothing in common."""
     from cpugpu_tui.compare.comparison import compare_series
-    from cpugpu_tui.render.comparison_words import in_short
+    from cpugpu_tui.render.comparison import in_short
 
     started = run.run
     try:

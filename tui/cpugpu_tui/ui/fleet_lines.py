@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.compare.series import numbers_text
 from cpugpu_tui.model import Case
-from cpugpu_tui.model.quantities import time_text
-from cpugpu_tui.render.cells import winner
-from cpugpu_tui.render.fleet_rows import FleetRow, cases_text, doing_text, machine_text, numbers_of, says
+from cpugpu_tui.render.columns import CPU, GPU, KERNEL, NONE, SPEEDUP, VERDICT
+from cpugpu_tui.render.fleet import FleetRow, cases_text, doing_text, machine_text, numbers_of, says
+from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.session.fleet.state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
-from cpugpu_tui.state.no_core import WORD as NO_CORE_WORD
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.legend import ODD, is_odd
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans
 
@@ -31,15 +30,15 @@ FEWEST_OF_WORKLOAD = 4
 """Cells of a workload's name that tell something still."""
 
 TIMED = {
-    "CPU": (10, "cpu"),
-    "GPU time": (10, "gpu"),
-    "kernels": (10, "gpu"),
-    "speedup": (16, "text"),
-    "faster": (10, ""),
+    CPU: ("CPU", 10, "cpu"),
+    GPU: ("GPU time", 10, "gpu"),
+    KERNEL: ("kernels", 10, "gpu"),
+    SPEEDUP: ("speedup", 16, "text"),
+    VERDICT: ("faster", 10, ""),
 }
-"""Columns of what was timed: their cells and colours; the last has that of whoever is faster."""
+"""Columns of what was timed: their headings, cells and colours; the last has that of whoever is faster."""
 
-OPTIONAL = ("kernels", "faster", "CPU")
+OPTIONAL = (KERNEL, VERDICT, CPU)
 """Columns that a narrow screen goes without, in this order."""
 
 
@@ -119,14 +118,16 @@ def host_facts(each: HostState, slow: Sequence[str], width: int, glyphs: Glyphs)
     if each.why:
         return lines + wrapped(spelled(each.why, glyphs), width, "bad" if each.in_trouble else "warn", lines=4)
     lines += wrapped(spelled(" ".join(slow), glyphs), width, "warn", lines=2) if slow else []
-    return lines + wrapped(spelled(says(each) or doing_text(each), glyphs), width, "text", lines=5 - len(lines))
+    lines += wrapped(spelled(says(each) or doing_text(each), glyphs), width, "text", lines=5 - len(lines))
+    odd = " ".join(conditions(each.run))
+    return lines + (wrapped(spelled(odd, glyphs), width, "warn", lines=6 - len(lines)) if odd else [])
 
 
 def timed_columns(names: int, width: int) -> list[str]:
     """Return the columns that fit beside case, host and GPU."""
     columns, room = list(TIMED), width - (2 + case_width(width) + 1 + (names + 1 if names else 0) + GPU_WIDTH)
     for name in OPTIONAL:
-        if sum(TIMED[each][0] + 1 for each in columns) <= room:
+        if sum(TIMED[each][1] + 1 for each in columns) <= room:
             break
         columns.remove(name)
     return columns
@@ -136,42 +137,36 @@ def case_heads(names: int, width: int) -> Spans:
     """Return the heads of cases; `names` are the cells of hosts' names, 0 where all are of one host."""
     host = f"{'host':<{names}} " if names else ""
     text = f"  {'case':<{case_width(width)}} {host}{'GPU':<{GPU_WIDTH}}"
-    for name in timed_columns(names, width):
-        text += f" {name:<{TIMED[name][0]}}" if name == "faster" else f" {name:>{TIMED[name][0]}}"
+    for key in timed_columns(names, width):
+        heading, cells, _ = TIMED[key]
+        text += f" {heading:<{cells}}" if key == VERDICT else f" {heading:>{cells}}"
     return ((text[:width], "muted"),)
 
 
 def case_line(row: FleetRow, names: int, width: int, glyphs: Glyphs, *, chosen: bool = False) -> Spans:
     """Return a case on one GPU of one host."""
-    before = f"{glyphs.cursor if chosen else ' '} {case_name(row.row.case, case_width(width), glyphs)} "
+    before = f"{glyphs.cursor if chosen else ' '} {case_name(row.whole.case, case_width(width), glyphs)} "
     before += f"{cut(row.host, names, glyphs)} " if names else ""
     before += f"{glyphs.none if row.gpu is None else row.gpu.name.removeprefix('cuda:'):<{GPU_WIDTH}}"
     if row.why:
         why = spelled(row.why, glyphs)
         spans: Spans = ((f"{before} ", "text"), (cut(why, max(width - cell_len(before) - 1, 0), glyphs), "bad"))
     else:
-        cells = _cells(row, glyphs)
-        spans = ((before, "text"), *(cells[name] for name in timed_columns(names, width)))
+        spans = ((before, "text"), *(_cell(key, row, glyphs) for key in timed_columns(names, width)))
     return ((set_cell_size("".join(text for text, _ in spans), width).rstrip(), "chosen"),) if chosen else spans
 
 
-def _cells(row: FleetRow, glyphs: Glyphs) -> dict[str, tuple[str, str]]:
-    """Return column → its text, one cell before it, and its colour."""
-    found = row.comparison
-    without = NO_CORE_WORD if row.is_starved else row.row.status
-    faster = without if found is None else winner(found)
-    texts = {
-        "CPU": _time(row.cpu_ns, glyphs), "GPU time": _time(row.gpu_ns, glyphs),
-        "kernels": _time(row.device_ns, glyphs),
-        "speedup": glyphs.none if found is None else spelled(speedup_text(found), glyphs),
-    }  # fmt: skip
-    cells = {name: (f" {text:>{TIMED[name][0]}}", TIMED[name][1]) for name, text in texts.items()}
-    role = {"GPU": "gpu", "CPU": "cpu"}.get(faster, "muted")
-    return {**cells, "faster": (f" {cut(faster, TIMED['faster'][0], glyphs)}", role)}
-
-
-def _time(elapsed_ns: float | None, glyphs: Glyphs) -> str:
-    return glyphs.none if elapsed_ns is None else spelled(time_text(elapsed_ns), glyphs)
+def _cell(key: str, row: FleetRow, glyphs: Glyphs) -> tuple[str, str]:
+    """Return what a case says in a column, one cell before it, and its colour."""
+    _, cells, role = TIMED[key]
+    if key != VERDICT:
+        times = {CPU: row.row.cpu, GPU: row.row.gpu}.get(key)
+        text = row.text(key)
+        sign = ODD if times is not None and text != NONE and is_odd(row.row, times) else ""
+        return f" {sign + spelled(text, glyphs):>{cells}}", role
+    said = row.text(VERDICT)
+    word = row.whole.status if said == NONE else said
+    return f" {cut(word, cells, glyphs)}", {"GPU": "gpu", "CPU": "cpu"}.get(word, "muted")
 
 
 def title_text(state: FleetState, *, stopping: bool) -> str:

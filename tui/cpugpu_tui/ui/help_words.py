@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
+from cpugpu_tui.render.columns import (
+    CHANGE,
+    COLUMNS,
+    CPU,
+    GPUS,
+    KERNEL,
+    LIMIT,
+    MOVED,
+    PLUS_MINUS,
+    ROUNDS,
+    SPEEDUP,
+    SPREAD,
+    VERDICT,
+    WRITTEN,
+)
+
+JUDGED = (SPEEDUP, PLUS_MINUS, VERDICT, KERNEL, MOVED, LIMIT, WRITTEN)
+"""Columns of the table of timings whose meaning is told by their heading."""
+
 WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "workload": (
         "Workload: what {run} runs",
@@ -14,31 +33,16 @@ WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "timings": (
         "Timings: one row per case, CPU and GPU alternating",
         (
-            ("CPU, GPU", "Latency: time of one call; on the GPU with the wait for its end. Median of the rounds."
-             " ~ in front: something disturbed it, {open} says what."),
-            ("cuda:0, cuda:1", "Several GPUs have a column each, or a bar each under GPUs: full height is 10 % over the"
-             " median of its model. !: slow, over 5 % behind its like and an outlier among three; {open} has the"
-             " numbers, and of transfer the copies between GPUs. The speedup is that of the first."),
+            ("CPU, GPU", COLUMNS[CPU].meaning),
+            ("cuda:0, cuda:1", COLUMNS[GPUS].meaning),
             ("*", "Before a case: the history has not taken it yet. It is kept in memory and tried again; the status"
              " line says why."),
-            ("speedup", "Time on the CPU divided by time on the GPU. Above 1 the GPU is faster."),
-            ("±", "Half of the 95 % interval of the speedup; with one device, of its time. Below five rounds there is"
-             " no interval, and their number stands here."),
-            ("faster", "GPU or CPU: the interval leaves no doubt. tie: it lies within 2 %. unclear: it allows either."
-             " A row in progress shows its rounds, a failed one what went wrong."),
-            ("cold kernels", "The GPU's own work with cold caches, without launch and wait."),
-            ("with copies", "The speedup when data starts and ends in the host's ordinary memory."),
-            ("limited by", "What the row would need more of: compute or memory, with the share of what this machine"
-             " reached on its card ({machine}); transfer: the cable; launch, call: starting the work costs more than"
-             " the work."),
-            ("paper's error", "How far the publication's own clock is off: 53× shows 53 times too little. A ! before"
-             " it: what it shows is more than this machine can do."),
+            *((COLUMNS[key].heading, COLUMNS[key].meaning) for key in JUDGED),
             ("{sort} {reverse}", "Sort by the next column, reverse the order; the title says which. Rows without a"
              " value stand last, and the highlighted row stays so."),
-            ("change", "CPU's and GPU's time against the series before of the same plan; the title names the runs."
-             " From three runs on each side a word: faster, slower, same, unclear (no clear change)."),
-            ("min-max", "Slowest run less fastest of this series, in percent of the median: 5 {run} makes five."),
-            ("rounds", "The latencies of the rounds, CPU left, GPU right; full height is 10 % above the median."),
+            ("change", COLUMNS[CHANGE].meaning),
+            ("min-max", COLUMNS[SPREAD].meaning),
+            (COLUMNS[ROUNDS].heading, COLUMNS[ROUNDS].meaning),
         ),
     ),
     "telemetry": (
@@ -100,6 +104,8 @@ WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
              " is in trouble; the line below says why, and what to do."),
             ("enter", "The cases of the host under the cursor, on each of its GPUs."),
             ("{zoom}", "All cases of all hosts, the same cases together; back again."),
+            ("~", "Before a time: something disturbed it. The lines below the list say what, of the host under the"
+             " cursor."),
             ("{stop}", "Stops every host after its block in flight; pressed again, at once. What is finished is"
              " saved."),
         ),

@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 from cpugpu_tui.decide.verdict import TOO_FEW, UNDECIDED
 from cpugpu_tui.render.gpus import row_standings
-from cpugpu_tui.render.insight import device_marks, written
+from cpugpu_tui.render.insight import written
+from cpugpu_tui.render.marks import all_marks
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import same
 from cpugpu_tui.state.state import Row, RunState
@@ -34,7 +35,7 @@ MEANINGS = {
 
 def is_odd(row: Row, times: DeviceTimes) -> bool:
     """Whether something about a device's time was odd: the detail says what."""
-    return bool(device_marks(row, times)) or not times.is_settled
+    return bool(all_marks(row, times))
 
 
 def is_impossible(run: RunState, row: Row) -> bool:

@@ -7,7 +7,6 @@ from itertools import takewhile
 
 from cpugpu_tui.model import Case, SweepKey
 from cpugpu_tui.model.quantities import size_text
-from cpugpu_tui.render.cells import variant_text
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.state.thread_columns import is_column
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -96,7 +95,7 @@ def short_text(case: Case, varying: frozenset[str], shared: str, glyphs: Glyphs)
 def _beside_name(case: Case, varying: frozenset[str]) -> list[str]:
     """Return the size, and what else differs between the cases."""
     parts = [size_text(case.size)]
-    if "variant" in varying and variant_text(case):
+    if "variant" in varying and case.variant != "default":
         parts.append(case.variant)
     if "dtype" in varying:
         parts.append(case.dtype)

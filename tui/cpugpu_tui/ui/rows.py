@@ -8,9 +8,35 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE
-from cpugpu_tui.render import cells as texts
+from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE
+from cpugpu_tui.model import NO_CORE
+from cpugpu_tui.render.columns import (
+    CASE,
+    CHANGE,
+    CHANGE_CPU,
+    CHANGE_GPU,
+    COLUMNS,
+    CPU,
+    GBS,
+    GFLOPS,
+    GPU,
+    GPUS,
+    IMPOSSIBLE,
+    KERNEL,
+    LIMIT,
+    MOVED,
+    NONE,
+    PLUS_MINUS,
+    ROUNDS,
+    SPEEDUP,
+    SPREAD,
+    VERDICT,
+    WRITTEN,
+    time_text_on,
+)
 from cpugpu_tui.render.gpus import row_standings
+from cpugpu_tui.render.rows import threads_key
+from cpugpu_tui.render.verdicts import ACTIVE, FAILED, PENDING, SKIPPED, TIMED, failure_word, outcome, winner
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.no_core import WORD as NO_CORE_WORD
 from cpugpu_tui.state.state import Row, RunState
@@ -33,22 +59,11 @@ from cpugpu_tui.ui.row_names import (
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
 
-CASE, CPU, GPU, SPEEDUP, PLUS_MINUS, VERDICT, KERNEL, MOVED, LIMIT, WRITTEN, GFLOPS, GBS, ROUNDS = (
-    "case", "cpu", "gpu", "speedup", "plus_minus", "verdict", "kernel", "moved", "limit", "written", "gflops", "gbs",
-    "rounds",
-)  # fmt: skip
-"""Keys of the columns."""
-GPUS = "gpus"
-"""Key of the column of a bar for each GPU, where there is no room for a column each."""
-CHANGE, CHANGE_CPU, CHANGE_GPU, SPREAD = "change", "change-cpu", "change-gpu", "spread"
-"""Keys of those that tell of other runs: on both devices, on one, and how far apart the runs of the series are."""
+PLAIN = (PLUS_MINUS, KERNEL, MOVED, LIMIT, GFLOPS, GBS)
+"""Columns that say what every face says, and nothing else."""
 
 ROUND_RANGE = 0.1
 """A round's bar spans ±10 % about the median of its device: quiet machines draw a level line."""
-
-FAILURE_WORDS = {"oom": "OOM", "unsupported": "not here", "mismatch": "mismatch", "error": "error",
-                 "timeout": "timeout", "crashed": "crashed", "skipped": "skipped"}  # fmt: skip
-"""Failures in at most eight cells."""
 
 
 @dataclass(frozen=True)
@@ -95,54 +110,45 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
     glyphs = look.glyphs
     stand = row_standings(run, row)
     mark = "" if row.saved else NOT_SAVED
-    gflops, gbs = texts.rate_cells(row)
     name = fitted_case(row.case, look.names, telling(run, row.case), look.case_width - len(mark), glyphs)
+    is_judged = row.comparison is not None and row.comparison.is_judged
     return {
         CASE: ((mark, "warn"), (name, {"active": "strong", "ok": "text"}.get(row.status, "muted"))),
         # The time of a size that fewer threads alone have stands in their column.
         CPU: ((glyphs.none, "muted"),) if is_column(run, row.case.sweep) else _latency(row, row.cpu, look, "cpu"),
-        **{beside_key(count): _beside(run, row, count, look) for count in thread_columns(run)},
+        **{threads_key(count): _beside(run, row, count, look) for count in thread_columns(run)},
         GPU: _gpu(row, row.gpu, look, stand),
         **{gpu_key(gpu.name): _gpu(row, row.times.get(gpu.name), look, stand) for gpu in run.gpus[1:]},
         GPUS: gpu_bars(run, row, stand, glyphs),
-        SPEEDUP: _cell(texts.speedup_cell(row), glyphs, "strong" if _decided(row) else "muted"),
-        PLUS_MINUS: _cell(texts.plus_minus_cell(row), glyphs, "muted"),
+        **{key: _cell(key, run, row, glyphs, "muted" if key == PLUS_MINUS else "text") for key in PLAIN},
+        SPEEDUP: _cell(SPEEDUP, run, row, glyphs, "strong" if is_judged else "muted"),
         VERDICT: verdict(row, look),
-        KERNEL: _cell(texts.kernels_cell(row), glyphs),
-        MOVED: _cell(texts.with_copies_cell(row), glyphs),
-        LIMIT: _cell(texts.limited_by_cell(run, row), glyphs),
-        WRITTEN: _written(run, row, glyphs),
-        GFLOPS: _cell(gflops, glyphs),
-        GBS: _cell(gbs, glyphs),
+        WRITTEN: _cell(WRITTEN, run, row, glyphs, "warn" if is_impossible(run, row) else "text"),
         ROUNDS: rounds(row, look),
     }
 
 
-def _cell(text: str, glyphs: Glyphs, role: str = "text") -> Spans:
-    """Return a cell in the signs of this terminal; what is not known is dimmed."""
-    return ((spelled(text, glyphs), "muted" if text == texts.NONE else role),)
+def _cell(key: str, run: RunState, row: Row, glyphs: Glyphs, role: str) -> Spans:
+    """Return a column's text in the signs of this terminal; what is not known is dimmed."""
+    text = COLUMNS[key].text(run, row)
+    return ((spelled(text.replace(IMPOSSIBLE, f"{BAD} "), glyphs), "muted" if text == NONE else role),)
 
 
 def change_cells(changes: Changes | None, row: Row, run: RunState, glyphs: Glyphs, *, wide: bool) -> dict[str, Spans]:
     """Return the cells that tell of other runs; `wide`: with whole words. None without anything to tell."""
     if changes is None:
         return {}
-    from cpugpu_tui.analysis.change_words import VERDICT_WORDS
+    from cpugpu_tui.render.comparison import SHORT_WORDS, VERDICT_WORDS
     from cpugpu_tui.ui import change_cells as beside
 
     found = changes.of(run, row)
-    words = VERDICT_WORDS if wide else beside.SHORT_WORDS
+    words = VERDICT_WORDS if wide else SHORT_WORDS
     return {
         CHANGE: beside.both(found, glyphs),
         CHANGE_CPU: beside.whole(found, "CPU", words, glyphs),
         CHANGE_GPU: beside.whole(found, "GPU", words, glyphs),
         SPREAD: beside.spread_cell(found, glyphs),
     }
-
-
-def beside_key(threads: int) -> str:
-    """Return the key of the column of the CPU's times with so many threads."""
-    return f"{CPU}-{threads}"
 
 
 def gpu_key(name: str) -> str:
@@ -175,45 +181,21 @@ def _beside(run: RunState, row: Row, threads: int, look: Look) -> Spans:
     if other is None:
         return ((look.glyphs.none, "muted"),)
     if other.failure is not None:
-        return ((FAILURE_WORDS.get(other.failure.kind, other.failure.kind), "bad"),)
+        return ((failure_word(other.failure.kind), "bad"),)
     return _latency(other, other.cpu, look, "cpu")
 
 
 def verdict(row: Row, look: Look) -> Spans:
     """Return who wins, or what became of the row, by word and glyph."""
-    glyphs = look.glyphs
-    if row.failure is not None:
-        word = FAILURE_WORDS.get(row.failure.kind, row.failure.kind)
-        if row.failure.kind == "skipped":
-            return ((f"{glyphs.dot} {word}", "muted"),)
-        return ((f"{glyphs.no} {word}", "bad"),)
-    if row.is_starved:
-        return ((f"{BAD} {NO_CORE_WORD}", "warn"),)
-    comparison = row.comparison
-    if comparison is None or comparison.low is None:
-        if row.status == "active":
-            return _progress(row)
-        if row.status == "pending":
-            return ((glyphs.dot, "muted"),)
-        if comparison is None:
-            return ((f"{glyphs.yes} timed", "text"),)
-    assert comparison is not None
-    word = texts.winner(comparison)
-    if comparison.faster == GPU_WINS:
-        return ((f"{glyphs.up} {word}", "gpu"),)
-    if comparison.faster == CPU_WINS:
-        return ((f"{glyphs.down} {word}", "cpu"),)
-    return ((f"{'=' if comparison.verdict == TIE else OPEN} {word}", "muted"),)
-
-
-def _progress(row: Row) -> Spans:
-    """Return `3 of 8`: rounds that every device has had."""
-    calibrated = [times.calibrated for times in row.times.values() if times.calibrated is not None]
-    had = min((len(times.round_ns) for times in row.times.values()), default=0)
-    wanted = max((c.rounds for c in calibrated), default=0)
-    if had >= wanted:  # the interval decides from here on
-        wanted = max((c.max_rounds or c.rounds for c in calibrated), default=0)
-    return ((f"{had} of {wanted}" if wanted else "warm-up", "muted"),)
+    glyphs, found = look.glyphs, outcome(row)
+    signs = {
+        FAILED: (glyphs.no, "bad"), SKIPPED: (glyphs.dot, "muted"), NO_CORE: (BAD, "warn"),
+        ACTIVE: ("", "muted"), PENDING: (glyphs.dot, "muted"), TIMED: (glyphs.yes, "text"), TIE: ("=", "muted"),
+        GPU_WINS: (glyphs.up, "gpu"), GPU_OBSERVED: (glyphs.up, "gpu"),
+        CPU_WINS: (glyphs.down, "cpu"), CPU_OBSERVED: (glyphs.down, "cpu"),
+    }  # fmt: skip
+    sign, role = signs.get(found.code, (OPEN, "muted"))
+    return ((f"{sign} {found.word}".strip(), role),)
 
 
 def rounds(row: Row, look: Look) -> Spans:
@@ -244,29 +226,17 @@ def _round_bars(times: DeviceTimes | None, width: int, glyphs: Glyphs) -> str:
 
 def _latency(row: Row, times: DeviceTimes | None, look: Look, role: str) -> Spans:
     """Return a device's time with its unit, and with `~` before it when something about it was odd."""
-    text = spelled(texts.time_cell(row, times), look.glyphs)
+    text = spelled(time_text_on(row, times), look.glyphs)
     if times is None or text == look.glyphs.none:
         return ((look.glyphs.none, "muted"),)
     return ((ODD if is_odd(row, times) else "", "warn"), (text, role))
 
 
-def _written(run: RunState, row: Row, glyphs: Glyphs) -> Spans:
-    """Return how far the publication's clock is off: `53×` too short, `!` where what it shows is impossible."""
-    text = texts.papers_error_cell(run, row, f"{BAD} ")
-    return _cell(text, glyphs, "warn" if is_impossible(run, row) else "text")
-
-
-def _decided(row: Row) -> bool:
-    return row.comparison is not None and row.comparison.is_judged
-
-
 def matches(row: Row, wanted: str, varying: frozenset[str]) -> bool:
     """Return whether a row's name, verdict, failure or marks hold every word of a filter, in any case."""
     words = [case_text(row.case, varying), row.case.key, row.status, *row.marks]
-    if row.is_starved:
-        words.append(NO_CORE_WORD)
-    if row.comparison is not None:
-        words += [row.comparison.verdict, texts.winner(row.comparison)]
+    words += [NO_CORE_WORD] if row.is_starved else []
+    words += [row.comparison.verdict, winner(row.comparison)] if row.comparison is not None else []
     haystack = " ".join(words).lower()
     return all(word in haystack for word in wanted.lower().split())
 

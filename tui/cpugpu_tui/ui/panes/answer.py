@@ -12,7 +12,7 @@ from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.answer_table import table_lines
 from cpugpu_tui.render.answers import answer_lines, leading_answers, lines_beside_table
-from cpugpu_tui.render.ending import cut_short
+from cpugpu_tui.render.sentences import cut_short
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import PicturePane, spelled, wrapped

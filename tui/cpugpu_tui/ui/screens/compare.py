@@ -10,11 +10,10 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from cpugpu_tui.analysis.change_words import interval_text, judged_text, percent_text, runs_text
 from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Judged
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.comparison_words import NOTHING_DIFFERS, said, summary, times, verdict_text
+from cpugpu_tui.render.comparison import BASE, COMPARED, NEW, NOTHING_DIFFERS, cells, said, summary
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
@@ -140,9 +139,8 @@ def comparison_lines(found: SeriesComparison, width: int, glyphs: Glyphs) -> lis
 
 def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Spans]:
     """Return head and one line per verdict; a narrow terminal has no room for the times of both sides."""
-    is_wide = width >= WIDE
-    head = ("case", "on", *(("base", "new") if is_wide else ()), "change", "95 % interval", "runs", "verdict")
-    rows = [tuple(spelled(printable(cell), glyphs) for cell in _cells(each, is_wide=is_wide)) for each in judged]
+    head = tuple(name for name in COMPARED if width >= WIDE or name not in (BASE, NEW))
+    rows = [tuple(spelled(printable(found[name]), glyphs) for name in head) for found in map(cells, judged)]
     widths = _widths((head, *rows))
     is_tight = sum(widths) + 2 * (len(widths) - 1) > width
     if is_tight:
@@ -152,27 +150,14 @@ def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Sp
     widths[0] = max(8, min(widths[0], width - sum(widths[1:]) - 2 * (len(widths) - 1)))
     lines: list[Spans] = [((_line(head, widths, glyphs), "muted"),)]
     for each, row in zip(judged, rows, strict=True):
-        cells = (*row[:2], "") if is_tight and each.change is None else (*row[:-1], "")
-        lines.append(((_line(cells, [*widths[: len(cells) - 1], 0], glyphs), "text"), (row[-1], _role(each))))
+        texts = (*row[:2], "") if is_tight and each.change is None else (*row[:-1], "")
+        line = _line(texts, [*widths[: len(texts) - 1], 0], glyphs)
+        lines.append(((line, "text"), (row[-1], ROLES.get(each.verdict, "warn"))))
     return lines
 
 
 def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
-
-
-def _role(each: Judged) -> str:
-    return ROLES.get(each.verdict, "warn")
-
-
-def _cells(each: Judged, *, is_wide: bool) -> tuple[str, ...]:
-    name, found = judged_text(each), each.change
-    both = times(each) if is_wide and found is not None else ("–", "–")
-    sides = both if is_wide else ()
-    if found is None:
-        return (name, each.device, *sides, "–", "–", "–", verdict_text(each))
-    change = (percent_text(found.ratio), interval_text(found), runs_text(found))
-    return (name, each.device, *sides, *change, verdict_text(each))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], glyphs: Glyphs) -> str:

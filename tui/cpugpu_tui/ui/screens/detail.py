@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.model.quantities import factor
-from cpugpu_tui.render.insight import MARK_WORDS, device_marks
+from cpugpu_tui.render.marks import MARK_WORDS, all_marks, crowded_threads
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
@@ -69,7 +69,7 @@ def detail_lines(
 ) -> list[Spans]:  # fmt: skip
     """Return the detail of a row, the answer first: who wins, where the time goes, what if; then each device."""
     parts = [_failed(row, width), _unsaved(row, width), _starved(row, width), _compared(row, width, glyphs),
-             _less_certain(row, width), _beside(changes, run, row, width), gpus_lines(run, row, width, glyphs),
+             _less_certain(run, row, width), _beside(changes, run, row, width), gpus_lines(run, row, width, glyphs),
              peers_lines(run, row, width),
              breakdown_lines(run, row, width, glyphs), world_lines(run, row, width, glyphs),
              *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
@@ -95,14 +95,15 @@ def _unsaved(row: Row, width: int) -> list[Spans]:
     return [] if row.saved else wrapped(f"{NOT_SAVED} {UNSAVED}: {MARK_WORDS[UNSAVED]}", width, "warn")
 
 
-def _less_certain(row: Row, width: int) -> list[Spans]:
+def _less_certain(run: RunState, row: Row, width: int) -> list[Spans]:
     """Return what the sign `~` of the table stands for; the part of each device says more."""
-    odd = [
-        (times.device, (*device_marks(row, times), *(("unsettled start",) if not times.is_settled else ())))
-        for times in row.times.values()
-    ]
+    odd = [(times.device, all_marks(row, times)) for times in row.times.values()]
     text = "; ".join(f"{device} {', '.join(marks)}" for device, marks in odd if marks)
-    return wrapped(f"~ less certain: {text}", width, "warn") if text else []
+    crowded = crowded_threads(run, row)
+    return [
+        *(wrapped(f"~ less certain: {text}", width, "warn") if text else []),
+        *(wrapped(f"{crowded}.", width, "warn") if crowded else []),
+    ]
 
 
 def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
@@ -157,7 +158,7 @@ def _checked(row: Row, width: int) -> list[Spans]:
 
 
 def _environment(run: RunState, width: int) -> list[Spans]:
-    """Return the facts that ride with every result, those a person asks for."""
+    """Return the facts that ride with every result, those a person asks for, and settings that are not the usual."""
     facts = dict(run.run.environment) if run.run is not None else {}
     worker = facts.get("worker")
     parts = [
@@ -167,7 +168,11 @@ def _environment(run: RunState, width: int) -> list[Spans]:
         f"worker {worker}" if worker else "",
         "SIMULATED" if run.simulated else "",
     ]
-    precision = facts.get("matmul_precision")
-    if precision:
-        parts.append(f"float32 products {precision}, TF32 {'on' if facts.get('tf32_matmul') else 'off'}")
+    tf32 = f"TF32 {'on' if facts.get('tf32_matmul') else 'off'}"
+    if precision := facts.get("matmul_precision"):
+        parts.append(f"float32 products {precision}, {tf32}")
+    elif facts.get("tf32_matmul"):
+        parts.append(tf32)
+    if run.run is not None and run.run.plan.cache != "cold":
+        parts.append(f"caches {run.run.plan.cache}")
     return wrapped("Environment: " + ", ".join(part for part in parts if part), width, "muted")

@@ -20,8 +20,8 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.quantities import faster, percent, time_text
 from cpugpu_tui.render.answers import beside
-from cpugpu_tui.render.cells import COLD, WITH_COPIES, kernels_heading
-from cpugpu_tui.render.insight import MARK_WORDS, device_marks
+from cpugpu_tui.render.columns import COLD, COLUMNS, MOVED, kernels_heading
+from cpugpu_tui.render.marks import device_marks, mark_words
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.no_core import reason_lines
 from cpugpu_tui.state.state import Row, RunState
@@ -38,7 +38,7 @@ METRIC_WORDS = {
     SINGLE: "single calls",
     DEVICE: "kernels",
     THROUGHPUT: "throughput",
-    PAGEABLE: WITH_COPIES,
+    PAGEABLE: COLUMNS[MOVED].heading,
     PINNED: "same, pinned",
     AS_WRITTEN: "paper's clock",
     SYNCED: "same, with a wait",
@@ -192,7 +192,7 @@ def _odd(times: DeviceTimes, row: Row, width: int) -> list[Spans]:
         lines += paragraph(f"{sentence[0].upper()}{sentence[1:]}", width, "warn" if times.is_starved else "text")
     marks = device_marks(row, times)
     for mark in marks:
-        lines += paragraph(f"~ {mark}: {MARK_WORDS.get(mark, 'odd')}", width, "warn")
+        lines += paragraph(f"~ {mark}: {mark_words(mark)}", width, "warn")
     if not marks or times.latency_ns is None or row.status == "mismatch":
         return lines
     if not times.clean_ns:

@@ -8,8 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from cpugpu_tui.render.fleet_rows import FleetRow, fleet_rows, host_rows
-from cpugpu_tui.render.fleet_standing import FleetStanding, standing_of
+from cpugpu_tui.render.fleet import FleetRow, FleetStanding, fleet_rows, host_rows, standing_of
 from cpugpu_tui.session.fleet.state import FleetState, HostState
 from cpugpu_tui.ui import keys as commands
 from cpugpu_tui.ui.fleet_lines import (
@@ -152,7 +151,7 @@ class FleetScreen(FleetList):
         under = self._row_key()
         super().show_state(state)
         if under is not None:
-            keys = [(row.host, row.gpu, row.row.case.key) for row in self._rows]
+            keys = [(row.host, row.gpu, row.whole.case.key) for row in self._rows]
             if under in keys and keys.index(under) != self.index:
                 self.index = keys.index(under)
                 self.redraw()
@@ -161,7 +160,7 @@ class FleetScreen(FleetList):
         if not self._shows_cases or not self._rows:
             return None
         row = self._rows[min(self.index, len(self._rows) - 1)]
-        return row.host, row.gpu, row.row.case.key
+        return row.host, row.gpu, row.whole.case.key
 
     def count(self) -> int:
         """Return how many hosts or cases there are."""

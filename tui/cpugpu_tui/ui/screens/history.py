@@ -91,7 +91,7 @@ class HistoryScreen(RunList):
 
         def set_baseline(saved: SavedRuns) -> Message:
             from cpugpu_tui.compare.series import series_of_id
-            from cpugpu_tui.render.comparison_words import left_out
+            from cpugpu_tui.render.comparison import left_out
 
             saved.store.set_baseline(BASELINE, run.series_id)
             without = left_out(series_of_id(saved.store, run.series_id))

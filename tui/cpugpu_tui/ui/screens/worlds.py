@@ -9,7 +9,7 @@ from cpugpu_tui.analysis.costs import HUNDRED_CALLS, NO_LAUNCH, ONE_THREAD, TEN_
 from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
 from cpugpu_tui.model.quantities import factor
 from cpugpu_tui.render.answers import beside
-from cpugpu_tui.render.cells import winner
+from cpugpu_tui.render.verdicts import winner
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled

@@ -1,0 +1,182 @@
+"""The rows of a run as text: one model, which every face lays out in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from cpugpu_tui.model.plans import SweepKey
+from cpugpu_tui.render.columns import (
+    CASE,
+    COLUMNS,
+    CPU,
+    CPU_ENERGY,
+    GPU,
+    GPU_ENERGY,
+    KERNEL,
+    LIMIT,
+    MOVED,
+    NONE,
+    ON,
+    PLUS_MINUS,
+    REMARKS,
+    SIZE,
+    SPEEDUP,
+    VERDICT,
+    WRITTEN,
+    has_paper,
+    joules,
+    kernels_heading,
+    name_text,
+    time_text_on,
+)
+from cpugpu_tui.render.gpus import row_standings, several, slow_text
+from cpugpu_tui.render.marks import common_marks, remark
+from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.thread_columns import is_column, table_rows, thread_columns, with_threads
+
+THREADS = "cpu-"
+"""What the key of a column of the CPU's times with other threads begins with."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a table: a row of the run, or what of it is one GPU's."""
+
+    run: RunState
+    row: Row
+    """As if it had no other GPU."""
+    gpu: str | None = None
+    """Whose line it is; None in runs with a single GPU or none."""
+    is_first: bool = True
+    """Whether it is the first line of its row."""
+    slow: str = ""
+    """That the GPU is slow here; empty where it is not."""
+
+    def text(self, key: str) -> str:
+        """Return what the line says in a column."""
+        return COLUMNS[key].text(self.run, self.row)
+
+    def remarks(self, common: Collection[str] = ()) -> str:
+        """Return why there is no time, or what was odd about it and is not among the `common` marks."""
+        return ", ".join(filter(None, (remark(self.run, self.row, common), self.slow)))
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """The table of a run."""
+
+    headings: Mapping[str, str]
+    """Key of a column → its heading, in order."""
+    lines: tuple[Mapping[str, str], ...]
+    """Key of a column → text."""
+
+
+def lines_of(run: RunState, rows: Iterable[Row]) -> list[Line]:
+    """Return the lines of a table of these rows: of several GPUs one for each; one for a row without any times."""
+    if not several(run):
+        return [Line(run, row) for row in rows]
+    found = []
+    for row in rows:
+        names = [gpu.name for gpu in run.gpus if gpu.name in row.times]
+        if row.failure is not None or not names:
+            found.append(Line(run, row, row.failure.device if row.failure is not None else None))
+            continue
+        stand = row_standings(run, row)
+        for index, name in enumerate(names):
+            slow = slow_text(run, row, name, stand[name]) if name in stand else ""
+            found.append(Line(run, row.on(name), name, index == 0, slow))
+    return found
+
+
+def run_table(run: RunState) -> RunTable:
+    """Return the table of a run for a screen: thread counts beside each other, common marks left to the sentences."""
+    lines, beside = lines_of(run, table_rows(run)), thread_columns(run)
+    cases = [row.case for row in run.rows.values()]
+    has_sweeps = len({(case.workload, case.variant) for case in cases}) > 1
+    has_dtypes = len({case.dtype for case in cases}) > 1
+    counts = {threads_key(count): _threads_heading(run, count) for count in beside}
+    name_key = CASE if has_sweeps else SIZE
+    headings = _headings(run, name_key, counts, lines)
+    if beside and run.threads:
+        headings[CPU] = f"CPU, {run.threads} thr."
+    common = common_marks(run)
+    found = []
+    for line in lines:
+        others = {threads_key(count): _with_threads(run, line.row, count) for count in beside}
+        case, is_beside = line.row.case, is_column(run, line.row.case.sweep)
+        threads = f" t{case.threads or 'all'}" if is_beside or (case.threads and not beside) else ""
+        name = f"{f'{name_text(case)} ' if has_sweeps else ''}{case.size:,}{f' {case.dtype}' if has_dtypes else ''}"
+        own = {name_key: f"{name}{threads}", REMARKS: line.remarks(common), **others}
+        if is_beside:  # the time of a size that fewer threads alone have is in their column
+            own[CPU] = NONE
+        found.append(_texts(line, headings, own))
+    return RunTable(headings, tuple(found))
+
+
+def full_table(run: RunState, rows: Iterable[Row]) -> RunTable:
+    """Return a table of rows of a run for a file: a line for each thread count, and every mark in its row."""
+    lines = lines_of(run, rows)
+    name = CASE if len(run.sweeps) > 1 else SIZE
+    headings = _headings(run, name, {}, lines)
+    owns = ({name: case_name(run, line.row), REMARKS: line.remarks()} for line in lines)
+    return RunTable(headings, tuple(_texts(line, headings, own) for line, own in zip(lines, owns, strict=True)))
+
+
+def _headings(run: RunState, name: str, threads: Mapping[str, str], lines: Iterable[Line]) -> dict[str, str]:
+    """Return the columns, the same for all lines: what one GPU's rows alone say may differ from GPU to GPU."""
+    of_gpu = (GPU, KERNEL, SPEEDUP) if run.gpu is not None else ()
+    judged = (VERDICT, MOVED) if run.gpu is not None else ()
+    energies = [key for key, times in ((CPU_ENERGY, "cpu"), (GPU_ENERGY, "gpu"))
+                if any(joules(line.row, getattr(line.row, times)) is not None for line in lines)]  # fmt: skip
+    paper = [WRITTEN] if run.gpu is not None and has_paper(run) else []
+    keys = (name, *([ON] if several(run) else ()), CPU, *threads, *of_gpu, PLUS_MINUS, *judged, LIMIT, *energies,
+            *paper, REMARKS)  # fmt: skip
+    known = {KERNEL: kernels_heading(run), **threads}
+    return {key: known.get(key) or COLUMNS[key].heading for key in keys}
+
+
+def _texts(line: Line, headings: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts of a line; what all lines of a row share stands in its first."""
+    own = {ON: line.gpu or "", **own}
+    found = {key: own[key] if key in own else line.text(key) for key in headings}
+    if not line.is_first:
+        found |= {key: "" for key in found if key in (CASE, SIZE, CPU, CPU_ENERGY) or key.startswith(THREADS)}
+    return found
+
+
+# ------------------------------------------------------------------ names and threads
+
+
+def sweep_name(run: RunState, sweep: SweepKey) -> str:
+    """Return what tells a sweep from the others of its run: workload, variant; dtype and threads where they differ."""
+    workload, variant, dtype, threads = sweep
+    words = [workload] if variant == "default" else [workload, variant]
+    words += [dtype] if len({other[2] for other in run.sweeps}) > 1 else []
+    if len({other[3] for other in run.sweeps}) > 1:
+        words.append(f"{threads or 'all'} thread{'' if threads == 1 else 's'}")
+    return " ".join(words)
+
+
+def case_name(run: RunState, row: Row) -> str:
+    """Return the size, behind its sweep where there are several."""
+    size = f"{row.case.size:,}"
+    return f"{sweep_name(run, row.case.sweep)} {size}" if len(run.sweeps) > 1 else size
+
+
+def threads_key(count: int) -> str:
+    """Return the key of the column of the CPU's times with so many threads, 0 for all."""
+    return f"{THREADS}{count}"
+
+
+def _threads_heading(run: RunState, count: int) -> str:
+    # With all cores named twice (`2,all` on two of them) both columns have the same heading without the word.
+    return f"CPU, {count or 'all'} thr.{' asked' if count == run.threads else ''}"
+
+
+def _with_threads(run: RunState, row: Row, count: int) -> str:
+    """Return the CPU's time with other threads, or what became of it."""
+    other = with_threads(run, row, count)
+    if other is None:
+        return NONE
+    return other.failure.kind if other.failure is not None else time_text_on(other, other.cpu)

@@ -1,0 +1,143 @@
+"""Sentences about a whole run: heading, what cut it short, energies, settings that change what its numbers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
+from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
+from cpugpu_tui.decide.search import next_size
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model import ENERGY, Search
+from cpugpu_tui.model.quantities import micro, percent
+from cpugpu_tui.render.answers import answer_lines, usable, world
+from cpugpu_tui.render.gpus import device_texts
+from cpugpu_tui.render.marks import mark_lines
+from cpugpu_tui.session.planning import scale_text
+from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.telemetry.reasons import REASONS
+
+WORLDS = {RESIDENT: "", END_TO_END: "including copies "}
+"""Crossovers that a search narrows, and what is said before their bracket."""
+
+
+# ------------------------------------------------------------------ above a table
+
+
+def heading(run: RunState) -> str:
+    """Return processors, threads, torch, and each setting that is not the usual one; simulated runs say so first."""
+    facts = run.run.environment if run.run is not None else {}
+    host = facts.get("fleet_host")
+    parts = [*([f"on {printable(str(host))}"] if host else []), *device_texts(run)]
+    if run.threads:
+        parts.append(f"{run.threads} CPU thread{'s' if run.threads != 1 else ''}")
+    if facts.get("torch"):
+        parts.append(f"torch {facts['torch']}")
+    text = " · ".join([*parts, *settings(run)])
+    return f"SIMULATED: no number here was measured. {text}" if run.simulated else text
+
+
+def settings(run: RunState) -> list[str]:
+    """Return each setting of a run that is not the usual one: TF32, caches, the worker."""
+    if run.run is None:
+        return []
+    said = ["TF32 on"] if run.run.environment.get("tf32_matmul") else []
+    said += [f"caches {run.run.plan.cache}"] if run.run.plan.cache != "cold" else []
+    return [*said, *(["worker: thread"] if run.run.environment.get("worker") == "thread" else [])]
+
+
+def when(run: RunState) -> str:
+    """Return when the run began and how it ended."""
+    if run.run is None:
+        return ""
+    began = f"{datetime.fromtimestamp(run.run.wall_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{began}, {run.finished.status if run.finished is not None else 'unfinished'}"
+
+
+# ------------------------------------------------------------------ below it
+
+
+def sentences(run: RunState) -> list[str]:
+    """Return what a run says in a file, most important first; what its marks mean is said beside that."""
+    lines = [*answer_lines(run), cut_short(run), *notes(run), *energy_lines(run)]
+    return [micro(line) for line in lines if line]
+
+
+def notes(run: RunState) -> list[str]:
+    """Return what a run must be read with: what it left out, how it failed, variables that slow the CPU down."""
+    lines = [small_scale(run), inherited(run)]
+    if run.finished is not None and run.finished.message:
+        lines.insert(1, f"{run.finished.status}: {run.finished.message} {run.finished.remedy}".strip())
+    return [line for line in lines if line]
+
+
+def small_scale(run: RunState) -> str:
+    """Return what the small scale of a run left out; empty for the full one."""
+    is_small = run.run is not None and run.run.plan.scale == "small"
+    return f"Small scale: {scale_text(run.run.plan)}." if is_small and run.run is not None else ""
+
+
+def inherited(run: RunState) -> str:
+    """Return which variables of the environment may have made the CPU slow; empty without any."""
+    found = (run.run.environment.get("inherited") if run.run is not None else None) or {}
+    names = ", ".join(f"{name}={value}" for name, value in found.items())
+    return f"Warning: inherited {names}; such variables can make the CPU side slow." if names else ""
+
+
+def conditions(run: RunState) -> list[str]:
+    """Return under what a run of a fleet was timed, in short: unusual settings, marks, what slows the CPU down."""
+    unusual = ", ".join(settings(run))
+    lines = [f"With {unusual}." if unusual else "", *mark_lines(run), small_scale(run), inherited(run)]
+    return [line for line in lines if line]
+
+
+def energy_lines(run: RunState) -> list[str]:
+    """Return how sure the energies are, and for a run that was asked for them why there are none."""
+    lines = []
+    rows = run.rows.values()
+    for name, found_on in (("CPU", [row.cpu for row in rows]), ("GPU", [row.gpu for row in rows])):
+        found = [energy(times.energy) for times in found_on if times is not None]
+        known = [each for each in found if each.joules_per_call.value is not None]
+        if known:
+            off = percent(max(each.plus_minus or 0.0 for each in known))
+            scope = SCOPE_WORDS.get(known[0].scope, "")
+            lines.append(
+                f"{name} energy: of one call, ±{off} % (a step of the counter){f'; {scope}' if scope else ''}."
+            )
+            disputed = sum(each.is_disputed for each in known)
+            if disputed:
+                lines.append(f"In {disputed} of these rows the power, read directly, is more than 10 % off.")
+        elif found and run.run is not None and ENERGY in run.run.plan.metrics:
+            reasons = dict.fromkeys(REASONS.get(each.joules_per_call.reason or "", "unknown") for each in found)
+            lines.append(f"No {name} energy: {', '.join(reasons)}.")
+    return lines
+
+
+def cut_short(run: RunState) -> str:
+    """Return what --max-seconds left undone of a search, as a sentence; empty where it came to its own end."""
+    plan = run.run.plan if run.run is not None else None
+    if plan is None or plan.search is None or plan.max_seconds is None or run.status != "done":
+        return ""
+    several = len(run.sweeps) > 1
+    wide, skipped = [], 0
+    for sweep, rows in run.sweeps.items():
+        skipped += sum(row.status == "skipped" for row in rows)
+        name = f"{' '.join([sweep[0], *([] if sweep[1] == 'default' else [sweep[1]])])} " if several else ""
+        start = sum(case.sweep == sweep for case in plan.cases)
+        wide += [f"{name}{bracket}" for bracket in _wide_brackets(run, plan.search, rows, start)]
+    said = [f"{skipped} of {len(run.rows)} sizes were not reached"] if skipped else []
+    said += [f"brackets still wide: {', '.join(wide)}"] if wide else []
+    return f"--max-seconds ended the search early: {'; '.join(said)}." if said else ""
+
+
+def _wide_brackets(run: RunState, search: Search, rows: Sequence[Row], start: int) -> list[str]:
+    """Return the brackets of a sweep that its search, begun with `start` sizes, would have narrowed further."""
+    tried = [row.case.size for row in rows]
+    found = []
+    for key, words in WORLDS.items():
+        most = search.most_cases if key == END_TO_END else min(search.most_cases, start + search.most_steps)
+        crossing = world(run, usable(rows), key)
+        if len(tried) < most and next_size(crossing.points, tried, search.ratio) is not None:
+            found.append(f"{words}{crossing.low:,}–{crossing.high:,}")
+    return found
