@@ -9,7 +9,7 @@ from planted_crossover import search_plan, searched
 from recorder import QUICK, plan_of, state_of, swept
 from rich.console import Console
 
-from cpugpu_tui.cli.tables import run_table
+from cpugpu_tui.cli.output.tables import run_table
 from cpugpu_tui.model import Case, CaseFailed, Simulation
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.state.state import RunState

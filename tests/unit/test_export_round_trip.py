@@ -17,7 +17,7 @@ from hypothesis import Phase, given, settings
 from test_store import save, streams
 
 from cpugpu_tui.agent import environment
-from cpugpu_tui.cli.history import print_run
+from cpugpu_tui.cli.history.show import show
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.json_document import json_document
@@ -38,7 +38,7 @@ def as_told(stream: Sequence[Event]) -> list[Event]:
 def shown(database: Path, *, as_json: bool = False) -> str:
     out = io.TextIOWrapper(io.BytesIO(), "utf-8")
     with redirect_stdout(out):
-        print_run("latest", database, as_json=as_json)
+        show(json=as_json, database=database)
     out.seek(0)
     return out.read()
 

@@ -11,8 +11,8 @@ import pytest
 from command_line import CommandLine
 from recorder import plan_of, state_of, swept
 
-from cpugpu_tui.cli.fleet_table import case_cells
-from cpugpu_tui.cli.tables import run_cells
+from cpugpu_tui.cli.fleet.fleet_table import case_cells
+from cpugpu_tui.cli.output.tables import run_cells
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import NO_CORE, CoreUse, CoreUser, CoreWait, HalfRoundTimed, Simulation
 from cpugpu_tui.render.answers import answer_lines, answers
