@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-
-from cpugpu_tui.errors import UsageError
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[PRESET|WORKLOAD]...", help="What to run; quick if empty.")]
 Sizes = Annotated[str | None, typer.Option("--size", help="16,32,64 or start:stop:step, like 1:10000:50.")]
@@ -111,24 +108,7 @@ Tensorboard = Annotated[Path | None, typer.Option(help="Folder for TensorBoard f
 SIDE = "run number, latest, the beginning of an id, a tag, a baseline, or FILE:RUN of another database"
 
 
-def parse_percent(text: str) -> float:
-    """Return 0.05 for `5%`.
-
-    Raises:
-        UsageError: it is no percentage from 0 to 1000; a bare 0.05 might mean either.
-    """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", text)
-    if not found or float(found.group(1)) > 1000:
-        raise UsageError(f"{text!r} is no percentage.", "Write the slow-down that is allowed like 5%.")
-    return float(found.group(1)) / 100
-
-
-MaxSlowdown = Annotated[
-    float,
-    typer.Option(parser=parse_percent, metavar="TEXT", help="How much slower a case may be, in percent."),
-]
-DEFAULT_SLOWDOWN: Any = "5%"
-"""As a person types it, for the help: `parse_percent` makes a number of the default, too."""
+MaxSlowdown = Annotated[str, typer.Option(help="How much slower a case may be, in percent.")]
 Summary = Annotated[Path | None, typer.Option(help="Write a Markdown summary to this file.")]
 
 # ------------------------------------------------------------------ fleet

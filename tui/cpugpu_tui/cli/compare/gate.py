@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli.options import (
-    DEFAULT_SLOWDOWN,
     SIDE,
     CaseTimeout,
     Database,
@@ -41,7 +40,7 @@ def gate(
         typer.Argument(metavar="[PRESET|WORKLOAD]...", help="What to run; the baseline's own plan if empty."),
     ] = None,
     baseline_name: Annotated[str, typer.Option("--baseline", help=f"What must not be fallen behind: {SIDE}.")] = "main",
-    max_slowdown: MaxSlowdown = DEFAULT_SLOWDOWN,
+    max_slowdown: MaxSlowdown = "5%",
     repeat: Annotated[int, typer.Option(min=1, help="Runs of the new series; a verdict takes 5 on each side.")] = 5,
     new: Annotated[str | None, typer.Option("--new", help="Judge this saved series instead of running one.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file, one test for each verdict.")] = None,
@@ -64,10 +63,11 @@ def gate(
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
     from cpugpu_tui.cli.running.saving import save_rest, saving
     from cpugpu_tui.compare.naming import series_in
+    from cpugpu_tui.config.parsing import parse_percent
 
     request = GateRequest(
-        names=tuple(names or ()), baselines=(baseline_name,), max_slowdown=max_slowdown, repeat=repeat, junit=junit,
-        summary=summary, case_timeout_s=case_timeout, simulation=simulation(simulate), new=new,
+        names=tuple(names or ()), baselines=(baseline_name,), max_slowdown=parse_percent(max_slowdown), repeat=repeat,
+        junit=junit, summary=summary, case_timeout_s=case_timeout, simulation=simulation(simulate), new=new,
         any_machine=any_machine,
     )  # fmt: skip
     options = RunOptions(

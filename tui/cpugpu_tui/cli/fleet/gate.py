@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli.options import (
-    DEFAULT_SLOWDOWN,
     AtOnce,
     CaseTimeout,
     Database,
@@ -47,7 +46,7 @@ def gate(
         list[str] | None,
         typer.Option("--baseline", help="What GPUs of its model must not fall behind (default main); repeatable."),
     ] = None,
-    max_slowdown: MaxSlowdown = DEFAULT_SLOWDOWN,
+    max_slowdown: MaxSlowdown = "5%",
     repeat: Annotated[int, typer.Option(min=1, help="Runs of each host; a verdict takes 5 on each side.")] = 5,
     start_timeout: StartTimeout = 120.0,
     at_once: AtOnce = 128,
@@ -69,11 +68,12 @@ def gate(
     from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
     from cpugpu_tui.compare.gating import judge_fleet
     from cpugpu_tui.compare.naming import series_in
+    from cpugpu_tui.config.parsing import parse_percent
     from cpugpu_tui.session.fleet.running import Fleet
     from cpugpu_tui.session.fleet.state import FleetState
 
     request = GateRequest(
-        names=tuple(names or ()), baselines=tuple(baseline_names or ["main"]), max_slowdown=max_slowdown,
+        names=tuple(names or ()), baselines=tuple(baseline_names or ["main"]), max_slowdown=parse_percent(max_slowdown),
         repeat=repeat, junit=junit, summary=summary, case_timeout_s=case_timeout, simulation=simulation(simulate),
     )  # fmt: skip
     asked = HostsRequest(
