@@ -14,10 +14,9 @@ from collections import Counter
 from tests.helpers.bench.ratios import cap_seconds, table
 
 from cpugpu_tui.analysis.compare import FASTER, SAME, SLOWER, UNDECIDED
-from cpugpu_tui.analysis.gating import gated, verdict
-from cpugpu_tui.cli.series import turns
-from cpugpu_tui.compare.comparison import compare_series
-from cpugpu_tui.compare.series import Series
+from cpugpu_tui.cli.running.one_run import turns
+from cpugpu_tui.compare.comparison import Series, compare_series
+from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.state.measured import MeasuredRun, measured
 from cpugpu_tui.timing.timers import Stopwatch
 from cpugpu_tui.transport.wire import decode
@@ -41,7 +40,7 @@ def main() -> None:
         verdicts = [each.verdict for each in found.judged]
         words.update(verdicts)
         alarms += bool({FASTER, SLOWER} & set(verdicts))
-        gates[verdict(gated(found.pairs, LIMIT))] += 1
+        gates[gate_series(base, new, LIMIT).verdict] += 1
         pairs += 1
     table(
         f"`cpugpu-tui {' '.join(COMMAND[3:])}`, {RUNS} runs against {RUNS}",

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from cpugpu_tui.cli.claims import as_data
-from cpugpu_tui.cli.tables import print_state, summary
+from cpugpu_tui.cli.output.tables import print_state, summary
 from cpugpu_tui.compare.claims import JudgedClaim, judge_all, numbers_of, points_of
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.model.quantities import micro

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.command_line import FAST, CommandLine, next_event
 
-from cpugpu_tui.cli import saving
+from cpugpu_tui.cli.running import saving
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import CaseFinished, RunFinished
 

@@ -26,7 +26,7 @@ from tests.helpers.machine.nvml_library import (
 )
 from tests.helpers.machine.nvml_machine import NOT_THERE, Machine, machine, unknown
 
-from cpugpu_tui.cli.telemetry_table import Table
+from cpugpu_tui.cli.output.telemetry_table import Table
 from cpugpu_tui.machine.nvml import KEYS, SLOW_S, GpuProbe
 from cpugpu_tui.model import Reading, TelemetryRead
 from cpugpu_tui.telemetry.reasons import REASONS

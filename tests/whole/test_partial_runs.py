@@ -14,18 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
-from cpugpu_tui.analysis.gating import gated
 from cpugpu_tui.cli import claims as claims_cli
-from cpugpu_tui.cli.compare import show_comparison
-from cpugpu_tui.cli.fleet_gate import fleet_junit, fleet_markdown, gate_data
-from cpugpu_tui.cli.fleet_table import print_fleet
-from cpugpu_tui.cli.gate_report import GateReport, junit, markdown, print_report
-from cpugpu_tui.cli.tables import keys_within, print_state, spelled_table
+from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
+from cpugpu_tui.cli.fleet.fleet_table import print_fleet
+from cpugpu_tui.cli.fleet.gate_report import fleet_junit, fleet_markdown, gate_data
+from cpugpu_tui.cli.output.comparison_tables import show_comparison
+from cpugpu_tui.cli.output.tables import keys_within, print_state, spelled_table
 from cpugpu_tui.compare.changes import Changes
 from cpugpu_tui.compare.claims import judge_all, numbers_of, points_of
-from cpugpu_tui.compare.comparison import compare_series, comparison_data
-from cpugpu_tui.compare.fleet_gate import judge_fleet
-from cpugpu_tui.compare.series import Series
+from cpugpu_tui.compare.comparison import Series, compare_series, comparison_data
+from cpugpu_tui.compare.gate import gate_series, judge_fleet
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export import formats
@@ -182,7 +180,7 @@ def test_any_two_runs_can_be_compared_and_gated(one: Broken, other: Broken) -> N
         found = compare_series(Series("", (base,)), Series("", (new,)))
     except UsageError:  # no case in common
         return
-    report = GateReport(found, gated(found.pairs, 0.05), 0.05)
+    report = gate_series(found.base, found.new, 0.05)
     printed(show_comparison, found)
     printed(print_report, report, as_json=False)
     printed(print_report, report, as_json=True)

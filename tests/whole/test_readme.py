@@ -13,7 +13,7 @@ from tests.readme.blocks import PAGES, ROOT, renewed
 from typer.main import get_group
 
 from cpugpu_tui import errors
-from cpugpu_tui.command_line import app
+from cpugpu_tui.cli.commands import app
 
 README = ROOT / "README.md"
 COMMAND_LINE = ROOT / "docs" / "command-line.md"

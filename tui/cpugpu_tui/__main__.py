@@ -14,10 +14,12 @@ if _INTERRUPTIBLE:  # ctrl+c ends these imports without a word; afterwards `main
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 import errno  # noqa: E402 - after the line above, as all that follow
+import io  # noqa: E402
 import os  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
 
+from cpugpu_tui import TYPE_CHECKING  # noqa: E402
 from cpugpu_tui.errors import (  # noqa: E402
     EXIT_INTERRUPTED,
     LONGEST_NOTICE,
@@ -27,7 +29,10 @@ from cpugpu_tui.errors import (  # noqa: E402
     print_notice,
     shown,
 )
-from cpugpu_tui.streams import open_streams  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TextIO
 
 if _INTERRUPTIBLE:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -53,14 +58,14 @@ def main() -> None:
 
 
 def _main() -> None:
-    open_streams()
+    _open_streams()
     try:
         _check_surroundings()
         if len(sys.argv) == 1:
-            from cpugpu_tui.opening import open_as_configured
+            from cpugpu_tui.cli.open_app import open_as_configured
 
             sys.exit(open_as_configured())
-        from cpugpu_tui.command_line import run_command
+        from cpugpu_tui.cli.commands import run_command
 
         code = run_command()
         sys.stdout.flush()
@@ -108,6 +113,52 @@ def leave_quietly(code: int) -> None:
     """Exit without the interpreter's own attempt to flush what nobody can take."""
     sys.stderr.flush()
     os._exit(code)
+
+
+# ------------------------------------------------------------------ the standard streams
+
+
+def _open_streams() -> None:
+    """Replace closed streams (`<&-`, `>&-`) by nothing, and keep a lost terminal or a full disk from ending a run."""
+    # In this order: the lowest free descriptor is given, so that no other file becomes 0, 1 or 2.
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115 - open for the life of the process
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - as above
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as above
+    sys.stderr = _lasting(sys.stderr, lambda _: True)
+    if sys.stdout.isatty():
+        # Whoever closed the terminal still wants the run saved and exported. A pipe or a file still fails.
+        sys.stdout = _lasting(sys.stdout, lambda error: error.errno == errno.EIO)
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a file's name may hold bytes that are no text
+
+
+class _Dropping(io.FileIO):
+    """A file that drops what it cannot take, for the errors that `is_dropped` accepts."""
+
+    def __init__(self, descriptor: int, is_dropped: Callable[[OSError], bool]) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._is_dropped = is_dropped
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            if not self._is_dropped(error):
+                raise
+            return memoryview(data).nbytes
+
+
+def _lasting(stream: TextIO, is_dropped: Callable[[OSError], bool]) -> TextIO:
+    """Return the same stream, with failures to write dropped."""
+    if not isinstance(stream, io.TextIOWrapper):  # somebody has put another one in its place
+        return stream
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Dropping(stream.fileno(), is_dropped)), stream.encoding, "backslashreplace",
+        line_buffering=True, write_through=stream.write_through,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

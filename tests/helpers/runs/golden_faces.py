@@ -10,12 +10,13 @@ from contextlib import redirect_stdout
 from tests.helpers.runs.golden_runs import RUNS, events_of, fleet, fleet_gate, series, state_of
 
 from cpugpu_tui.analysis.gating import gated
-from cpugpu_tui.cli.compare import show_comparison
-from cpugpu_tui.cli.fleet_gate import fleet_markdown
-from cpugpu_tui.cli.fleet_table import print_fleet
-from cpugpu_tui.cli.gate_report import GateReport, markdown, print_report
-from cpugpu_tui.cli.tables import print_state
+from cpugpu_tui.cli.compare.gate_report import markdown, print_report
+from cpugpu_tui.cli.fleet.fleet_table import print_fleet
+from cpugpu_tui.cli.fleet.gate_report import fleet_markdown
+from cpugpu_tui.cli.output.comparison_tables import show_comparison
+from cpugpu_tui.cli.output.tables import print_state
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
+from cpugpu_tui.compare.gate import GateReport
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.export import formats
 from cpugpu_tui.export.stream import exported

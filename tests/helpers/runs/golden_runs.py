@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.helpers.runs.recorder import QUICK
 
-from cpugpu_tui.compare.fleet_gate import FleetGate, judge_fleet
+from cpugpu_tui.compare.gate import FleetGate, judge_fleet
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.model import (

@@ -24,7 +24,7 @@ from cpugpu_tui.analysis.compare import (
     judge,
     together,
 )
-from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, gated, verdict
+from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated, gated, judge_slowdowns, verdict
 from cpugpu_tui.decide.stats import quantile, two_sided_p
 from cpugpu_tui.render import comparison
 from cpugpu_tui.render.comparison import interval_text, judged_text, percent_text
@@ -52,6 +52,10 @@ def series(random_: random.Random, cases: int, runs: int, slower: Sequence[float
     return [pair(noisy(random_, runs), noisy(random_, runs, f), 2 + i, device) for i, f in enumerate(factors)]
 
 
+def gate(pairs: Sequence[Pair], limit: float) -> tuple[Gated, ...]:
+    return gated(judge_slowdowns(pairs, limit), limit)
+
+
 def words(judged: Sequence[Judged]) -> list[str]:
     return [each.verdict for each in judged]
 
@@ -64,7 +68,7 @@ def test_of_200_pairs_of_equal_series_at_most_5_percent_are_called_different() -
     for seed in range(TRIALS):
         pairs = series(random.Random(seed), 25, 5, ())
         alarms += bool({FASTER, SLOWER} & set(words(judge(pairs))))
-        gate_alarms += verdict(gated(pairs, 0.05)) == SLOWER
+        gate_alarms += verdict(gate(pairs, 0.05)) == SLOWER
     assert alarms <= 0.05 * TRIALS
     assert gate_alarms <= 0.05 * TRIALS
 
@@ -74,7 +78,7 @@ def test_10_percent_in_one_of_25_cases_at_2_percent_noise_is_found_in_95_percent
     for seed in range(TRIALS):
         pairs = series(random.Random(seed), 25, 5, (1.1,))
         found += judge(pairs)[0].verdict == SLOWER
-        gate_found += verdict(gated(pairs, 0.05)) == SLOWER
+        gate_found += verdict(gate(pairs, 0.05)) == SLOWER
     assert found >= 0.95 * TRIALS
     assert gate_found >= 0.95 * TRIALS
 
@@ -84,7 +88,7 @@ def test_the_gate_finds_it_too_where_both_devices_have_25_cases() -> None:
     for seed in range(TRIALS):
         random_ = random.Random(seed)
         pairs = [*series(random_, 25, 5, ()), *series(random_, 25, 5, (1.1,), "GPU")]
-        found += verdict(gated(pairs, 0.05)) == SLOWER
+        found += verdict(gate(pairs, 0.05)) == SLOWER
     assert found >= 0.95 * TRIALS
 
 
@@ -139,7 +143,7 @@ def test_runs_that_agree_to_the_last_digit_count_once_and_make_nothing_certain(n
     assert judged.change is not None
     assert (judged.change.base_runs, judged.change.new_runs, judged.change.low) == (1, 1, None)
     assert judged.change.ratio == pytest.approx(new / 100)
-    (found,) = gated(pairs, 0.05)
+    (found,) = gate(pairs, 0.05)
     assert (found.outcome, found.why, verdict([found])) == (TOO_FEW, "its runs are copies of one", UNDECIDED)
 
 
@@ -202,40 +206,40 @@ def test_the_mean_of_runs_that_each_lack_another_case_has_no_interval() -> None:
 
 
 def outcomes(pairs: Sequence[Pair], limit: float = 0.05) -> list[str]:
-    return [each.outcome for each in gated(pairs, limit)]
+    return [each.outcome for each in gate(pairs, limit)]
 
 
 def test_it_passes_what_is_slower_by_less_than_the_limit_and_what_is_faster() -> None:
     pairs = [pair(BASE, [1.02 * ns for ns in BASE]), pair(BASE, [0.5 * ns for ns in BASE], 128)]
     assert outcomes(pairs) == [PASSED, PASSED]
-    assert verdict(gated(pairs, 0.05)) == PASSED
+    assert verdict(gate(pairs, 0.05)) == PASSED
     assert outcomes(pairs, 0.01) == [SLOWER, PASSED]
 
 
 def test_what_may_be_slower_is_undecided_and_undecided_is_no_pass() -> None:
     pairs = [pair(BASE, BASE), pair(BASE, (100.0, 112.0, 95.0, 108.0, 99.0), 128)]
     assert outcomes(pairs) == [PASSED, UNDECIDED]
-    assert verdict(gated(pairs, 0.05)) == UNDECIDED
+    assert verdict(gate(pairs, 0.05)) == UNDECIDED
 
 
 def test_four_runs_are_too_few_for_it_though_enough_for_a_word() -> None:
     assert outcomes([pair(BASE[:4], BASE[:4])]) == [TOO_FEW]
-    assert verdict(gated([pair(BASE[:4], BASE[:4])], 0.05)) == UNDECIDED
+    assert verdict(gate([pair(BASE[:4], BASE[:4])], 0.05)) == UNDECIDED
 
 
 def test_a_case_that_fails_now_is_no_pass_and_one_that_was_not_asked_for_is_not_judged() -> None:
     failed = pair(BASE, (), trouble="mismatch in the new series", is_lost=True)
     left_out = pair(BASE, (), 128, trouble="not in the new series")
     assert outcomes([failed, left_out, pair(BASE, BASE, 256)]) == [FAILED, NOT_JUDGED, PASSED]
-    assert verdict(gated([failed, pair(BASE, BASE)], 0.05)) == FAILED
-    assert verdict(gated([left_out, pair(BASE, BASE)], 0.05)) == PASSED
-    assert verdict(gated([left_out], 0.05)) == UNDECIDED
+    assert verdict(gate([failed, pair(BASE, BASE)], 0.05)) == FAILED
+    assert verdict(gate([left_out, pair(BASE, BASE)], 0.05)) == PASSED
+    assert verdict(gate([left_out], 0.05)) == UNDECIDED
     assert verdict([]) == UNDECIDED
 
 
 def test_a_case_that_the_new_series_did_not_reach_is_undecided_and_no_pass() -> None:
     skipped = pair(BASE, (), 128, trouble="skipped in the new series", is_unreached=True)
-    found = gated([skipped, pair(BASE, BASE)], 0.05)
+    found = gate([skipped, pair(BASE, BASE)], 0.05)
     assert [(each.outcome, each.why) for each in found] == [(UNDECIDED, "skipped in the new series"), (PASSED, "")]
     assert verdict(found) == UNDECIDED
 
@@ -243,12 +247,12 @@ def test_a_case_that_the_new_series_did_not_reach_is_undecided_and_no_pass() -> 
 def test_slower_is_said_before_anything_else() -> None:
     slow = pair(BASE, [1.5 * ns for ns in BASE])
     failed = pair(BASE, (), 128, trouble="error", is_lost=True)
-    assert verdict(gated([failed, slow, pair(BASE[:2], BASE, 7)], 0.05)) == SLOWER
+    assert verdict(gate([failed, slow, pair(BASE[:2], BASE, 7)], 0.05)) == SLOWER
 
 
 def test_a_group_hides_no_case_that_is_slower() -> None:
     pairs = [pair(BASE, [ns * (1.06 if size == 13 else 1.0) for ns in BASE], size) for size in range(100)]
-    (bad,) = [each for each in gated(pairs, 0.05) if each.outcome != PASSED]
+    (bad,) = [each for each in gate(pairs, 0.05) if each.outcome != PASSED]
     assert bad.outcome == UNDECIDED
     assert "+6.0%" in bad.why
 

@@ -12,7 +12,7 @@ from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.command_line import FAST, CommandLine
 
 from cpugpu_tui import __version__
-from cpugpu_tui.cli.table_style import plain
+from cpugpu_tui.cli.output.table_style import plain
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import CaseFinished, RunFinished, RunStarted
 from cpugpu_tui.workloads import PRESETS, catalogue

@@ -134,7 +134,7 @@ def test_a_series_that_is_stopped_has_no_next_run(cpugpu: CommandLine) -> None:
 
 BUSY = """
 import sys, threading
-from cpugpu_tui.cli import progress
+from cpugpu_tui.cli.running import progress
 from cpugpu_tui.__main__ import main
 def blocked(self, state, event):
     if state.settled:

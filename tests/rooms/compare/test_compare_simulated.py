@@ -9,9 +9,8 @@ import pytest
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.compare import FASTER, SLOWER
-from cpugpu_tui.analysis.gating import gated, verdict
-from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
-from cpugpu_tui.compare.series import Series
+from cpugpu_tui.compare.comparison import Series, SeriesComparison, compare_series
+from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.machine.procfs import driver_version
 from cpugpu_tui.model import LATENCY, DevicesFound, GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.state.measured import MeasuredRun, measured, measured_state
@@ -57,7 +56,7 @@ def test_a_slower_gpu_is_found_and_the_processor_beside_it_acquitted() -> None:
     found = compare_series(series(1, "base"), series(60, "new", gpu_ns_per_flop=0.0012))
     (slow,) = [each for each in found.judged if each.verdict == SLOWER]
     assert (slow.device, slow.pairs[0].size) == ("GPU", 256)
-    assert verdict(gated(found.pairs, 0.05)) == SLOWER
+    assert gate_series(found.base, found.new, 0.05).verdict == SLOWER
     assert [each.what for each in found.differences] == ["simulation"]
 
 

@@ -10,8 +10,8 @@ from tests.helpers.command_line import FAST, CommandLine
 
 from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, PASSED
-from cpugpu_tui.compare.fleet_gate import FleetGate, judge_fleet
-from cpugpu_tui.compare.series import Series
+from cpugpu_tui.compare.comparison import Series
+from cpugpu_tui.compare.gate import FleetGate, judge_fleet
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import CaseFinished, Device, DevicesFound, Event, RunFinished, RunStarted

@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 
 import pytest
+from tests.helpers.runs import export_runs
 
-from cpugpu_tui.cli.export import export_runs
 from cpugpu_tui.export.anonymize import anonymized
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.reading import read_runs

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.helpers.runs import export_runs
 
-from cpugpu_tui.cli.export import export_runs
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import FORMATS, checked, format_of, rendered, required_format_of
 from cpugpu_tui.export.stream import exported

@@ -14,8 +14,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-
-from cpugpu_tui.cli.export import export_runs
+from tests.helpers.runs import export_runs
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")

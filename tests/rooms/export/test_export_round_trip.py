@@ -13,11 +13,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 from hypothesis import Phase, given, settings
+from tests.helpers.runs import export_runs
 from tests.rooms.store.test_store import save, streams
 
-from cpugpu_tui.agent import hello
-from cpugpu_tui.cli.export import export_runs
-from cpugpu_tui.cli.history import print_run
+from cpugpu_tui.agent.hello import hello
+from cpugpu_tui.cli.history.show import show
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.json_document import json_document
@@ -38,7 +38,7 @@ def as_told(stream: Sequence[Event]) -> list[Event]:
 def shown(database: Path, *, as_json: bool = False) -> str:
     out = io.TextIOWrapper(io.BytesIO(), "utf-8")
     with redirect_stdout(out):
-        print_run("latest", database, as_json=as_json)
+        show(json=as_json, database=database)
     out.seek(0)
     return out.read()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers.runs import export_runs
 
-from cpugpu_tui.cli.export import export_runs
 from cpugpu_tui.config.validation import convert
 from cpugpu_tui.export.anonymize import anonymized
 from cpugpu_tui.export.formats import rendered

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from cpugpu_tui.cli.export import export_runs
+from tests.helpers.runs import export_runs
 
 pytest.importorskip("tensorboard")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.helpers.app.chart_runs import timed
 
-from cpugpu_tui.cli.tables import summary
+from cpugpu_tui.cli.output.tables import summary
 from cpugpu_tui.model import (
     Case,
     CaseFailed,

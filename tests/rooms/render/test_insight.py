@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.rooms.analysis.test_roofline import CPU, GPU
 
-from cpugpu_tui.cli.tables import spelled_table, summary
+from cpugpu_tui.cli.output.tables import spelled_table, summary
 from cpugpu_tui.model import (
     AS_WRITTEN,
     DEVICE,

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.command_line import FAST, CommandLine
 from typer.testing import CliRunner
 
-from cpugpu_tui import command_line
+from cpugpu_tui.cli import commands as command_files
 from cpugpu_tui.cli import run as run_module
 from cpugpu_tui.model import Case, Plan, RunStarted
 from cpugpu_tui.session.planning import PlanRequest, build_plan, parse_simulation
@@ -57,7 +57,7 @@ def test_it_gives_the_same_plan(request_: PlanRequest, monkeypatch: pytest.Monke
     monkeypatch.setattr(run_module, "run_headless", note)
     program, *words = shlex.split(repeat_text(started))
     assert program == "cpugpu-tui"
-    assert CliRunner().invoke(command_line.app, words).exit_code == 0
+    assert CliRunner().invoke(command_files.app, words).exit_code == 0
     assert build_plan(asked[0]) == plan
     assert asked[0].case_timeout_s == request_.case_timeout_s
 
@@ -102,7 +102,7 @@ def test_what_no_single_command_can_say_is_said_by_several(cases: list[Case], mo
 
     monkeypatch.setattr(run_module, "run_headless", note)
     for command in repeat_commands(RunStarted(run_id="r", series_id="s", plan=plan, environment={})):
-        assert CliRunner().invoke(command_line.app, shlex.split(command)[1:]).exit_code == 0
+        assert CliRunner().invoke(command_files.app, shlex.split(command)[1:]).exit_code == 0
     assert sorted(key for keys in asked for key in keys) == sorted(case.key for case in cases)
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from tests.helpers.runs.planted_crossover import search_plan, searched
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
-from cpugpu_tui.cli.tables import keys_within, rich_table, spelled_table
+from cpugpu_tui.cli.output.tables import keys_within, rich_table, spelled_table
 from cpugpu_tui.model import Case, CaseFailed, Simulation
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.render.rows import threads_key

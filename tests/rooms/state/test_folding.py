@@ -7,9 +7,9 @@ from functools import reduce
 
 import pytest
 from hypothesis import given, settings
+from tests.helpers.runs import export_runs
 from tests.rooms.store.test_store import streams
 
-from cpugpu_tui.cli.export import export_runs
 from cpugpu_tui.model import (
     Case,
     CaseFailed,

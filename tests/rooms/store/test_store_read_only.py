@@ -8,15 +8,21 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.rooms.store.test_store_open import STARTED, without_root
 
-from cpugpu_tui.cli.history import print_history, print_run
+from cpugpu_tui.cli.history.history import history
+from cpugpu_tui.cli.history.show import show
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import RunFinished
 from cpugpu_tui.store import Store, open_to_read, schema
 from cpugpu_tui.store.read_only import is_read_only
+
+BARE: Any = SimpleNamespace(invoked_subcommand=None)
+"""As much of typer's context as `history` asks."""
 
 
 def one_run(path: Path) -> None:
@@ -31,8 +37,8 @@ def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Path]
     # What is imported on first use must be there before: an interpreter in root's home is closed to others.
     known = tmp_path / "results.db"
     one_run(known)
-    print_history(known, 20, as_json=False)
-    print_run("1", known, as_json=False)
+    history(BARE, database=known)
+    show("1", database=known)
     capsys.readouterr()
     with without_root() as found:
         yield found
@@ -47,8 +53,8 @@ def test_it_is_listed_and_shown(folder: Path, modes: tuple[int, int], capsys: py
     folder.chmod(modes[0])
     path.chmod(modes[1])
     assert is_read_only(path)
-    print_history(path, 20, as_json=False)
-    print_run("1", path, as_json=False)
+    history(BARE, database=path)
+    show("1", database=path)
     said = capsys.readouterr().out
     assert "quick" in said
     assert "Again: cpugpu-tui run quick" in said
@@ -115,7 +121,7 @@ def test_a_database_that_another_program_holds_is_read_and_takes_nothing(
     one_run(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        print_run("1", path, as_json=False)
+        show("1", database=path)
         with closing(open_to_read(path)) as store, pytest.raises(StoreError, match="cannot be written"):
             store.tag("r1", ["new"])
         other.execute("ROLLBACK")

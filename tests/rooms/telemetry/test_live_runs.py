@@ -10,8 +10,9 @@ import pytest
 from tests.helpers.command_line import PATIENCE_S
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
-from cpugpu_tui.cli import run as cli_run
-from cpugpu_tui.cli.options import RunOptions
+from cpugpu_tui.cli.run import run_headless
+from cpugpu_tui.cli.running import one_run as cli_run
+from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.machine.nvml import gpu
 from cpugpu_tui.model import Event, RunFinished, RunStarted, Simulation, TelemetryRead
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -131,7 +132,7 @@ def test_a_headless_run_holds_readings_that_cost_its_times_nothing(
     monkeypatch.setattr(cli_run, "print_answer", lambda _state: None)
     # A stopped run leaves ctrl+c ignored for the rest of its process, which here is that of the tests.
     monkeypatch.setattr(cli_run, "signals_stop", lambda _session: nullcontext())
-    cli_run.run_headless(REQUEST, RunOptions(save=False), as_json=True)
+    run_headless(REQUEST, RunOptions(save=False), as_json=True)
     assert EACH_SWEEP in listener.asked
     assert not listener.asked & DEAR
     assert "field:83" in listener.before, "the energy counter is read once, before the plan is sent"

@@ -37,13 +37,18 @@ class Gated:
         return self.judged.change
 
 
-def gated(pairs: Sequence[Pair], limit: float) -> tuple[Gated, ...]:
-    """Return the verdicts; `limit` is 0.05 for 5 %.
+def judge_slowdowns(pairs: Sequence[Pair], limit: float) -> tuple[Judged, ...]:
+    """Return a verdict for every case, as `judge`; `limit` is 0.05 for 5 %, and faster is never told."""
+    return judge(pairs, margin=limit, min_runs=GATE_RUNS, slower_only=True)
+
+
+def gated(judged: Sequence[Judged], limit: float) -> tuple[Gated, ...]:
+    """Return the gate's verdicts on what `judge_slowdowns` found with the same limit.
 
     SLOWER: told apart from no change, all verdicts taken together, and slower by more than the limit. PASSED: with
     95 % confidence slower by at most the limit; in a group, none of its cases reads more. All else has not passed.
     """
-    return tuple(_gated(each, limit) for each in judge(pairs, margin=limit, min_runs=GATE_RUNS, slower_only=True))
+    return tuple(_gated(each, limit) for each in judged)
 
 
 def _gated(each: Judged, limit: float) -> Gated:

@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
-import platform
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.table import Table
+import typer
 
-from cpugpu_tui.analysis.card import newest
-from cpugpu_tui.cli.listing import print_json
-from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
-from cpugpu_tui.compare.claims import JudgedClaim, command, judge_all, numbers_of, stored_points, tally
-from cpugpu_tui.config import paths
-from cpugpu_tui.errors import EXIT_OK
-from cpugpu_tui.model.quantities import with_micro
-from cpugpu_tui.store import open_to_read
+from cpugpu_tui.cli.options import Database, Json, Simulate
+
+if TYPE_CHECKING:
+    from cpugpu_tui.compare.claims import JudgedClaim
+
+commands = typer.Typer()
 
 
-def print_claims(database: Path | None, *, simulated: bool, as_json: bool) -> int:
-    """Print every claim, judged by the saved runs of this machine, real ones or simulated ones.
+@commands.command()
+def claims(json: Json = False, database: Database = None, simulate: Simulate = None) -> None:
+    """Print what five publications say of CPU and GPU, and whether it holds on this machine."""
+    from cpugpu_tui.cli.output.json_lines import print_json
+    from cpugpu_tui.cli.running.options import simulation
+    from cpugpu_tui.model.quantities import with_micro
 
-    Raises:
-        StoreError: the history cannot be read.
-    """
-    claims = _judged(database, simulated=simulated)
-    if as_json:
-        for each in claims:
+    simulated = simulation(simulate) is not None
+    judged = _judged(database, simulated=simulated)
+    if json:
+        for each in judged:
             print_json(with_micro(as_data(each)))
     else:
-        print_judged(claims, "SIMULATED: " if simulated else "")
-    return EXIT_OK
+        print_judged(judged, "SIMULATED: " if simulated else "")
 
 
 def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "") -> None:
     """Print a table of claims, `tag` with how many came out how, and what would measure the others."""
+    from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
+    from cpugpu_tui.compare.claims import command, tally
+
+    table = new_table()
+    add_columns(table, "by")
+    add_columns(table, "says", ratio=4)
+    add_columns(table, "here", ratio=6)
+    add_columns(table, "outcome")
+    for each in claims:
+        here = each.here + (f" ({', '.join(each.sources)})" if each.sources else "")
+        table.add_row(*map(plain, (each.claim.publication, each.claim.sentence, here, each.outcome)))
     out = console()
-    out.print(claims_table(claims))
+    out.print(table)
     out.print(plain(f"{tag}{tally(claims)}."), soft_wrap=True)
     missing = dict.fromkeys(command(each) for each in claims if each.is_open and command(each))
     if missing:
@@ -45,6 +55,13 @@ def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "") -> None:
 
 
 def _judged(database: Path | None, *, simulated: bool) -> tuple[JudgedClaim, ...]:
+    import platform
+
+    from cpugpu_tui.analysis.card import newest
+    from cpugpu_tui.compare.claims import judge_all, numbers_of, stored_points
+    from cpugpu_tui.config import paths
+    from cpugpu_tui.store import open_to_read
+
     if not paths.database_path(database).exists():  # reading makes no file
         return judge_all(numbers_of((), (), (), simulated=simulated))
     store = open_to_read(database)
@@ -57,21 +74,10 @@ def _judged(database: Path | None, *, simulated: bool) -> tuple[JudgedClaim, ...
     return judge_all(numbers_of((), stored, ceilings, simulated=simulated))
 
 
-def claims_table(claims: tuple[JudgedClaim, ...]) -> Table:
-    """Return one row per claim."""
-    table = new_table()
-    add_columns(table, "by")
-    add_columns(table, "says", ratio=4)
-    add_columns(table, "here", ratio=6)
-    add_columns(table, "outcome")
-    for each in claims:
-        here = each.here + (f" ({', '.join(each.sources)})" if each.sources else "")
-        table.add_row(*map(plain, (each.claim.publication, each.claim.sentence, here, each.outcome)))
-    return table
-
-
 def as_data(each: JudgedClaim) -> dict[str, object]:
     """Return a claim as JSON values."""
+    from cpugpu_tui.compare.claims import command
+
     claim = each.claim
     return {
         "id": claim.id,

@@ -1,71 +1,88 @@
-"""`cpugpu-tui config`: what holds, and who set it."""
+"""`cpugpu-tui config`: what holds, and who set it; where the file is; which themes there are."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from cpugpu_tui.cli.listing import print_json
-from cpugpu_tui.cli.table_style import tell
-from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
-from cpugpu_tui.config import config
-from cpugpu_tui.config.settings import FILE_NAME, KEYS, Config, origin, resolved
-from cpugpu_tui.errors import EXIT_OK, print_notice
-from cpugpu_tui.machine.text import printable
-from cpugpu_tui.workloads import Preset
+import typer
 
+from cpugpu_tui.cli.options import Json
+from cpugpu_tui.errors import print_notice
 
-def print_path() -> int:
-    """Print where the config is, also when there is none yet, or a broken one."""
-    # Raw into a pipe: a script wants to open it.
-    (tell if sys.stdout.isatty() else print)(str(config.path()))
-    return EXIT_OK
+if TYPE_CHECKING:
+    from cpugpu_tui.config.settings import Config
+    from cpugpu_tui.workloads import Preset
+
+commands = typer.Typer()
 
 
-def print_config(found: Config, keymap: Mapping[str, Sequence[str]], *, as_json: bool) -> int:
-    """Print each key with its value and its origin, then the presets, then the app's keys (all of them as JSON).
+@commands.callback(invoke_without_command=True)
+def config(context: typer.Context) -> None:
+    """Say what is set, and by whom: flag, environment, config file or default."""
+    if context.invoked_subcommand is None:
+        show(json=False)
 
-    `keymap` has the keys in force by id of the command: only the app knows its commands.
-    """
+
+@commands.command()
+def show(json: Json = False) -> None:
+    """Print each key with its value and who set it, and your own presets."""
+    from cpugpu_tui.cli.output.json_lines import print_json
+    from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
+    from cpugpu_tui.config import config
+    from cpugpu_tui.config.settings import KEYS, origin, resolved
+    from cpugpu_tui.ui.custom_keys import keymap_of
+
+    found = config.load()
+    keymap = keymap_of(found.keys).keys
     settings = resolved(found, os.environ)
-    if as_json:
+    if json:
         for name, setting in settings.items():
             print_json({"key": name, "value": setting.value, "origin": setting.origin})
         for preset in found.presets:
-            print_json({"preset": preset.name, **preset_data(preset), "origin": preset_origin(found, preset)})
+            print_json({"preset": preset.name, **_preset_data(preset), "origin": _preset_origin(found, preset)})
         lines = {line.command: origin(line.line) for line in found.keys}
         for command, keys in keymap.items():
             print_json({"command": command, "keys": list(keys), "origin": lines.get(command, "default")})
-        return EXIT_OK
+        return
     table = new_table()
     add_columns(table, "key", "value", "set by", "what")
     for key in KEYS:
         setting = settings[key.name]
-        value = key.default if setting.value is None else value_text(setting.value)
+        value = key.default if setting.value is None else _value_text(setting.value)
         table.add_row(*map(plain, (key.name, value, setting.origin, key.summary)))
     out = console()
     out.print(table)
     if found.presets:
-        out.print(presets_table(found))
+        out.print(_presets_table(found))
     if found.keys:
-        out.print(keys_table(found, keymap))
+        out.print(_keys_table(found, keymap))
     out.print(f"A flag stands above the environment, the environment above {config.path()}.", soft_wrap=True)
-    return EXIT_OK
 
 
-def keys_table(found: Config, keymap: Mapping[str, Sequence[str]]) -> object:
-    """Return a row for each command of the app whose keys the person chose."""
-    table = new_table()
-    add_columns(table, "command of the app", "keys", "set by")
-    for line in found.keys:
-        table.add_row(*map(plain, (line.command, ", ".join(keymap[line.command]), origin(line.line))))
-    return table
+@commands.command("path")
+def print_path() -> None:
+    """Print where the config file is, or would be."""
+    from cpugpu_tui.cli.output.table_style import tell
+    from cpugpu_tui.config import config
+
+    # Raw into a pipe: a script wants to open it.
+    (tell if sys.stdout.isatty() else print)(str(config.path()))
 
 
-def print_themes(rows: Sequence[tuple[str, str, str]], broken: Sequence[str], *, as_json: bool) -> int:
-    """Print name, brightness and origin of each theme; on stderr the files that are left out."""
-    if as_json:
+@commands.command()
+def themes(json: Json = False) -> None:
+    """List the themes that `theme` can name: your own, those that come with this, Textual's."""
+    from cpugpu_tui.cli.output.json_lines import print_json
+    from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
+    from cpugpu_tui.config.paths import config_dir
+    from cpugpu_tui.machine.text import printable
+    from cpugpu_tui.ui.themes import all_themes
+
+    rows, broken = all_themes(config_dir() / "themes")
+    if json:
         for name, brightness, origin in rows:
             print_json({"theme": name, "brightness": brightness, "origin": origin})
     else:
@@ -76,21 +93,34 @@ def print_themes(rows: Sequence[tuple[str, str, str]], broken: Sequence[str], *,
         console().print(table)
     for sentence in broken:
         print_notice(f"cpugpu-tui: {printable(sentence)}")
-    return EXIT_OK
 
 
-def presets_table(found: Config) -> object:
-    """Return a row for each preset of the person's own."""
+def _keys_table(found: Config, keymap: Mapping[str, Sequence[str]]) -> object:
+    """Return a row for each command of the app whose keys the person chose."""
+    from cpugpu_tui.cli.output.table_style import add_columns, new_table, plain
+    from cpugpu_tui.config.settings import origin
+
     table = new_table()
-    add_columns(table, "preset", "workload", "sizes", "dtypes", "threads", "variants", "set by")
-    for preset in found.presets:
-        data = preset_data(preset)
-        cells = [value_text(data[name]) for name in ("workload", "sizes", "dtypes", "threads", "variants")]
-        table.add_row(*map(plain, (preset.name, *cells, preset_origin(found, preset))))
+    add_columns(table, "command of the app", "keys", "set by")
+    for line in found.keys:
+        table.add_row(*map(plain, (line.command, ", ".join(keymap[line.command]), origin(line.line))))
     return table
 
 
-def preset_data(preset: Preset) -> dict[str, object]:
+def _presets_table(found: Config) -> object:
+    """Return a row for each preset of the person's own."""
+    from cpugpu_tui.cli.output.table_style import add_columns, new_table, plain
+
+    table = new_table()
+    add_columns(table, "preset", "workload", "sizes", "dtypes", "threads", "variants", "set by")
+    for preset in found.presets:
+        data = _preset_data(preset)
+        cells = [_value_text(data[name]) for name in ("workload", "sizes", "dtypes", "threads", "variants")]
+        table.add_row(*map(plain, (preset.name, *cells, _preset_origin(found, preset))))
+    return table
+
+
+def _preset_data(preset: Preset) -> dict[str, object]:
     """Return a preset as the file has it."""
     (part,) = preset.parts
     return {
@@ -102,14 +132,18 @@ def preset_data(preset: Preset) -> dict[str, object]:
     }
 
 
-def preset_origin(found: Config, preset: Preset) -> str:
+def _preset_origin(found: Config, preset: Preset) -> str:
     """Return where a preset stands."""
+    from cpugpu_tui.config.settings import FILE_NAME
+
     line = found.lines.get(f"presets.{preset.name}")
     return FILE_NAME + (f" line {line}" if line else "")
 
 
-def value_text(value: object) -> str:
+def _value_text(value: object) -> str:
     """Return a value in words: what an environment holds is no text of ours."""
+    from cpugpu_tui.machine.text import printable
+
     parts = [str(part) for part in value] if isinstance(value, (list, tuple)) else [str(value)]
     shown = parts if len(parts) <= 8 else [*parts[:3], "...", parts[-1]]
     return printable(", ".join(shown))

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rich.text import Text
+import typer
 
-from cpugpu_tui.cli.listing import print_json
-from cpugpu_tui.cli.table_style import tell
-from cpugpu_tui.cli.tables import console, plain
-from cpugpu_tui.doctor.collect import collect
-from cpugpu_tui.doctor.finding import Finding, fail
-from cpugpu_tui.doctor.registry import examine
-from cpugpu_tui.doctor.sampler_cost import cost_finding, measure_cost
+from cpugpu_tui.cli.options import Database, Json, Python, Simulate
 from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, CpuGpuError, shown
-from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import Simulation
+
+if TYPE_CHECKING:
+    from cpugpu_tui.doctor.finding import Finding
+    from cpugpu_tui.model import Simulation
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "unknown": "magenta"}
 """Beside the word, never instead of it."""
@@ -36,32 +30,47 @@ INDENT = 25
 LONGEST = 1000
 """Characters of a text that are printed: a list of processes may be long."""
 
+commands = typer.Typer()
 
-def print_checkup(
-    python: str | None, database: Path | None, simulation: Simulation | None, *, cost_s: float | None, as_json: bool
-) -> int:
-    """Run all checks, and measure the cost of telemetry for at most `cost_s` if that is given.
 
-    Return 1 if a check failed, else 0.
+@commands.command()
+def doctor(
+    json: Json = False,
+    python: Python = None,
+    database: Database = None,
+    telemetry_cost: Annotated[
+        bool, typer.Option("--telemetry-cost", help="Time tiny kernels with our telemetry off and on; needs a GPU.")
+    ] = False,
+    max_seconds: Annotated[float, typer.Option(min=1.0, help="Time for --telemetry-cost.")] = 60.0,
+    simulate: Simulate = None,
+) -> None:
+    """Check driver, torch, GPUs, host, history and terminal, and say what to do about what is wrong."""
+    from cpugpu_tui.cli.output.table_style import tell
+    from cpugpu_tui.cli.running.options import found_python, simulation
+    from cpugpu_tui.doctor.collect import collect
+    from cpugpu_tui.doctor.registry import examine
 
-    Raises:
-        UsageError: there is no such interpreter.
-    """
-    findings = examine(collect(python, database, simulation))
-    if simulation is not None and not as_json:
+    made_up = simulation(simulate)
+    found = found_python(python, simulation=made_up)
+    findings = examine(collect(found, database, made_up))
+    if made_up is not None and not json:
         tell(SIMULATED)
     for finding in findings:
-        show(finding, as_json=as_json)
-    if cost_s is not None:
+        show(finding, as_json=json)
+    if telemetry_cost:
         sys.stdout.flush()
-        findings += (_cost(python, simulation, cost_s),)
-        show(findings[-1], as_json=as_json)
-    if not as_json:
+        findings += (_cost(found, made_up, max_seconds),)
+        show(findings[-1], as_json=json)
+    if not json:
         tell(summary(findings))
-    return EXIT_CHECK_SAID_NO if any(finding.verdict == "fail" for finding in findings) else EXIT_OK
+    is_failed = any(finding.verdict == "fail" for finding in findings)
+    raise typer.Exit(EXIT_CHECK_SAID_NO if is_failed else EXIT_OK)
 
 
 def _cost(python: str | None, simulation: Simulation | None, cost_s: float) -> Finding:
+    from cpugpu_tui.doctor.finding import Finding, fail
+    from cpugpu_tui.doctor.sampler_cost import cost_finding, measure_cost
+
     try:
         return cost_finding(measure_cost(python, simulation, cost_s, _tell), cost_s)
     except CpuGpuError as error:
@@ -73,12 +82,22 @@ def _cost(python: str | None, simulation: Simulation | None, cost_s: float) -> F
 
 def _tell(text: str) -> None:
     """Show how far it is, on a terminal only."""
+    from cpugpu_tui.cli.output.table_style import plain
+
     if sys.stderr.isatty():
         print(f"\r\033[K{shown(plain(text))}", end="", file=sys.stderr, flush=True)
 
 
 def show(finding: Finding, *, as_json: bool) -> None:
     """Print one finding. Commands, users and variables in it come from strangers."""
+    from dataclasses import asdict
+
+    from rich.text import Text
+
+    from cpugpu_tui.cli.output.json_lines import print_json
+    from cpugpu_tui.cli.output.table_style import console
+    from cpugpu_tui.machine.text import printable
+
     said = {key: printable(value, LONGEST) for key, value in asdict(finding).items()}
     if as_json:
         print_json({key: said[key] for key in ("check", "verdict", "found", "cause", "remedy")})
@@ -93,6 +112,10 @@ def show(finding: Finding, *, as_json: bool) -> None:
 
 
 def _wrapped(text: str, width: int) -> str:
+    import textwrap
+
+    from cpugpu_tui.cli.output.table_style import plain
+
     margin = " " * INDENT
     return textwrap.fill(
         plain(text), width, initial_indent=margin, subsequent_indent=margin, break_long_words=False,

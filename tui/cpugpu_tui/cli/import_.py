@@ -1,57 +1,48 @@
-"""`import`: runs of exports into the history. Every file is read before the first run is saved."""
+"""`cpugpu-tui import`: runs of exports into the history. Every file is read before the first run is saved."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from cpugpu_tui.cli.history import writing
-from cpugpu_tui.cli.listing import print_json
-from cpugpu_tui.cli.table_style import tell
-from cpugpu_tui.config.files import MOST_OF_A_DEVICE, read_at_most
+import typer
+
+from cpugpu_tui.cli.options import Database, Json
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.export.reading import read_runs
-from cpugpu_tui.export.stream import ExportedRun
-from cpugpu_tui.store import Store
 
 STDIN = Path("-")
 
 MOST_BYTES = 2_000_000_000
 """Read of one file: /dev/zero would fill the memory, and a hundred runs of 2 000 cases are less."""
 
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Exports as json or ndjson; - for stdin.")]
 
-def import_files(files: Sequence[Path], database: Path | None, *, as_json: bool) -> None:
-    """Save the runs of all files and print the number of each; known ones stay as they are.
+commands = typer.Typer()
 
-    Raises:
-        UsageError: a file cannot be read or is no export; then nothing was saved.
-        StoreError: the history cannot be written.
-    """
+
+@commands.command("import")
+def import_runs(files: Files, database: Database = None, json: Json = False) -> None:
+    """Add runs from json or ndjson exports to the history; a run that is there already is left as it is."""
+    from cpugpu_tui.cli.history.past_runs import writing
+    from cpugpu_tui.cli.output.json_lines import print_json
+    from cpugpu_tui.cli.output.table_style import tell
+    from cpugpu_tui.export.reading import read_runs
+
     runs = {run.started.run_id: run for path in files for run in read_runs(_content(path), _name(path))}
     with writing(database, keep_aside=True) as store:
-        for run in runs.values():
-            _save(store, run, as_json=as_json)
-
-
-def _save(store: Store, run: ExportedRun, *, as_json: bool) -> None:
-    run_id = run.started.run_id
-    known = has_run(store, run_id)
-    number = store.import_run(run.events)
-    if as_json:
-        print_json({"run_id": run_id, "number": number, "new": not known})
-    elif known:
-        tell(f"Run {number} is there already: cpugpu-tui show {number}")
-    else:
-        tell(f"Imported as run {number}: cpugpu-tui show {number}")
-
-
-def has_run(store: Store, run_id: str) -> bool:
-    """Whether the history has a run of this very id."""
-    try:
-        return store.find(run_id) == run_id
-    except UsageError:
-        return False
+        for run_id, run in runs.items():
+            try:
+                known = store.find(run_id) == run_id  # a run of this very id
+            except UsageError:
+                known = False
+            number = store.import_run(run.events)
+            if json:
+                print_json({"run_id": run_id, "number": number, "new": not known})
+            elif known:
+                tell(f"Run {number} is there already: cpugpu-tui show {number}")
+            else:
+                tell(f"Imported as run {number}: cpugpu-tui show {number}")
 
 
 def _name(path: Path) -> str:
@@ -59,6 +50,8 @@ def _name(path: Path) -> str:
 
 
 def _content(path: Path) -> bytes:
+    from cpugpu_tui.config.files import MOST_OF_A_DEVICE, read_at_most
+
     try:
         if path == STDIN:
             data = sys.stdin.buffer.read(MOST_OF_A_DEVICE)

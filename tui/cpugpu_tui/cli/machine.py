@@ -2,79 +2,79 @@
 
 from __future__ import annotations
 
-import platform
-import shutil
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
+import typer
 
-from cpugpu_tui.analysis.card import card, newest
-from cpugpu_tui.cli.listing import print_json
-from cpugpu_tui.cli.options import RunOptions
-from cpugpu_tui.cli.progress import Progress
-from cpugpu_tui.cli.run import facts, signals_stop
-from cpugpu_tui.cli.saving import remark_of, save_rest, saving
-from cpugpu_tui.cli.table_style import tell
-from cpugpu_tui.cli.tables import unicode
-from cpugpu_tui.config import paths
+from cpugpu_tui.cli.options import Database, DeviceNames, Json, NoSave, Python, Simulate
 from cpugpu_tui.errors import EXIT_OK, StoreError, print_notice
-from cpugpu_tui.model import Ceilings, CeilingsMeasured, DevicesFound, Event, Plan, Simulation
-from cpugpu_tui.session.planning import check_device
-from cpugpu_tui.session.session import Session
-from cpugpu_tui.state.state import RunState
-from cpugpu_tui.store import open_to_read
-from cpugpu_tui.transport.launch import Agents
+
+if TYPE_CHECKING:
+    from cpugpu_tui.cli.running.options import RunOptions
+    from cpugpu_tui.model import Ceilings, Event, Simulation
 
 HOW = "No GPU is measured unless you ask for it: cpugpu-tui machine --measure"
 
-
-@dataclass(frozen=True)
-class Measured:
-    """What a calibration left behind."""
-
-    ceilings: tuple[Ceilings, ...]
-    """One for each device that was measured to its end."""
-    no_gpu: str | None
-    """Why there is no GPU among them, if one was looked for."""
-    code: int
-    """What the command exits with."""
+commands = typer.Typer()
 
 
-def print_machine(
-    options: RunOptions, devices: tuple[str, ...], simulation: Simulation | None, *, measure: bool, as_json: bool
-) -> int:
-    """Print the card of this machine; measure first if asked to, or the CPU alone if nothing is kept.
+@commands.command()
+def machine(
+    measure: Annotated[bool, typer.Option("--measure", help="Measure now: all cores and the GPU, about 20 s.")] = False,
+    device: DeviceNames = None,
+    json: Json = False,
+    database: Database = None,
+    no_save: NoSave = False,
+    python: Python = None,
+    simulate: Simulate = None,
+) -> None:
+    """Print the machine card: what CPU, GPU and the cable between them reach here, and what asking costs."""
+    import msgspec
 
-    Raises:
-        CpuGpuError: a device has no such name, no agent can be started, or a device cannot be used.
-    """
-    for device in devices:
-        check_device(device)
-    known = kept(options.database, simulated=simulation is not None)
+    from cpugpu_tui.analysis.card import newest
+    from cpugpu_tui.cli.output.json_lines import print_json
+    from cpugpu_tui.cli.output.table_style import tell
+    from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
+    from cpugpu_tui.config.parsing import check_device
+    from cpugpu_tui.transport.interpreter_places import AUTO
+
+    made_up = simulation(simulate)
+    # Only a measurement is worth a search.
+    found = found_python(python, simulation=made_up) if measure or python != AUTO else None
+    devices = tuple(device or ["auto"])
+    for name in devices:
+        check_device(name)
+    known = kept(database, simulated=made_up is not None)
     code, remark = EXIT_OK, None
     if measure or not known:
-        done = measured(options, devices if measure else ("cpu",), simulation)
-        if not done.ceilings:
-            return done.code  # what is kept is not what was asked for
-        known, code, remark = (*done.ceilings, *known), done.code, done.no_gpu
-    shown = newest(known)
-    if all(found.device == "cpu" for found in shown) and not measure:
+        options = RunOptions(python=found, database=database, save=not no_save)
+        ceilings, remark, code = measured(options, devices if measure else ("cpu",), made_up)
+        if not ceilings:
+            raise typer.Exit(code)  # what is kept is not what was asked for
+        known = (*ceilings, *known)
+    newest_ones = newest(known)
+    if all(each.device == "cpu" for each in newest_ones) and not measure:
         remark = HOW
-    if as_json:
-        for found in shown:
-            print_json(msgspec.to_builtins(found))
+    if json:
+        for each in newest_ones:
+            print_json(msgspec.to_builtins(each))
     else:
-        print_card(shown)
+        print_card(newest_ones)
         if remark:
             tell(remark)
-    return code
+    raise typer.Exit(code)
 
 
 def print_card(known: Sequence[Ceilings]) -> None:
     """Print the card as wide as the terminal."""
+    import shutil
+    import time
+
+    from cpugpu_tui.analysis.card import card
+    from cpugpu_tui.cli.output.table_style import tell, unicode
+
     width = shutil.get_terminal_size((80, 24)).columns
     for line in card(known, width, time.time_ns(), unicode=unicode()):
         tell("".join(text for text, _ in line).rstrip())
@@ -82,6 +82,11 @@ def print_card(known: Sequence[Ceilings]) -> None:
 
 def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
     """Return what is kept of this machine, newest first; nothing where there is no database, and none is made."""
+    import platform
+
+    from cpugpu_tui.config import paths
+    from cpugpu_tui.store import open_to_read
+
     if not paths.database_path(database).exists():
         return ()
     try:
@@ -96,8 +101,22 @@ def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
         store.close()
 
 
-def measured(options: RunOptions, devices: tuple[str, ...], simulation: Simulation | None) -> Measured:
-    """Calibrate devices in an agent and keep what they reached."""
+def measured(
+    options: RunOptions, devices: tuple[str, ...], simulation: Simulation | None
+) -> tuple[tuple[Ceilings, ...], str | None, int]:
+    """Calibrate devices in an agent and keep what they reached.
+
+    Return the ceilings of each device that was measured to its end, why there is no GPU among them if one was looked
+    for, and the exit code.
+    """
+    from cpugpu_tui.cli.running.one_run import facts, signals_stop
+    from cpugpu_tui.cli.running.progress import Progress
+    from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
+    from cpugpu_tui.model import CeilingsMeasured, DevicesFound, Plan
+    from cpugpu_tui.session.session import Session
+    from cpugpu_tui.state.state import RunState
+    from cpugpu_tui.transport.launch import Agents
+
     agents = Agents(options.python, options.worker, simulated=simulation is not None)
     plan = Plan("machine", (), devices=devices, calibrate=True, simulation=simulation)
     found: list[Ceilings] = []
@@ -125,4 +144,4 @@ def measured(options: RunOptions, devices: tuple[str, ...], simulation: Simulati
             print_notice(f"cpugpu-tui: {finished.message} {finished.remedy}".strip())
         if remark := remark_of(outbox):
             print_notice(remark)
-        return Measured(tuple(found), no_gpu, save_rest(outbox, session.signal_exit or finished.exit_code))
+        return tuple(found), no_gpu, save_rest(outbox, session.signal_exit or finished.exit_code)

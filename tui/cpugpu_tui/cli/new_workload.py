@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
+from typing import Annotated
 
-from cpugpu_tui.cli.table_style import tell
-from cpugpu_tui.cli.workload_template import source
-from cpugpu_tui.errors import EXIT_OK, UsageError
-from cpugpu_tui.machine.text import printable
-from cpugpu_tui.workloads import PRESETS, catalogue
-from cpugpu_tui.workloads.loading import NAME
+import typer
+
+from cpugpu_tui.errors import UsageError
+
+commands = typer.Typer()
 
 
-def write_workload(name: str, out: Path | None) -> int:
-    """Write the template to `out`, or to NAME.py there if it is a folder, or here.
+@commands.command("new-workload")
+def new_workload(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the workload.")],
+    out: Annotated[Path | None, typer.Option(help="File or folder to write to (default: NAME.py here).")] = None,
+) -> None:
+    """Write a workload file of your own to start from; it runs as it stands."""
+    import shlex
 
-    Raises:
-        UsageError: the name cannot be one or is taken, the file exists or cannot be written.
-    """
+    from cpugpu_tui.cli.output.table_style import tell
+    from cpugpu_tui.cli.workload_template import source
+    from cpugpu_tui.machine.text import printable
+    from cpugpu_tui.workloads import PRESETS, catalogue
+    from cpugpu_tui.workloads.loading import NAME
+
     if not NAME.fullmatch(name):
         raise UsageError(
             f"{printable(name)!r} is no name for a workload.", "Use letters, digits, dots and dashes, at most 40."
@@ -37,4 +44,3 @@ def write_workload(name: str, out: Path | None) -> int:
         raise UsageError(f"{path} cannot be written: {error.strerror}.", "Name another place with --out.") from error
     tell(f"Written to {path}. Check it with:")
     tell(f"  {shlex.join(['cpugpu-tui', 'run', name, '--workloads', str(path), '--scale', 'small'])}")
-    return EXIT_OK

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.analysis.compare import Change, Judged, Pair, change, judge, together
+from cpugpu_tui.analysis.gating import judge_slowdowns
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import EQUIVALENCE
@@ -53,18 +54,33 @@ class SeriesComparison:
     margin: float
     """Changes inside ± this are none."""
 
-    @property
-    def other_hardware(self) -> tuple[Difference, ...]:
-        """What makes it another machine; empty where it is the same."""
-        return tuple(difference for difference in self.differences if difference.is_hardware)
 
-
-def compare_series(base: Series, new: Series, *, margin: float = EQUIVALENCE) -> SeriesComparison:
-    """Compare two series; changes inside ± `margin` (0.02 for 2 %) are none.
+def compare_series(base: Series, new: Series, *, limit: float | None = None) -> SeriesComparison:
+    """Compare two series; with a `limit` (0.05 for 5 %) as the gate does, which asks for slowdowns alone.
 
     Raises:
         UsageError: they are the same series, made-up numbers stand against real ones, or they have no case in common.
         UnfitError: they have no case in common whose threads had their cores.
+    """
+    pairs = comparable_pairs(base, new)
+    sound = [pair for pair in pairs if not pair.trouble]
+    means = {device: together([pair for pair in sound if pair.device == device]) for device in _devices(sound)}
+    return SeriesComparison(
+        base, new, differences(base.runs, new.runs), pairs,
+        judge(pairs) if limit is None else judge_slowdowns(pairs, limit),
+        {device: mean for device, mean in means.items() if mean is not None},
+        EQUIVALENCE if limit is None else limit,
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------ cases
+
+
+def comparable_pairs(base: Series, new: Series) -> tuple[Pair, ...]:
+    """Return every case on every device of either side.
+
+    Raises:
+        UsageError, UnfitError: see `compare_series`.
     """
     if {run.run_id for run in base.runs} & {run.run_id for run in new.runs}:
         raise UsageError(
@@ -82,15 +98,7 @@ def compare_series(base: Series, new: Series, *, margin: float = EQUIVALENCE) ->
         names = " and ".join(dict.fromkeys(side.runs[0].name for side in (base, new)))
         raise UsageError(f"{base.text} and {new.text} have timed no case in common ({names}).",
                          "Compare runs that share workload, sizes, dtype and threads.")  # fmt: skip
-    sound = [pair for pair in pairs if not pair.trouble]
-    means = {device: together([pair for pair in sound if pair.device == device]) for device in _devices(sound)}
-    return SeriesComparison(
-        base, new, differences(base.runs, new.runs), pairs, judge(pairs, margin=margin),
-        {device: mean for device, mean in means.items() if mean is not None}, margin,
-    )  # fmt: skip
-
-
-# ------------------------------------------------------------------ cases
+    return pairs
 
 
 def pairs_of(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tuple[Pair, ...]:

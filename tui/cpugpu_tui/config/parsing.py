@@ -86,6 +86,18 @@ def parse_threads(text: str) -> tuple[int, ...]:
     return tuple(counts)
 
 
+def parse_percent(text: str) -> float:
+    """Return 0.05 for `5%`.
+
+    Raises:
+        UsageError: it is no percentage from 0 to 1000; a bare 0.05 might mean either.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", text)
+    if not found or float(found.group(1)) > 1000:
+        raise UsageError(f"{text!r} is no percentage.", "Write the slow-down that is allowed like 5%.")
+    return float(found.group(1)) / 100
+
+
 SHORT_DTYPES = {
     "fp64": "float64", "double": "float64", "fp32": "float32", "float": "float32",
     "bf16": "bfloat16", "fp16": "float16", "half": "float16",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from statistics import geometric_mean
 
 from cpugpu_tui.analysis.compare import (
@@ -18,9 +17,9 @@ from cpugpu_tui.analysis.compare import (
     Judged,
     Pair,
 )
-from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated, verdict
+from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated
 from cpugpu_tui.compare.comparison import SeriesComparison
-from cpugpu_tui.compare.fleet_gate import FleetGate
+from cpugpu_tui.compare.gate import FleetGate, GateReport
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import factor, time_text
@@ -173,11 +172,12 @@ def in_short(found: SeriesComparison) -> str:
 # ------------------------------------------------------------------ the gate
 
 
-def gate_sentence(gated: Sequence[Gated], limit: float) -> str:
-    """Return what all verdicts of a gate mean; `limit` is 0.05 for 5 %."""
+def gate_sentence(report: GateReport) -> str:
+    """Return what all verdicts of a gate mean."""
+    gated, outcome = report.gated, report.verdict
     counts = Counter(each.outcome for each in gated)
-    most, total = f"{100 * limit:g} %", len(gated) - counts[NOT_JUDGED]
-    outcome, left_out = verdict(gated), counts[NOT_JUDGED]
+    left_out = counts[NOT_JUDGED]
+    most, total = f"{100 * report.limit:g} %", len(gated) - left_out
     if outcome == SLOWER:
         return f"Not passed: {counts[SLOWER]} of {total} slower by more than {most}."
     if outcome == FAILED:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.app.machine_readings import PROCESSES, gpu, idle, lost, mig, moving, reading, state, sweep, text_of
 
-from cpugpu_tui.cli.telemetry_table import throttle_text
+from cpugpu_tui.cli.output.telemetry_table import throttle_text
 from cpugpu_tui.machine.nvml.value_names import KEYS, SLOW_KEYS
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs

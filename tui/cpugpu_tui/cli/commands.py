@@ -1,0 +1,146 @@
+"""The command line: every command in the order of `--help`, each in a file of its own.
+
+The bodies import what they need: `--help` loads none of torch, textual, NVML, sqlite3 and msgspec.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+
+from cpugpu_tui import __version__
+from cpugpu_tui.cli import claims, config, demo, devices, doctor, export, import_, machine, new_workload, run, telemetry
+from cpugpu_tui.cli import list as list_
+from cpugpu_tui.cli.compare import baseline, compare, gate
+from cpugpu_tui.cli.fleet import gate as fleet_gate
+from cpugpu_tui.cli.fleet import hosts as fleet_hosts
+from cpugpu_tui.cli.fleet import run as fleet_run
+from cpugpu_tui.cli.history import history, merge, prune, rm, show, tag
+from cpugpu_tui.cli.options import Database, NoSave, Python, Replay, Simulate, TakeCeilings, Theme, Worker, Workloads
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_USAGE, print_notice
+
+app = typer.Typer(
+    name="cpugpu-tui",
+    help="Is the GPU really faster for this work, from which size on, and by how much? Without a command: the app.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+fleet = typer.Typer(help="The same on many machines, over ssh, Slurm or what you have; nothing to install.")
+
+
+def _collect(into: typer.Typer, *files: ModuleType) -> typer.Typer:
+    """Add the commands of files; a part without a name leaves them on this level, in this order."""
+    for file in files:
+        into.add_typer(file.commands)
+    return into
+
+
+_collect(app, run, list_, devices, machine, claims, telemetry, demo, doctor, show, rm, tag)
+app.add_typer(_collect(history.commands, prune, merge), name="history")
+_collect(app, compare, baseline, gate, export, import_, new_workload)
+app.add_typer(config.commands, name="config")
+app.add_typer(_collect(fleet, fleet_run, fleet_hosts, fleet_gate), name="fleet")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"cpugpu-tui {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def without_command(
+    context: typer.Context,
+    python: Python = None,
+    worker: Worker = "process",
+    database: Database = None,
+    no_save: NoSave = False,
+    theme: Theme = None,
+    simulate: Simulate = None,
+    replay: Replay = None,
+    workloads: Workloads = None,
+    ceilings: TakeCeilings = True,
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
+) -> None:
+    """Is the GPU really faster for this work, from which size on, and by how much? Without a command: the app."""
+    del version
+    if context.invoked_subcommand is None:
+        from cpugpu_tui.cli.open_app import open_app
+        from cpugpu_tui.cli.running.options import RunOptions
+
+        options = RunOptions(
+            worker=worker, python=python, database=database, save=not no_save,
+            workloads=tuple(map(str, workloads or ())), ceilings=ceilings,
+        )  # fmt: skip
+        raise typer.Exit(open_app(options, theme=theme, simulate=simulate, replay=replay))
+
+
+def run_command() -> int:
+    """Run the command that `sys.argv` holds and return its exit code.
+
+    Raises:
+        BrokenPipeError: whoever read stdout went away (`| head`).
+        CpuGpuError, OSError, KeyboardInterrupt: as the command does.
+    """
+    try:
+        return int(app(standalone_mode=False, default_map=_defaults(sys.argv[1:])) or 0)
+    except typer.Abort:
+        return EXIT_INTERRUPTED
+    except SystemExit:
+        # typer makes exit code 1 of it, which means "the check said no".
+        raise BrokenPipeError from None
+    except Exception as error:
+        # typer's own complaints about the command line; their class is private to it.
+        show_it = getattr(error, "show", None)
+        if show_it is None:
+            raise
+        said = io.StringIO()
+        show_it(file=said)
+        for line in said.getvalue().splitlines():
+            print_notice(line)
+        return EXIT_USAGE
+
+
+def _defaults(arguments: Sequence[str]) -> dict[str, Any]:
+    """Return what the config file says, as every command's defaults: a flag or the environment stands above them.
+
+    Whoever asks for help, or where the config is, is not stopped by a broken one.
+
+    Raises:
+        UsageError: the config is wrong.
+    """
+    is_completion = any(name.endswith("_COMPLETE") for name in os.environ)
+    if arguments[:1] == ["config"] or {"-h", "--help", "--version"} & set(arguments) or is_completion:
+        return {}
+    from cpugpu_tui.config.config import load
+
+    found = load()
+    if found.keys:
+        from cpugpu_tui.ui.custom_keys import keymap_of
+
+        keymap_of(found.keys)
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in found.values.items()}
+    defaults = _for_each(app, values) if values else {}
+    # `run` takes several interpreters, and a variable of several words would be split where a path has a space.
+    python = os.environ.get("CPUGPU_PYTHON") or values.get("python")
+    return {**defaults, "run": {**values, "python": [python]}} if python else defaults
+
+
+def _for_each(part: typer.Typer, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values for the commands of a part, and for those of the parts below it."""
+    found = dict(values)
+    for command in part.registered_commands:
+        function = command.callback.__name__.replace("_", "-") if command.callback is not None else ""
+        found[command.name or function] = values
+    for group in part.registered_groups:
+        if group.typer_instance is not None:
+            inner = _for_each(group.typer_instance, values)
+            found.update({group.name: inner} if isinstance(group.name, str) else inner)
+    return found

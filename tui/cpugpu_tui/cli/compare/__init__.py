@@ -1,0 +1,1 @@
+"""Series against each other: the commands `compare`, `baseline`, `gate`."""

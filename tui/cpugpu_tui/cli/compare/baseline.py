@@ -1,0 +1,108 @@
+"""`cpugpu-tui baseline`: names a series, or shows what is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cpugpu_tui.cli.options import Database, Json
+from cpugpu_tui.errors import UnfitError, UsageError
+
+if TYPE_CHECKING:
+    from cpugpu_tui.compare.series import Series
+    from cpugpu_tui.store import Store
+
+commands = typer.Typer()
+
+
+@commands.command()
+def baseline(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Name to give, or to show; none lists all.")
+    ] = None,
+    run_name: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Any run of the series that becomes the baseline.")
+    ] = None,
+    json: Json = False,
+    database: Database = None,
+) -> None:
+    """Name a series, to compare with later and for `gate`; without a run, show what is named."""
+    from cpugpu_tui.cli.history.past_runs import say_remark
+    from cpugpu_tui.cli.output.table_style import tell
+    from cpugpu_tui.compare.series import reading
+
+    if name is not None and run_name is not None:
+        _set_baseline(name, run_name, database, as_json=json)
+        return
+    with reading(database, say_remark) as store:
+        known = store.baselines()
+        if name is not None and name not in known:
+            raise UsageError(f"There is no baseline {name!r}.", f"`cpugpu-tui baseline {name} latest` makes one.")
+        for each, series_id in known.items():
+            if name in (None, each):
+                _print_baseline(store, each, series_id, as_json=json)
+    if not known and not json:
+        tell("No baselines yet. `cpugpu-tui baseline main latest` names the newest series.")
+
+
+def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: bool) -> None:
+    from cpugpu_tui.cli.history.past_runs import writing
+    from cpugpu_tui.cli.output.table_style import plain, tell
+    from cpugpu_tui.compare.series import series_of_id
+    from cpugpu_tui.render.comparison import left_out, said
+
+    _check_name(name)
+    with writing(database) as store:
+        series_id = store.series_of(store.find(run_name))
+        series = series_of_id(store, series_id)
+        _require_times(series)
+        store.set_baseline(name, series_id)
+        if as_json:
+            _print_baseline(store, name, series_id, as_json=True)
+            return
+    tell(plain(f"Baseline {name} is {said(series)}."))
+    if without := left_out(series):
+        tell(plain(without))
+
+
+def _require_times(series: Series) -> None:
+    """Refuse a baseline without one time.
+
+    Raises:
+        UnfitError: in every case threads lacked a core.
+    """
+    if series.starved_cases[0] and not any(run.has_times for run in series.runs):
+        raise UnfitError(
+            f"{series.text.capitalize()} cannot be a baseline: in every case threads lacked a core.",
+            "Stop other work on this machine and run again, or run with --threads 1.",
+        )
+
+
+def _check_name(name: str) -> None:
+    """Accept a name for a baseline.
+
+    Raises:
+        UsageError: it could be taken for a run or a file, or cannot be shown.
+    """
+    from cpugpu_tui.machine.text import printable
+
+    if not name or name.isdigit() or name == "latest" or ":" in name or "/" in name or printable(name) != name:
+        raise UsageError(f"{printable(name)!r} cannot name a baseline.", "Use a word, like main.")
+
+
+def _print_baseline(store: Store, name: str, series_id: str, *, as_json: bool) -> None:
+    from cpugpu_tui.cli.output.json_lines import print_json
+    from cpugpu_tui.cli.output.table_style import plain, tell
+    from cpugpu_tui.compare.series import series_of_id
+    from cpugpu_tui.machine.text import printable
+    from cpugpu_tui.render.comparison import said
+
+    runs = store.runs_of(series_id)
+    if as_json:
+        print_json({"name": name, "series_id": series_id, "run_ids": runs})
+    elif runs:
+        tell(plain(f"{printable(name)}: {said(series_of_id(store, series_id))}"))
+    else:
+        tell(plain(f"{printable(name)}: no finished run"))

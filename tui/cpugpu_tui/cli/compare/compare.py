@@ -1,0 +1,32 @@
+"""`cpugpu-tui compare`: two series side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cpugpu_tui.cli.options import SIDE, Database, Json
+
+commands = typer.Typer()
+
+
+@commands.command()
+def compare(
+    base: Annotated[str, typer.Argument(metavar="BASE", help=f"What to compare with: {SIDE}.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="What is compared, named the same way.")] = "latest",
+    json: Json = False,
+    database: Database = None,
+) -> None:
+    """Compare two series of runs case by case: what differed around them, ratios, verdicts, geometric mean."""
+    from cpugpu_tui.cli.history.past_runs import say_remark
+    from cpugpu_tui.cli.output.comparison_tables import show_comparison
+    from cpugpu_tui.cli.output.json_lines import print_json
+    from cpugpu_tui.compare.comparison import compare_series, comparison_data
+    from cpugpu_tui.compare.series import series_in
+
+    found = compare_series(*(series_in(name, database, say_remark) for name in (base, new)))
+    if json:
+        print_json(comparison_data(found))
+    else:
+        show_comparison(found)

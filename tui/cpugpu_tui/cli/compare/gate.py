@@ -1,0 +1,155 @@
+"""`cpugpu-tui gate`: runs a series, or takes a saved one, and says by its exit code whether it may pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cpugpu_tui.cli.options import (
+    SIDE,
+    CaseTimeout,
+    Database,
+    Json,
+    MaxSlowdown,
+    NoSave,
+    Python,
+    Simulate,
+    Summary,
+    Worker,
+    Workloads,
+)
+from cpugpu_tui.errors import EXIT_UNFIT, UnfitError, print_notice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cpugpu_tui.cli.compare.gate_request import GateRequest
+    from cpugpu_tui.cli.running.options import RunOptions
+    from cpugpu_tui.compare.comparison import Difference
+    from cpugpu_tui.compare.series import Series
+    from cpugpu_tui.store.outbox import Outbox
+
+commands = typer.Typer()
+
+
+@commands.command()
+def gate(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PRESET|WORKLOAD]...", help="What to run; the baseline's own plan if empty."),
+    ] = None,
+    baseline_name: Annotated[str, typer.Option("--baseline", help=f"What must not be fallen behind: {SIDE}.")] = "main",
+    max_slowdown: MaxSlowdown = "5%",
+    repeat: Annotated[int, typer.Option(min=1, help="Runs of the new series; a verdict takes 5 on each side.")] = 5,
+    new: Annotated[str | None, typer.Option("--new", help="Judge this saved series instead of running one.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file, one test for each verdict.")] = None,
+    summary: Summary = None,
+    any_machine: Annotated[
+        bool, typer.Option("--any-machine", help="Judge although the processors are not the baseline's.")
+    ] = False,
+    json: Json = False,
+    database: Database = None,
+    no_save: NoSave = False,
+    worker: Worker = "process",
+    python: Python = None,
+    case_timeout: CaseTimeout = None,
+    simulate: Simulate = None,
+    workloads: Workloads = None,
+) -> None:
+    """Run a series and exit 1 if a case is slower than the baseline; 4 if that cannot be said, 0 if none is."""
+    from cpugpu_tui.cli.compare.gate_request import GateRequest, check_enough_runs
+    from cpugpu_tui.cli.history.past_runs import say_remark
+    from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
+    from cpugpu_tui.cli.running.saving import save_rest, saving
+    from cpugpu_tui.compare.series import series_in
+    from cpugpu_tui.config.parsing import parse_percent
+
+    request = GateRequest(
+        names=tuple(names or ()), baselines=(baseline_name,), max_slowdown=parse_percent(max_slowdown), repeat=repeat,
+        junit=junit, summary=summary, case_timeout_s=case_timeout, simulation=simulation(simulate), new=new,
+        any_machine=any_machine,
+    )  # fmt: skip
+    options = RunOptions(
+        worker=worker, python=None if new is not None else found_python(python, worker, request.simulation),
+        database=database, save=not no_save, workloads=tuple(map(str, workloads or ())),
+    )  # fmt: skip
+    base = series_in(baseline_name, database, say_remark)
+    if new is not None:
+        raise typer.Exit(_judge(request, base, series_in(new, database, say_remark), as_json=json))
+    check_enough_runs(base)
+    with saving(options) as outbox:
+        ran = _run_series(request, options, base, outbox)
+        code = ran if isinstance(ran, int) else _judge(request, base, ran, as_json=json)
+        code = save_rest(outbox, code)
+    raise typer.Exit(code)
+
+
+def _judge(request: GateRequest, base: Series, new: Series, *, as_json: bool) -> int:
+    """Compare, print and write the reports, and return the exit code."""
+    from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
+    from cpugpu_tui.cli.compare.gate_request import EXIT_CODES
+    from cpugpu_tui.compare.gate import gate_series
+
+    report = gate_series(base, new, request.max_slowdown)
+    if not request.any_machine:
+        _check_machine(report.found.differences)
+    print_report(report, as_json=as_json)
+    request.write(junit(report), markdown(report))
+    return EXIT_CODES.get(report.verdict, EXIT_UNFIT)
+
+
+def _check_machine(differences: Iterable[Difference]) -> None:
+    """Refuse a baseline of other hardware; another host name alone is no other machine, CI gives many.
+
+    Raises:
+        UnfitError: the processors are not the same.
+    """
+    hardware = [each for each in differences if each.is_hardware]
+    if hardware:
+        what = "; ".join(f"{each.what}: {each.base} there, {each.new} here" for each in hardware)
+        raise UnfitError(
+            f"The baseline is of another machine ({what}).",
+            "Make a baseline on this one, or say --any-machine; `compare` compares machines.",
+        )
+
+
+def _run_series(request: GateRequest, options: RunOptions, base: Series, outbox: Outbox | None) -> Series | int:
+    """Run the new series; return its exit code instead where it came to no end."""
+    from cpugpu_tui.cli.compare.gate_request import gate_plan
+    from cpugpu_tui.cli.running.one_run import facts, run_quietly
+    from cpugpu_tui.cli.running.own import with_own, words_for
+    from cpugpu_tui.cli.running.saving import remark_of
+    from cpugpu_tui.compare.comparison import comparable_pairs, differences
+    from cpugpu_tui.compare.series import Series
+    from cpugpu_tui.session.event_stream import new_id
+    from cpugpu_tui.session.planning import PlanRequest, nth_plan
+    from cpugpu_tui.session.session import Session
+    from cpugpu_tui.transport.launch import Agents
+
+    own = with_own(PlanRequest(request.names or ("quick",)), options.workloads, options.python).own
+    plan = gate_plan(request, base, own)
+    words = own.words() if request.names else words_for(plan, options.workloads)
+    agents = Agents(options.python, options.worker, simulated=plan.simulation is not None, own=words)
+    series_id, new = new_id(), Series("this series", ())
+    try:
+        for number in range(1, request.repeat + 1):
+            each = nth_plan(plan, number)
+            session = Session(each, agents, outbox, series_id, request.case_timeout_s, facts())
+            ran = run_quietly(session, agents, each, f"{plan.name}: run {number} of {request.repeat}")
+            if ran.is_over:
+                if ran.finished.message:
+                    print_notice(f"cpugpu-tui: {ran.finished.message} {ran.finished.remedy}".strip())
+                return ran.exit_code or EXIT_UNFIT
+            if ran.run is not None:
+                new = Series(new.name, (*new.runs, ran.run))
+            if number == 1 and not request.any_machine and ran.run is not None:
+                # One run tells what machine this is; the others would be in vain.
+                comparable_pairs(base, Series("", new.runs))
+                _check_machine(differences(base.runs, new.runs))
+    finally:
+        agents.close()
+    if remark := remark_of(outbox):
+        print_notice(remark)
+    return new

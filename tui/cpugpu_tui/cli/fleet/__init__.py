@@ -1,0 +1,1 @@
+"""The commands of `fleet`: the same on many machines."""

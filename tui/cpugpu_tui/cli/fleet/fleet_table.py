@@ -1,0 +1,101 @@
+"""A fleet as tables: each host in a line, then host by GPU by case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
+from cpugpu_tui.compare.series import numbers_text
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.render.columns import CPU, GPU, KERNEL, NONE, SPEEDUP, VERDICT, name_text
+from cpugpu_tui.render.fleet import (
+    FleetRow,
+    FleetStanding,
+    cases_text,
+    fleet_rows,
+    machine_text,
+    numbers_of,
+    says,
+    standing_of,
+)
+from cpugpu_tui.render.marks import common_marks
+from cpugpu_tui.render.peers import peer_sentences
+from cpugpu_tui.render.sentences import conditions
+from cpugpu_tui.session.fleet.state import FleetState, HostState
+
+TIMED = (CPU, GPU, KERNEL, SPEEDUP, VERDICT)
+"""Columns of what was timed."""
+
+LONGEST_LINE = 1000
+"""Characters that are said of one host."""
+
+
+def print_fleet(state: FleetState) -> None:
+    """Print hosts, rows, what each host says, and those that could not do their part with why."""
+    out = console()
+    simulated = any(each.run.simulated for each in state.hosts.values())
+    out.print(plain("SIMULATED: no number here was measured." if simulated else ""), end="\n" if simulated else "")
+    rows = fleet_rows(state)
+    standing = standing_of(rows)
+    if rows:
+        out.print(cases_table(state, rows, standing))
+    out.print(hosts_table(state))
+    for each in state.hosts.values():
+        # Copies between GPUs are no case and have no line above; their matrix is a matter of `show`.
+        said = dict.fromkeys((says(each), *conditions(each.run), *peer_sentences(each.run)))
+        if sentence := " ".join(filter(None, said)):
+            out.print(plain(f"{each.host.host}: {sentence}"), soft_wrap=True)
+    for sentence in standing.sentences:
+        out.print(plain(sentence), soft_wrap=True)
+    for sentence in state.crowded:
+        out.print(plain(sentence), soft_wrap=True)
+    for line in trouble_lines(state):
+        out.print(plain(line), soft_wrap=True)
+    out.print(plain(state.sentence), soft_wrap=True)
+
+
+def cases_table(state: FleetState, rows: Sequence[FleetRow], standing: FleetStanding) -> Table:
+    """Return one line for each case on each GPU of each host; slow GPUs are marked."""
+    common = {name: common_marks(each.run) for name, each in state.hosts.items()}
+    several = len({(row.whole.case.workload, row.whole.case.variant) for row in rows}) > 1
+    remarks = [", ".join(filter(None, (row.remarks(common[row.host]), standing.mark(row)))) for row in rows]
+    table = new_table()
+    add_columns(table, "case" if several else "size", justify="left" if several else "right")
+    add_columns(table, "host", "GPU")
+    add_columns(table, "CPU", "GPU time", "kernels", "speedup", justify="right")
+    add_columns(table, "faster", *(["remarks"] if any(remarks) else []))
+    for row, remark in zip(rows, remarks, strict=True):
+        table.add_row(*map(plain, [*case_cells(row, several=several), *([remark] if any(remarks) else [])]))
+    return table
+
+
+def case_cells(row: FleetRow, *, several: bool) -> list[str]:
+    """Return the cells of one line but its remarks."""
+    case = row.whole.case
+    name = f"{name_text(case)} " if several else ""
+    gpu = NONE if row.gpu is None else row.gpu.name.removeprefix("cuda:")
+    return [f"{name}{case.size:,}", row.host, gpu, *(row.text(key) for key in TIMED)]
+
+
+def hosts_table(state: FleetState) -> Table:
+    """Return each host in a line: state, GPUs, cases, and the run in the history."""
+    table = new_table()
+    add_columns(table, "host", "state", "GPUs")
+    add_columns(table, "cases", justify="right")
+    add_columns(table, "saved as")
+    for each in state.hosts.values():
+        table.add_row(*map(plain, host_cells(each)))
+    return table
+
+
+def host_cells(each: HostState) -> list[str]:
+    """Return the cells of a host."""
+    saved = numbers_text(numbers_of(each)) or "–"
+    return [each.host.host, each.state, machine_text(each) or "–", cases_text(each) or "–", saved]
+
+
+def trouble_lines(state: FleetState) -> list[str]:
+    """Return why hosts could not do their part; many of the same reason in the same words are one line each."""
+    return [printable(f"{each.host.host}: {each.state}: {each.why}", LONGEST_LINE) for each in state.troubled]

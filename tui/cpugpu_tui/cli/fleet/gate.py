@@ -1,0 +1,113 @@
+"""`cpugpu-tui fleet gate`: a series on every host, each GPU judged against a baseline of its model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cpugpu_tui.cli.options import (
+    AtOnce,
+    CaseTimeout,
+    Database,
+    HostNames,
+    HostsFile,
+    Json,
+    LauncherName,
+    MaxSlowdown,
+    NodePython,
+    NoSave,
+    Simulate,
+    StartTimeout,
+    Summary,
+)
+from cpugpu_tui.errors import EXIT_UNFIT, UsageError, print_notice
+
+if TYPE_CHECKING:
+    from cpugpu_tui.cli.compare.gate_request import GateRequest
+    from cpugpu_tui.compare.series import Series
+    from cpugpu_tui.model import Plan
+
+commands = typer.Typer()
+
+
+@commands.command()
+def gate(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PRESET|WORKLOAD]...", help="What to run; the first baseline's own plan if empty."),
+    ] = None,
+    hosts: HostsFile = None,
+    host_names: HostNames = None,
+    launcher: LauncherName = None,
+    node_python: NodePython = None,
+    baseline_names: Annotated[
+        list[str] | None,
+        typer.Option("--baseline", help="What GPUs of its model must not fall behind (default main); repeatable."),
+    ] = None,
+    max_slowdown: MaxSlowdown = "5%",
+    repeat: Annotated[int, typer.Option(min=1, help="Runs of each host; a verdict takes 5 on each side.")] = 5,
+    start_timeout: StartTimeout = 120.0,
+    at_once: AtOnce = 128,
+    junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file, a suite for each GPU.")] = None,
+    summary: Summary = None,
+    json: Json = False,
+    database: Database = None,
+    no_save: NoSave = False,
+    case_timeout: CaseTimeout = None,
+    simulate: Simulate = None,
+) -> None:
+    """Run a series on every host and exit 1 with the names of GPUs that are slower than the baseline of their model."""
+    from cpugpu_tui.cli.compare.gate_request import EXIT_CODES, GateRequest, check_enough_runs
+    from cpugpu_tui.cli.fleet.gate_report import fleet_junit, fleet_markdown, print_fleet_gate
+    from cpugpu_tui.cli.fleet.running import HostsRequest, Run, run_to_the_end
+    from cpugpu_tui.cli.history.past_runs import say_remark
+    from cpugpu_tui.cli.running.options import RunOptions, simulation
+    from cpugpu_tui.cli.running.outputs import Outputs
+    from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
+    from cpugpu_tui.compare.gate import judge_fleet
+    from cpugpu_tui.compare.series import series_in
+    from cpugpu_tui.config.parsing import parse_percent
+    from cpugpu_tui.session.fleet.running import Fleet
+    from cpugpu_tui.session.fleet.state import FleetState
+
+    request = GateRequest(
+        names=tuple(names or ()), baselines=tuple(baseline_names or ["main"]), max_slowdown=parse_percent(max_slowdown),
+        repeat=repeat, junit=junit, summary=summary, case_timeout_s=case_timeout, simulation=simulation(simulate),
+    )  # fmt: skip
+    asked = HostsRequest(
+        file=hosts, names=tuple(host_names or ()), launcher=launcher, python=node_python,
+        start_timeout_s=start_timeout, at_once=at_once,
+    )  # fmt: skip
+    baselines = [series_in(name, database, say_remark) for name in request.baselines]
+    check_enough_runs(*baselines)
+    plan = asked.plan(_plan(request, baselines), repeat, case_timeout)
+    with saving(RunOptions(database=database, save=not no_save)) as outbox:
+        fleet, run = Fleet(plan, outbox), Run(FleetState.of(plan.hosts), Outputs())
+        run_to_the_end(fleet, run)
+        if remark := remark_of(outbox):
+            print_notice(remark)
+        found = judge_fleet(run.state, baselines, request.max_slowdown)
+        print_fleet_gate(found, as_json=json)
+        request.write(fleet_junit(found), fleet_markdown(found))
+        code = EXIT_CODES.get(found.verdict, EXIT_UNFIT)
+        code = save_rest(outbox, fleet.signal_exit or run.state.exit_code if fleet.stopping else code)
+    raise typer.Exit(code)
+
+
+def _plan(request: GateRequest, baselines: list[Series]) -> Plan:
+    """Return the first baseline's plan, or what was named, for every GPU of a host."""
+    from dataclasses import replace
+
+    from cpugpu_tui.cli.compare.gate_request import gate_plan
+    from cpugpu_tui.config import config
+    from cpugpu_tui.session.own_workloads import OwnWorkloads
+
+    plan = gate_plan(request, baselines[0], OwnWorkloads(presets=config.load().presets))
+    mixed = [series for series in baselines if series.runs[0].simulated != (plan.simulation is not None)]
+    if mixed:
+        raise UsageError(
+            f"Of {mixed[0].text} and what is to be run one is made up, and one is not.", "Compare like with like."
+        )
+    return replace(plan, devices=("all",))

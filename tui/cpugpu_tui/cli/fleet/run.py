@@ -1,0 +1,169 @@
+"""`cpugpu-tui fleet run`: the same plan on every host, as one table, one stream, or live in the app."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cpugpu_tui.cli.options import (
+    AtOnce,
+    Cache,
+    CaseTimeout,
+    Database,
+    Dtype,
+    Energy,
+    Exports,
+    FindCrossover,
+    Full,
+    HostNames,
+    HostsFile,
+    Json,
+    LauncherName,
+    MaxSeconds,
+    MaxSize,
+    Names,
+    NodePython,
+    NoSave,
+    Rounds,
+    Scale,
+    Simulate,
+    Sizes,
+    StartTimeout,
+    Theme,
+    Threads,
+    Variant,
+)
+from cpugpu_tui.errors import print_notice
+
+if TYPE_CHECKING:
+    from cpugpu_tui.cli.fleet.running import HostsRequest, Run
+    from cpugpu_tui.cli.running.options import RunOptions
+    from cpugpu_tui.cli.running.outputs import Outputs
+    from cpugpu_tui.session.fleet.running import Fleet
+    from cpugpu_tui.session.planning import PlanRequest
+
+NodeDevices = Annotated[
+    list[str] | None,
+    typer.Option("--device", help="cpu, cuda or cuda:N; repeatable (default: the CPU and every GPU of a host)."),
+]
+"""Neither the config's nor the environment's: those name devices of this machine."""
+NodeMnist = Annotated[str | None, typer.Option("--mnist", help="Folder on the hosts of your own MNIST idx files.")]
+
+commands = typer.Typer()
+
+
+@commands.command()
+def run(
+    names: Names = None,
+    hosts: HostsFile = None,
+    host_names: HostNames = None,
+    launcher: LauncherName = None,
+    node_python: NodePython = None,
+    size: Sizes = None,
+    node_device: NodeDevices = None,
+    dtype: Dtype = None,
+    threads: Threads = None,
+    variant: Variant = None,
+    find_crossover: FindCrossover = False,
+    max_size: MaxSize = None,
+    full: Full = False,
+    rounds: Rounds = None,
+    repeat: Annotated[int, typer.Option(help="Runs of one series.")] = 1,
+    max_seconds: MaxSeconds = None,
+    case_timeout: CaseTimeout = None,
+    start_timeout: StartTimeout = 120.0,
+    at_once: AtOnce = 128,
+    energy: Energy = False,
+    cache: Cache = "cold",
+    scale: Scale = "full",
+    node_mnist: NodeMnist = None,
+    json: Json = False,
+    database: Database = None,
+    no_save: NoSave = False,
+    simulate: Simulate = None,
+    export: Exports = None,
+    tui: Annotated[bool, typer.Option("--tui", help="Show the hosts live, and leave the tables behind.")] = False,
+    theme: Theme = None,
+) -> None:
+    """Run presets or workloads on every GPU of every host; one table, and each host's run in the history."""
+    from cpugpu_tui.cli.fleet.running import HostsRequest
+    from cpugpu_tui.cli.running.options import RunOptions, simulation
+    from cpugpu_tui.cli.running.outputs import Outputs
+    from cpugpu_tui.session.planning import PlanRequest
+
+    request = PlanRequest(
+        names=tuple(names or ["quick"]), sizes=size, dtype=dtype, threads=threads, variant=variant,
+        devices=tuple(node_device or ["auto"]), rounds=rounds, max_seconds=max_seconds, case_timeout_s=case_timeout,
+        repeat=repeat, cache=cache, scale=scale, mnist=node_mnist, simulation=simulation(simulate),
+        find_crossover=find_crossover, max_size=max_size, full=full, energy=energy,
+    )  # fmt: skip
+    asked = HostsRequest(
+        file=hosts, names=tuple(host_names or ()), launcher=launcher, python=node_python,
+        start_timeout_s=start_timeout, at_once=at_once,
+    )  # fmt: skip
+    options = RunOptions(database=database, save=not no_save)
+    show = _in_the_app(theme) if tui and not json else None
+    raise typer.Exit(_run_fleet(request, asked, options, Outputs(export or ()), show, as_json=json))
+
+
+def _in_the_app(theme: str | None) -> Callable[[Fleet, Run], None]:
+    """Return what shows a fleet in the app while it runs."""
+    from cpugpu_tui.config import config, paths
+    from cpugpu_tui.ui.custom_keys import keymap_of
+    from cpugpu_tui.ui.fleet import FleetOptions
+    from cpugpu_tui.ui.start import run_fleet_app
+
+    looks = FleetOptions(theme, paths.config_dir(), keymap_of(config.load().keys))
+    return lambda fleet, run: run_fleet_app(fleet, run.state, run.take, looks)
+
+
+def _run_fleet(
+    request: PlanRequest, asked: HostsRequest, options: RunOptions, outputs: Outputs,
+    show: Callable[[Fleet, Run], None] | None, *, as_json: bool,
+) -> int:  # fmt: skip
+    """Run a request on every host and return the exit code: 3 if a host or a case failed, 130 if it was stopped.
+
+    `show` runs the fleet in place of a line of progress, and returns when it is over.
+
+    Raises:
+        CpuGpuError: request, hosts or terminal cannot be used (with `--json` it is a `RunFinished` line as well).
+    """
+    from dataclasses import replace
+
+    from cpugpu_tui.cli.fleet.fleet_table import print_fleet
+    from cpugpu_tui.cli.fleet.running import Run, run_to_the_end
+    from cpugpu_tui.cli.output.json_lines import failure_as_event, print_line
+    from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
+    from cpugpu_tui.config import config
+    from cpugpu_tui.render.fleet import host_data
+    from cpugpu_tui.session.fleet.running import Fleet, fleet_devices
+    from cpugpu_tui.session.fleet.state import FleetState
+    from cpugpu_tui.session.own_workloads import OwnWorkloads
+    from cpugpu_tui.session.planning import build_plan
+
+    with failure_as_event(as_json=as_json):
+        plan = build_plan(replace(request, own=OwnWorkloads(presets=config.load().presets)))
+        plan = fleet_devices(plan, None if request.devices == ("auto",) else request.devices)
+        fleet_plan = asked.plan(plan, request.repeat, request.case_timeout_s)
+        outputs.check()
+    with saving(options) as outbox:
+        fleet, run = Fleet(fleet_plan, outbox), Run(FleetState.of(fleet_plan.hosts), outputs, as_json)
+        (show or run_to_the_end)(fleet, run)
+        if show is not None and fleet.signal_exit:
+            return save_rest(outbox, fleet.signal_exit)  # the terminal may be gone
+        if remark := remark_of(outbox):
+            print_notice(remark)
+        code = save_rest(outbox, fleet.signal_exit or run.state.exit_code)
+    if as_json:
+        hosts = [host_data(each) for each in run.state.hosts.values()]
+        said = {"event": "FleetFinished", "fleet": fleet.fleet_id, "exit_code": code, "says": run.state.sentence}
+        print_line({**said, "hosts": hosts})
+    else:
+        print_fleet(run.state)
+        sys.stdout.flush()
+    for line in outputs.write():
+        print_notice(line)
+    return code or outputs.exit_code

@@ -1,0 +1,1 @@
+"""Past runs: the commands `history` with its own, `show`, `rm`, `tag`."""

@@ -1,0 +1,134 @@
+"""Opens the app, and leaves the result of its last run on the normal screen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.errors import UsageError, print_notice
+
+if TYPE_CHECKING:
+    from cpugpu_tui.cli.running.options import RunOptions
+    from cpugpu_tui.model import Simulation
+    from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.telemetry.recording import Trace
+    from cpugpu_tui.ui.options import AppResult
+
+
+def open_app(
+    options: RunOptions, *, theme: str | None = None, simulate: str | None = None, replay: Path | None = None
+) -> int:
+    """Open the app and return its exit code; without a terminal, run `quick` instead and say so.
+
+    Raises:
+        UsageError: an option, the terminal, the theme or the trace to replay cannot be used.
+    """
+    from cpugpu_tui.cli.running.options import found_python, simulation
+    from cpugpu_tui.config import config, paths
+    from cpugpu_tui.config.settings import resolved
+    from cpugpu_tui.session.own_workloads import offers_installed
+    from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.ui.custom_keys import keymap_of
+
+    configured = config.load()
+    settings = resolved(configured, os.environ)
+    mnist, asked = settings["mnist"].value, settings["device"].value
+    request = PlanRequest(
+        devices=asked if isinstance(asked, tuple) else ("auto",),
+        mnist=paths.absolute(str(mnist)) if mnist else None,
+        simulation=simulation(simulate),
+    )
+    keymap = keymap_of(configured.keys)
+    trace = _trace(replay, request.simulation) if replay is not None else None
+    is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    if not is_terminal:
+        print_notice("cpugpu-tui: no terminal, so this is `cpugpu-tui run quick`.")
+    # Whoever loads a person's workloads is needed now; else the app searches after its first frame.
+    if not is_terminal or options.workloads or offers_installed():
+        options = replace(options, python=found_python(options.python, options.worker, request.simulation))
+    if not is_terminal:
+        from cpugpu_tui.cli.run import run_headless
+
+        return run_headless(request, options, as_json=False)
+    request = _with_own(request, options)
+    from cpugpu_tui.ui.options import AppOptions
+    from cpugpu_tui.ui.start import run_app
+
+    result = run_app(
+        AppOptions(
+            request=request, python=options.python, worker=options.worker, database=options.database,
+            save=options.save, theme=theme, config_dir=paths.config_dir(), replay=trace, keymap=keymap,
+            ceilings=options.ceilings,
+        )
+    )  # fmt: skip
+    return _left(result)
+
+
+def _left(result: AppResult) -> int:
+    """Leave the last run's table, save what is not saved yet, close the history; return the exit code."""
+    from cpugpu_tui.cli.running.saving import as_saved, closed, save_rest
+
+    outbox, run = result.outbox, result.run.run
+    with closed(outbox) if outbox is not None else nullcontext():
+        # After a hang-up there is no terminal to print to, and the signal's exit code must stand.
+        if result.run.rows and result.exit_code == 0:
+            from cpugpu_tui.cli.output.tables import print_state
+
+            unsaved = outbox.unsaved.of(run.run_id) if outbox is not None and run is not None else None
+            print_state(*as_saved(result.run, unsaved, result.notice))
+        return save_rest(outbox, result.exit_code)
+
+
+def open_as_configured() -> int:
+    """Open the app as environment and config say, where nobody typed an option; return its exit code.
+
+    Raises:
+        UsageError: as `open_app`, or the config is wrong.
+    """
+    from cpugpu_tui.cli.running.options import RunOptions
+    from cpugpu_tui.config import config
+    from cpugpu_tui.config.settings import resolved
+
+    settings = resolved(config.load(), os.environ)
+    text = {name: None if each.value is None else str(each.value) for name, each in settings.items()}
+    workloads, database = settings["workloads"].value, text["database"]
+    options = RunOptions(
+        worker=text["worker"] or "process", python=text["python"], database=Path(database) if database else None,
+        workloads=workloads if isinstance(workloads, tuple) else (), ceilings=settings["ceilings"].value is not False,
+    )  # fmt: skip
+    return open_app(options, theme=text["theme"], simulate=os.environ.get("CPUGPU_SIMULATE"))
+
+
+def _with_own(request: PlanRequest, options: RunOptions) -> PlanRequest:
+    """Return a request that knows the person's own presets, files and packages.
+
+    Raises:
+        UsageError: the config or a file is wrong; a bad package is said on stderr, for later.
+    """
+    from cpugpu_tui.cli.running.own import all_own, refuse, say
+    from cpugpu_tui.config.paths import absolute
+
+    own, refused = all_own(options.workloads, options.python)
+    named = set(map(absolute, options.workloads))
+    refuse(tuple(each for each in refused if each.source in named))
+    say(refused)
+    return replace(request, own=own)
+
+
+def _trace(path: Path, simulation: Simulation | None) -> Trace:
+    """Return the trace to replay, checked before the screen changes."""
+    from cpugpu_tui.telemetry.recording import load
+
+    if simulation is not None:
+        raise UsageError("--replay and --simulate exclude each other.", "Leave one out, or unset CPUGPU_SIMULATE.")
+    trace = load(path)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "The app needs a terminal to replay a trace.",
+            f"Print it with `cpugpu-tui telemetry --replay {trace.name}`.",
+        )
+    return trace

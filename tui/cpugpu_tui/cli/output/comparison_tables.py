@@ -1,0 +1,45 @@
+"""Two series side by side, as tables: what differed around them, the verdicts, the geometric mean."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from cpugpu_tui.analysis.compare import Judged
+from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
+from cpugpu_tui.compare.comparison import Difference, SeriesComparison
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, against, cells, summary
+
+
+def show_comparison(found: SeriesComparison) -> None:
+    """Print what differed around the series, the verdicts, and the geometric mean."""
+    out = console()
+    out.print(plain(against(found)), soft_wrap=True)
+    if found.differences:
+        out.print(differences_table(found.differences))
+    else:
+        out.print(NOTHING_DIFFERS)
+    out.print(verdicts_table(found.judged))
+    for line in summary(found):
+        out.print(plain(line), soft_wrap=True)
+
+
+def differences_table(differences: tuple[Difference, ...]) -> Table:
+    """Return one row for each thing that is not the same."""
+    table = new_table()
+    add_columns(table, "differs", "base", "new")
+    for each in differences:
+        table.add_row(*(plain(printable(text)) for text in (each.what, each.base, each.new)))
+    return table
+
+
+def verdicts_table(judged: tuple[Judged, ...]) -> Table:
+    """Return one row for each verdict."""
+    table = new_table()
+    add_columns(table, *COMPARED[:2])
+    add_columns(table, *COMPARED[2:-1], justify="right")
+    add_columns(table, COMPARED[-1])
+    for each in judged:
+        found = cells(each)
+        table.add_row(*(plain(printable(found[name])) for name in COMPARED))
+    return table

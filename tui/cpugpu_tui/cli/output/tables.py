@@ -1,0 +1,113 @@
+"""Tables on stdout, from the same rows and sentences that the panes show."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from cpugpu_tui.cli.output.table_style import add_columns as add_columns
+from cpugpu_tui.cli.output.table_style import console as console
+from cpugpu_tui.cli.output.table_style import new_table as new_table
+from cpugpu_tui.cli.output.table_style import plain as plain
+from cpugpu_tui.cli.output.table_style import unicode as unicode
+from cpugpu_tui.render.answer_table import table_lines
+from cpugpu_tui.render.answers import answer_lines, lines_beside_table
+from cpugpu_tui.render.columns import CPU, KERNEL, LIMIT, MOVED, NONE, REMARKS, SPEEDUP, VERDICT, WRITTEN, is_words
+from cpugpu_tui.render.gpus import several
+from cpugpu_tui.render.marks import mark_lines
+from cpugpu_tui.render.peers import Matrix, matrices
+from cpugpu_tui.render.rows import RunTable, run_table
+from cpugpu_tui.render.sentences import cut_short, energy_lines, heading, notes
+from cpugpu_tui.session.repeat_command import repeat_commands
+from cpugpu_tui.state.state import RunState
+
+OPTIONAL = (WRITTEN, KERNEL, LIMIT, MOVED)
+"""Columns that a narrow terminal goes without, in this order; the detail and `--json` have them always."""
+
+WITHOUT_CPU = (CPU, SPEEDUP, MOVED, VERDICT)
+"""Columns that say nothing where several GPUs were timed and no CPU."""
+
+LEAST_REMARK = 12
+"""Cells that the remarks need, which are words and may be wrapped."""
+
+
+def spelled_table(state: RunState) -> RunTable:
+    """Return the table of a run in signs that stdout can show, without the columns that hold nothing."""
+    found = run_table(state)
+    lines = tuple({key: plain(text) for key, text in line.items()} for line in found.lines)
+    nothing = ("", plain(NONE))
+    dropped = {key for key in (*OPTIONAL, REMARKS) if all(line.get(key) in (None, *nothing) for line in lines)}
+    if several(state) and not any(device.is_cpu for device in state.devices):
+        dropped |= set(WITHOUT_CPU)
+    return RunTable({key: plain(text) for key, text in found.headings.items() if key not in dropped}, lines)
+
+
+def keys_within(table: RunTable, width: int) -> list[str]:
+    """Return the columns that fit, so that no number has to be wrapped: `0.0406×` over two lines reads as `0.040`."""
+    keys = list(table.headings)
+    for key in OPTIONAL:
+        if _least_width(table, keys) <= width:
+            break
+        keys = [other for other in keys if other != key]
+    return keys
+
+
+def _least_width(table: RunTable, keys: Sequence[str]) -> int:
+    """Return the cells that a table takes if nothing but its remarks is wrapped: each column has two more between."""
+    texts = {key: (table.headings[key], *(line[key] for line in table.lines)) for key in keys}
+    return sum(LEAST_REMARK if key == REMARKS else max(map(len, texts[key])) for key in keys) + 2 * len(keys)
+
+
+def rich_table(found: RunTable, keys: Sequence[str]) -> Table:
+    """Return these columns of a run's table."""
+    table = new_table()
+    for key in keys:
+        add_columns(table, found.headings[key], justify="left" if is_words(key) else "right")
+    for line in found.lines:
+        table.add_row(*(line[key] for key in keys))
+    return table
+
+
+def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[str]:
+    """Return the lines under the table: answer, failures, and where the run is kept.
+
+    `is_saved` off is for a run that the history lacks, or has in part: `notice` says why.
+    """
+    answers = table_lines(state, console().width, plain)
+    said = (*answers, *lines_beside_table(state)) if answers else answer_lines(state)
+    lines = [*said, cut_short(state), *mark_lines(state), *energy_lines(state), *notes(state), notice]
+    if state.run is not None and state.run.number is not None:
+        part = "Saved" if is_saved else "Saved in part"
+        lines.append(f"{part} as run {state.run.number}: cpugpu-tui show {state.run.number}")
+    return [plain(line) for line in lines if line]
+
+
+def matrix_table(matrix: Matrix) -> Table:
+    """Return a matrix of copies between GPUs as a table."""
+    table = new_table()
+    add_columns(table, matrix.heads[0])
+    add_columns(table, *matrix.heads[1:], justify="right")
+    for row in matrix.rows:
+        table.add_row(*map(plain, row))
+    return table
+
+
+def print_state(state: RunState, notice: str | None = None, is_saved: bool = True) -> None:
+    """Print heading, table and summary of a run; see `summary`."""
+    out = console()
+    if state.rows:
+        out.print(plain(heading(state)))
+        table = spelled_table(state)
+        keys = keys_within(table, out.width)
+        out.print(rich_table(table, keys))
+        if missing := [head for key, head in table.headings.items() if key not in keys]:
+            out.print(f"Not shown in {out.width} columns: {', '.join(missing)}.")
+    for matrix in matrices(state):
+        out.print(plain(matrix.title))
+        out.print(matrix_table(matrix))
+    for line in summary(state, notice, is_saved):
+        out.print(line, soft_wrap=not sys.stdout.isatty())  # a pipe has no width
+    for command in repeat_commands(state.run) if state.run is not None else ():
+        out.print(plain(f"Again: {command}"), soft_wrap=True)  # a command to copy must not be broken by us

@@ -1,0 +1,120 @@
+"""`cpugpu-tui run --python A --python B`: interpreters in turn, run by run, and what that says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cpugpu_tui.cli.output.comparison_tables import show_comparison
+from cpugpu_tui.cli.output.json_lines import print_answer, print_event, print_json
+from cpugpu_tui.cli.running.one_run import Also, RanOnce, facts, run_quietly, turns
+from cpugpu_tui.cli.running.options import RunOptions
+from cpugpu_tui.cli.running.outputs import Outputs
+from cpugpu_tui.cli.running.own import with_own
+from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
+from cpugpu_tui.compare.comparison import compare_series, comparison_data
+from cpugpu_tui.compare.series import Series
+from cpugpu_tui.errors import EXIT_OK, UsageError, print_notice
+from cpugpu_tui.model import Event, Plan, RunFinished
+from cpugpu_tui.session.devices import named
+from cpugpu_tui.session.event_stream import new_id
+from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.measured import MeasuredRun
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store.outbox import Outbox
+from cpugpu_tui.transport.interpreter_places import AUTO
+from cpugpu_tui.transport.launch import Agents
+
+
+def run_in_turn(
+    request: PlanRequest, options: RunOptions, pythons: tuple[str, ...], outputs: Outputs, *, as_json: bool
+) -> int:
+    """Run a plan in several interpreters, run by run in turn, then compare each with the first; return the exit code.
+
+    Raises:
+        CpuGpuError: the request cannot be run at all, or an interpreter is named twice.
+    """
+    if len(set(pythons)) < len(pythons):
+        raise UsageError("An interpreter is named twice.", "Name each once; --repeat makes more runs.")
+    if AUTO in pythons:
+        raise UsageError("--python auto finds a single interpreter.", "Name each one to compare them.")
+    if options.worker != "process":
+        raise UsageError("Several interpreters need a process each.", "Leave --worker thread out.")
+    request = with_own(request, options.workloads, pythons[0])
+    plan = build_plan(request)
+    if plan.search is not None:
+        # A search chooses other sizes every time: what is to be compared must be the same.
+        plan = replace(plan, search=None)
+    outputs.check()
+    agents = [
+        Agents(python, simulated=plan.simulation is not None, own=request.own.words()) for python in pythons
+    ]  # fmt: skip
+    with saving(options) as outbox:
+        try:
+            plan = named(plan, agents[0])
+            also = _also(outputs, as_json=as_json)
+            runs, code = _take_turns(plan, agents, outbox, request.repeat, request.case_timeout_s, also)
+        finally:
+            for each in agents:
+                each.close()
+        for line in (remark_of(outbox), *outputs.write()):
+            if line:
+                print_notice(line)
+        _compare(pythons, runs, as_json=as_json)
+        return save_rest(outbox, code or outputs.exit_code)
+
+
+def _also(outputs: Outputs, *, as_json: bool) -> Also:
+    def see(state: RunState, event: Event) -> None:
+        outputs.see(state, event)
+        if as_json:
+            if isinstance(event, RunFinished):
+                print_answer(state)
+            print_event(event)
+
+    return see
+
+
+def _take_turns(
+    plan: Plan, agents: Sequence[Agents], outbox: Outbox | None, repeat: int, case_timeout_s: float | None, also: Also
+) -> tuple[list[list[MeasuredRun]], int]:
+    """Return the runs of each interpreter, and the worst exit code."""
+    series_ids, code = [new_id() for _ in agents], EXIT_OK
+    runs: list[list[MeasuredRun]] = [[] for _ in agents]
+    for number, turn in enumerate(turns(len(agents), repeat)):
+        each = nth_plan(plan, number + 1)
+        session = Session(each, agents[turn], outbox, series_ids[turn], case_timeout_s, facts())
+        label = f"{plan.name}: run {number // len(agents) + 1} of {repeat} in {agents[turn].python}"
+        ran = run_quietly(session, agents[turn], each, label, also)
+        code = max(code, ran.exit_code)
+        _say(ran)
+        if ran.run is not None and ran.run.has_times:
+            runs[turn].append(ran.run)
+        if ran.is_over:
+            break
+    return runs, code
+
+
+def _say(ran: RanOnce) -> None:
+    """Say why a run has no result."""
+    if ran.finished.status == "failed":
+        print_notice(f"cpugpu-tui: {ran.finished.message} {ran.finished.remedy}".strip())
+
+
+def _compare(pythons: tuple[str, ...], runs: list[list[MeasuredRun]], *, as_json: bool) -> None:
+    """Print how each interpreter differs from the first, as far as runs were finished."""
+    base, *others = (Series(python, tuple(each)) for python, each in zip(pythons, runs, strict=True))
+    for new in others:
+        if not base.runs or not new.runs:
+            print_notice(f"No comparison with {new.name}: there is no finished run of both.")
+            continue
+        try:
+            found = compare_series(base, new)
+        except UsageError as error:  # they share no case: the runs are saved all the same
+            print_notice(f"No comparison with {new.name}: {error}")
+            continue
+        if as_json:
+            print_json(comparison_data(found))
+        else:
+            show_comparison(found)

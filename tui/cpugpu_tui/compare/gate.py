@@ -1,0 +1,148 @@
+"""The gate: a series against a baseline, and each GPU of a fleet against a baseline of its model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
+from cpugpu_tui.analysis.gating import FAILED, PASSED, Gated, gated, verdict
+from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
+from cpugpu_tui.compare.series import Series
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.session.fleet.state import FleetState, HostState
+from cpugpu_tui.state.measured import MeasuredRun
+
+GPU = "GPU"
+"""What the one GPU of a view is called; see `measured.device_names`."""
+
+
+@dataclass(frozen=True)
+class GateReport:
+    """The comparison and what the gate makes of it."""
+
+    found: SeriesComparison
+    gated: tuple[Gated, ...]
+
+    @property
+    def limit(self) -> float:
+        """How much slower a case may be, 0.05 for 5 %."""
+        return self.found.margin
+
+    @property
+    def verdict(self) -> str:
+        """`PASSED`, `SLOWER`, `FAILED` or `UNDECIDED`."""
+        return verdict(self.gated)
+
+
+def gate_series(base: Series, new: Series, limit: float) -> GateReport:
+    """Return how `new` stands against `base`; `limit` is 0.05 for 5 %.
+
+    Raises:
+        UsageError, UnfitError: the two cannot be compared, see `compare_series`.
+    """
+    found = compare_series(base, new, limit=limit)
+    return GateReport(found, gated(found.judged, limit))
+
+
+# ------------------------------------------------------------------ a fleet
+
+
+@dataclass(frozen=True)
+class GpuGate:
+    """One GPU of one host, judged."""
+
+    host: str
+    device: str
+    """`cuda:1`."""
+    model: str
+    baseline: Series | None
+    """None where no baseline is of this model."""
+    report: GateReport | None = None
+    trouble: str = ""
+    """Why nothing can be judged, one sentence; empty where it can."""
+
+    @property
+    def name(self) -> str:
+        """`gpu3 cuda:1`."""
+        return f"{self.host} {self.device}"
+
+    @property
+    def outcome(self) -> str:
+        """`PASSED`, `SLOWER`, `FAILED` or `UNDECIDED`."""
+        return UNDECIDED if self.report is None else self.report.verdict
+
+    @property
+    def worst(self) -> Gated | None:
+        """The case that became slowest; None where nothing can be compared."""
+        gates = () if self.report is None else self.report.gated
+        known = [(each.change.ratio, each) for each in gates if each.change is not None]
+        return max(known, key=lambda pair: pair[0])[1] if known else None
+
+
+@dataclass(frozen=True)
+class FleetGate:
+    """All GPUs of a fleet, judged."""
+
+    state: FleetState
+    gpus: tuple[GpuGate, ...]
+    limit: float
+    """0.05 for 5 %."""
+
+    @property
+    def verdict(self) -> str:
+        """What all mean: slower before failed before undecided; a host in trouble has failed."""
+        outcomes = [each.outcome for each in self.gpus]
+        if SLOWER in outcomes:
+            return SLOWER
+        if FAILED in outcomes or self.state.troubled:
+            return FAILED
+        return PASSED if outcomes and set(outcomes) == {PASSED} else UNDECIDED
+
+
+def judge_fleet(state: FleetState, baselines: Sequence[Series], limit: float) -> FleetGate:
+    """Judge every GPU that has runs; `limit` is 0.05 for 5 %."""
+    gates = [gate for each in state.hosts.values() for gate in _gates_of(each, baselines, limit)]
+    return FleetGate(state, tuple(gates), limit)
+
+
+def _gates_of(each: HostState, baselines: Sequence[Series], limit: float) -> Iterator[GpuGate]:
+    if not each.gpus and not each.in_trouble:
+        yield GpuGate(each.host.host, "–", "no GPU", None, trouble=each.run.no_gpu or "It has no GPU to judge.")
+    for index, device in enumerate(each.gpus):
+        blank = GpuGate(each.host.host, device.name, device.label, None)
+        new = Series(blank.name, tuple(view(run, index) for run in each.runs))
+        base = baseline_for(device.label, baselines)
+        if base is None:
+            models = ", ".join(dict.fromkeys(model for series in baselines for model in series.runs[-1].gpu_models))
+            yield replace(blank, trouble=f"No baseline is of a {device.label}; they are of: {models or 'no GPU'}.")
+        elif not new.runs:
+            yield replace(blank, baseline=base, trouble="None of its runs came to an end.")
+        else:
+            try:
+                yield replace(blank, baseline=base, report=gate_series(base, new, limit))
+            except UsageError as error:
+                yield replace(blank, baseline=base, trouble=error.message)
+
+
+def baseline_for(model: str, baselines: Sequence[Series]) -> Series | None:
+    """Return the first baseline of a GPU model, seen as if that were its only GPU; None without one."""
+    for series in baselines:
+        models = series.runs[-1].gpu_models
+        if model in models:
+            index = models.index(model)
+            return Series(series.name, tuple(view(run, index) for run in series.runs))
+    return None
+
+
+def view(run: MeasuredRun, index: int) -> MeasuredRun:
+    """Return a run as if its GPU of this place were its only device."""
+    name = GPU if index == 0 else f"{GPU} {index + 1}"
+    cases = {
+        key: replace(case, median_ns={GPU: case.median_ns[name]} if name in case.median_ns else {})
+        for key, case in run.cases.items()
+    }
+    clocks = {GPU: run.clocks_mhz[name]} if name in run.clocks_mhz else {}
+    models = run.gpu_models[index : index + 1]
+    facts = {**run.facts, "GPU": next(iter(models), None), "which GPU": None}
+    return replace(run, cases=cases, clocks_mhz=clocks, facts=facts, gpu_models=models)
