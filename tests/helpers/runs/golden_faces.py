@@ -9,14 +9,13 @@ from contextlib import redirect_stdout
 
 from tests.helpers.runs.golden_runs import RUNS, events_of, fleet, fleet_gate, series, state_of
 
-from cpugpu_tui.analysis.gating import gated
 from cpugpu_tui.cli.compare.gate_report import markdown, print_report
 from cpugpu_tui.cli.fleet.fleet_table import print_fleet
 from cpugpu_tui.cli.fleet.gate_report import fleet_markdown
 from cpugpu_tui.cli.output.comparison_tables import show_comparison
 from cpugpu_tui.cli.output.tables import print_state
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
-from cpugpu_tui.compare.gate import GateReport
+from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.export import formats
 from cpugpu_tui.export.stream import exported
@@ -114,7 +113,7 @@ def fleet_faces() -> str:
 
 def compared(base: Series, new: Series) -> str:
     found: SeriesComparison = compare_series(base, new)
-    judged = GateReport(found, gated(found.pairs, 0.05), 0.05)
+    judged = gate_series(base, new, 0.05)
     shown = "\n".join(line.rstrip() for line in told(comparison_lines(found, 120, UNICODE)))
     prints = printed(lambda: show_comparison(found)), printed(lambda: print_report(judged, as_json=False))
     return "\n".join((*prints, markdown(judged).decode(), shown))

@@ -16,7 +16,7 @@ from hypothesis import Phase, given, settings
 from tests.helpers.runs import export_runs
 from tests.rooms.store.test_store import save, streams
 
-from cpugpu_tui.agent.hello import hello
+from cpugpu_tui.agent import hello
 from cpugpu_tui.cli.history.show import show
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered
