@@ -20,9 +20,9 @@ from cpugpu_tui.model import LATENCY, Case, Plan
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui import app as app_module
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.messages import AgentReported, RunAdvanced, SeriesEnded
+from cpugpu_tui.ui.live.messages import AgentReported, RunAdvanced, SeriesEnded
 from cpugpu_tui.ui.options import AppOptions
-from cpugpu_tui.ui.terminal import private_terminal
+from cpugpu_tui.ui.terminal.guard import private_terminal
 
 WINDOW_S = 1.0
 CASES = (Case("matmul", 64, threads=1), Case("matmul", 512))
@@ -56,7 +56,7 @@ class Driven(CpuGpuApp):
     @on(AgentReported)
     def start(self) -> None:
         """Press r."""
-        if not self.picture.situation.live and not self.picture.situation.ran:
+        if not self.state.situation.live and not self.state.situation.ran:
             self.action_run()
 
     @on(RunAdvanced)

@@ -20,9 +20,9 @@ from cpugpu_tui.demo.playing import Clock, Playing
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.demo.timeline import FIRST_S, GAP_S
 from cpugpu_tui.model import Plan
-from cpugpu_tui.ui import chart
-from cpugpu_tui.ui.backend import RunningSession
-from cpugpu_tui.ui.demo import DemoApp, DemoBackend
+from cpugpu_tui.ui.chart import drawing as chart
+from cpugpu_tui.ui.controllers.demo import DemoApp, DemoBackend
+from cpugpu_tui.ui.live.backend import RunningSession
 from cpugpu_tui.ui.options import AppOptions
 
 from .moving import Frame, moving, without_remote_fonts
@@ -97,7 +97,7 @@ async def demo(recording: Recording, clock: SteppedClock) -> AsyncIterator[Pilot
             yield pilot
         finally:
             app.bridge.kill()
-            await until(pilot, lambda: not app.picture.situation.live)
+            await until(pilot, lambda: not app.state.situation.live)
             app.bridge.close()
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.telemetry.sampler import Sampler
-from cpugpu_tui.ui.backend import TELEMETRY_S, Backend
+from cpugpu_tui.ui.live.backend import TELEMETRY_S, Backend
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.start import run_app
 

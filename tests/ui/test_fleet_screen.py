@@ -37,11 +37,11 @@ from cpugpu_tui.session.fleet.state import CONNECTING, DONE, STOPPED, FleetState
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap, keymap_of
 from cpugpu_tui.ui.fleet import FleetApp, FleetOptions
-from cpugpu_tui.ui.fleet_lines import case_name, host_line, name_width
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.roles import plain
 from cpugpu_tui.ui.screens.fleet import FleetScreen, HostScreen
+from cpugpu_tui.ui.screens.fleet_lines import case_name, host_line, name_width
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.themes import DEFAULT_THEME
 

@@ -9,11 +9,11 @@ from fake_run import FakeSession, finish, opened, reach_gap, readings, rounds, s
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import Progressed
-from cpugpu_tui.ui import repaint_throttle as gate
-from cpugpu_tui.ui import running
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.controllers import live as running
 from cpugpu_tui.ui.panes.status import StatusPane
-from cpugpu_tui.ui.repaint_throttle import STRAY, PaintGate
+from cpugpu_tui.ui.terminal import repaint_throttle as gate
+from cpugpu_tui.ui.terminal.repaint_throttle import STRAY, PaintGate
 
 
 @pytest.fixture(autouse=True)
@@ -78,11 +78,11 @@ async def test_what_came_between_gaps_is_shown_in_the_next_one() -> None:
         session = await start_run(pilot)
         await quiet_after_gap(pilot, session)
         await make_everything_dirty(pilot, session)
-        assert not pilot.app.picture.run.rows[session.plan.cases[1].key].times
+        assert not pilot.app.state.run.rows[session.plan.cases[1].key].times
         await quiet_after_gap(pilot, session)
-        row = pilot.app.picture.run.rows[session.plan.cases[1].key]
+        row = pilot.app.state.run.rows[session.plan.cases[1].key]
         assert len(row.times["cpu"].round_ns) == 3
-        assert pilot.app.picture.telemetry.latest.gpus[0].readings["kernel_active_pct"].value == 13.0
+        assert pilot.app.state.telemetry.latest.gpus[0].readings["kernel_active_pct"].value == 13.0
 
 
 async def test_without_the_gate_the_same_events_paint_in_between(

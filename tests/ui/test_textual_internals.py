@@ -13,9 +13,9 @@ from pathlib import Path
 import textual
 
 from cpugpu_tui import ui
-from cpugpu_tui.ui.textual_internals import PRIVATE_NAMES
+from cpugpu_tui.ui.terminal.textual_internals import PRIVATE_NAMES
 
-THE_FILE = "cpugpu_tui.ui.textual_internals"
+THE_FILE = "cpugpu_tui.ui.terminal.textual_internals"
 
 
 @cache

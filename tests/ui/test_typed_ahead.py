@@ -24,7 +24,7 @@ async def test_a_box_that_is_closed_twice_closes_nothing_behind_it(second: str) 
 async def test_what_is_typed_after_quitting_begins_no_run() -> None:
     app = new_app()
     async with opened(app) as pilot:
-        await settled(pilot, lambda: app.picture.agent_ready)
+        await settled(pilot, lambda: app.state.agent_ready)
         send_at_once(app, "q", "r", "?")
         await settled(pilot, lambda: app.return_value is not None)
     assert app.backend.sessions == []

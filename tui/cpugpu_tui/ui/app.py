@@ -17,14 +17,14 @@ from cpugpu_tui.model import Plan
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui import keys as commands
 from cpugpu_tui.ui import themes
-from cpugpu_tui.ui.backend import Backend
+from cpugpu_tui.ui.app_state import ParentRun
+from cpugpu_tui.ui.controllers.paging import Paging
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
+from cpugpu_tui.ui.live.backend import Backend
 from cpugpu_tui.ui.options import AppOptions, AppResult
-from cpugpu_tui.ui.paging import Paging
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.workload import WorkloadPane
-from cpugpu_tui.ui.picture import Whole
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
 
@@ -73,7 +73,7 @@ class CpuGpuApp(Paging):
 
     def get_default_screen(self) -> Screen[None]:
         """Open on the main screen."""
-        return MainScreen(self.picture, self._glyphs)
+        return MainScreen(self.state, self._glyphs)
 
     def on_mount(self) -> None:
         """Begin."""
@@ -85,16 +85,16 @@ class CpuGpuApp(Paging):
 
     def action_run(self) -> None:
         """Run what is highlighted, or the plan of the saved run that is shown, or was run again last."""
-        if self.picture.past is not None:
+        if self.state.past is not None:
             self.run_past_again()
-        elif self.picture.again is not None:
-            self.begin_plan(self.picture.again, self.picture.count or 1, again=True)
+        elif self.state.again is not None:
+            self.begin_plan(self.state.again, self.state.count or 1, again=True)
         else:
-            self._start(self.picture.request)
+            self._start(self.state.request)
 
     def action_find_crossover(self) -> None:
         """Find from which size on the GPU wins at what is highlighted; sizes a person named are its range."""
-        self._start(replace(self.picture.request, find_crossover=True))
+        self._start(replace(self.state.request, find_crossover=True))
 
     def _start(self, request: PlanRequest) -> None:
         if self._refused():
@@ -104,11 +104,11 @@ class CpuGpuApp(Paging):
         except UsageError as error:
             self.change(problem=error)
             return
-        self.begin_plan(plan, self.picture.count or request.repeat, request.case_timeout_s)
+        self.begin_plan(plan, self.state.count or request.repeat, request.case_timeout_s)
 
     def begin_plan(
         self, plan: Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False,
-        whole: Whole | None = None,
+        whole: ParentRun | None = None,
     ) -> None:  # fmt: skip
         """Start a plan; `again`: `r` runs it once more, until something else is highlighted; `whole`: see `R`."""
         self.leave_history()
@@ -118,10 +118,10 @@ class CpuGpuApp(Paging):
             lambda: self.bridge.run_series(plan, repeats, case_timeout_s),
             thread=True, exclusive=True, exit_on_error=False, group="run",
         )  # fmt: skip
-        kept = None if whole is None else self.picture.again  # a row that is run alone is not what `r` runs next
+        kept = None if whole is None else self.state.again  # a row that is run alone is not what `r` runs next
         self.begin_series(
             problem=None, repeats=repeats, repeat_number=1, again=plan if again else kept, count=0, whole=whole,
-            situation=Situation(live=True, ran=self.picture.situation.ran),
+            situation=Situation(live=True, ran=self.state.situation.ran),
         )  # fmt: skip
         self.set_terminal_title(f"cpugpu-tui: {plan.name}")
         if isinstance(self.screen, MainScreen):
@@ -129,13 +129,13 @@ class CpuGpuApp(Paging):
 
     def _refused(self) -> bool:
         """Say that nothing is run during a replay; pages reach this where no key is refused before."""
-        if self.picture.situation.replay:
+        if self.state.situation.replay:
             self.change(problem=UsageError("This is a replay.", "Start cpugpu-tui without --replay to run something."))
-        return self.picture.situation.replay
+        return self.state.situation.replay
 
     def action_pause(self) -> None:
         """Pause or resume the run."""
-        paused = self.picture.situation.paused
+        paused = self.state.situation.paused
         if paused:
             self.bridge.resume()
         else:
@@ -144,7 +144,7 @@ class CpuGpuApp(Paging):
 
     def action_stop(self) -> None:
         """Stop after the block; when that was asked for already, at once."""
-        if self.picture.situation.stopping:
+        if self.state.situation.stopping:
             self.bridge.kill()
         else:
             self.bridge.stop()
@@ -155,7 +155,7 @@ class CpuGpuApp(Paging):
         if self._refused():
             return
         self.leave_history()
-        request = self.picture.request
+        request = self.state.request
         plan = Plan(
             "machine", (), devices=request.devices, calibrate=True, gaps=True, simulation=request.simulation
         )  # fmt: skip
@@ -165,7 +165,7 @@ class CpuGpuApp(Paging):
         )
         self.begin_series(
             problem=None, calibrating="starting",
-            situation=Situation(live=True, ran=self.picture.situation.ran),
+            situation=Situation(live=True, ran=self.state.situation.ran),
         )  # fmt: skip
         from cpugpu_tui.ui.screens.machine import MachineScreen
 
@@ -179,7 +179,7 @@ class CpuGpuApp(Paging):
         if message.judged.wants_ceilings:
             self.action_measure()
         elif message.judged.request is not None and isinstance(self.screen, MainScreen):
-            asked = self.picture.request
+            asked = self.state.request
             request = replace(
                 message.judged.request, devices=asked.devices, mnist=asked.mnist, simulation=asked.simulation
             )  # fmt: skip

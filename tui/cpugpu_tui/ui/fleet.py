@@ -21,20 +21,20 @@ from cpugpu_tui.session.fleet.state import FleetState, Told
 from cpugpu_tui.ui import keys as commands
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.app import HEIGHTS, WIDTHS
-from cpugpu_tui.ui.ascii_only import line_filters
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.controllers.live import SAID_S
 from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.legible import legible
-from cpugpu_tui.ui.messages import InputDropped
-from cpugpu_tui.ui.picture import Picture
-from cpugpu_tui.ui.running import SAID_S
+from cpugpu_tui.ui.live.messages import InputDropped
 from cpugpu_tui.ui.screens.confirm import ConfirmScreen
 from cpugpu_tui.ui.screens.fleet import FleetList, FleetScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.page import Page
-from cpugpu_tui.ui.signals import LoopSignals
-from cpugpu_tui.ui.textual_internals import WatchedApp
+from cpugpu_tui.ui.terminal.ascii_only import line_filters
+from cpugpu_tui.ui.terminal.signals import LoopSignals
+from cpugpu_tui.ui.terminal.textual_internals import WatchedApp
 
 LOOK_S = 0.5
 """How often what has come in is shown: the hosts are other machines, no paint is in their numbers."""
@@ -82,9 +82,9 @@ class FleetApp(WatchedApp[int]):
         super().__init__(driver_class=driver_class)
         self.animation_level = "none"
         self._fleet, self._also, self._glyphs = fleet, also, glyphs
-        self.state = self._shown = state
+        self.fleet_state = self._shown = state
         """What has come in so far; replaced whole by the fleet's thread."""
-        self._picture = Picture(keymap=options.keymap, situation=Situation(live=True))
+        self._state = AppState(keymap=options.keymap, situation=Situation(live=True))
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
         self._silence: Timer | None = None
         self._exit_code: int | None = None
@@ -98,7 +98,7 @@ class FleetApp(WatchedApp[int]):
 
     def _run(self) -> None:
         def deliver(host: str, told: Told) -> None:
-            self.state = self.state.apply(host, told)
+            self.fleet_state = self.fleet_state.apply(host, told)
             self._also(host, told)
 
         try:
@@ -127,10 +127,10 @@ class FleetApp(WatchedApp[int]):
 
     def _say(self, text: str) -> None:
         """Say something for a while in the last line of the list."""
-        self._show(replace(self._picture, said=text))
+        self._show(replace(self._state, said=text))
         if self._silence is not None:
             self._silence.stop()
-        self._silence = self.set_timer(SAID_S, lambda: self._show(replace(self._picture, said="")))
+        self._silence = self.set_timer(SAID_S, lambda: self._show(replace(self._state, said="")))
 
     @on(InputDropped)
     def _say_dropped(self, message: InputDropped) -> None:
@@ -141,23 +141,23 @@ class FleetApp(WatchedApp[int]):
         if self._exit_code is not None and self.is_over:
             self._go()
             return
-        situation = replace(self._picture.situation, live=not self.is_over, stopping=self._fleet.stopping)
-        if self._shown is self.state and situation == self._picture.situation:
+        situation = replace(self._state.situation, live=not self.is_over, stopping=self._fleet.stopping)
+        if self._shown is self.fleet_state and situation == self._state.situation:
             return
-        if self._picture.situation.live and not situation.live:
+        if self._state.situation.live and not situation.live:
             self.bell()
-        self._show(replace(self._picture, situation=situation))
+        self._show(replace(self._state, situation=situation))
 
-    def _show(self, picture: Picture) -> None:
-        self._picture, self._shown = picture, self.state
+    def _show(self, state: AppState) -> None:
+        self._state, self._shown = state, self.fleet_state
         for screen in self.screen_stack:
             if isinstance(screen, FleetList):
-                screen.picture = self._picture
-                screen.show_state(self._shown)
+                screen.state = self._state
+                screen.show_fleet(self._shown)
 
     def get_default_screen(self) -> Screen[None]:
         """Open on the list of hosts."""
-        return FleetScreen(self._picture, self.state, self._glyphs)
+        return FleetScreen(self._state, self.fleet_state, self._glyphs)
 
     # ---------------------------------------------------------------- what keys do
 
@@ -179,7 +179,7 @@ class FleetApp(WatchedApp[int]):
         if isinstance(self.screen, HelpScreen):
             self.pop_screen()
         else:
-            self.push_screen(HelpScreen(self._picture, "fleet", self._glyphs, ALSO_KEYS))
+            self.push_screen(HelpScreen(self._state, "fleet", self._glyphs, ALSO_KEYS))
 
     def action_leave(self) -> None:
         """Quit; ask first while hosts are at work."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cpugpu_tui.session.planning import FieldError, PlanRequest, find_preset
-from cpugpu_tui.ui.estimate_lines import plan_of
+from cpugpu_tui.ui.panes.estimate_lines import plan_of
 
 DEVICES = "devices"
 """The field that is chosen from, not typed."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textual.widgets import Input
 
-from cpugpu_tui.ui.messages import InputDropped
-from cpugpu_tui.ui.terminal_input import LONGEST_LINE
+from cpugpu_tui.ui.live.messages import InputDropped
+from cpugpu_tui.ui.terminal.terminal_input import LONGEST_LINE
 
 
 class LineField(Input):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.ui.options import AppOptions, AppResult
-from cpugpu_tui.ui.terminal import Capabilities, private_terminal, refuse, this_terminal
+from cpugpu_tui.ui.terminal.guard import Capabilities, private_terminal, refuse, this_terminal
 
 if TYPE_CHECKING:
     from cpugpu_tui.session.fleet.running import Deliver, Fleet
@@ -34,9 +34,9 @@ def run_app(options: AppOptions) -> AppResult:
 
     from cpugpu_tui.config import paths
     from cpugpu_tui.ui.app import CpuGpuApp
-    from cpugpu_tui.ui.diff_driver import ThriftyDriver
     from cpugpu_tui.ui.glyphs import glyphs_for
-    from cpugpu_tui.ui.signals import LoopSignals
+    from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
+    from cpugpu_tui.ui.terminal.signals import LoopSignals
     from cpugpu_tui.ui.themes import DEFAULT_THEME
 
     theme = "ansi-dark" if found.wants_ansi_theme else DEFAULT_THEME
@@ -44,7 +44,7 @@ def run_app(options: AppOptions) -> AppResult:
     with private_terminal(log_path, utf8=found.utf8) as terminal:
         kind = CpuGpuApp if options.demo is None else _demo_app()
         app = kind(
-            options, glyphs_for(found), theme=theme, sixteen_colours=found.colours == "16", driver_class=ThriftyDriver
+            options, glyphs_for(found), theme=theme, sixteen_colours=found.colours == "16", driver_class=DiffDriver
         )  # fmt: skip
         # Tracebacks of a crash would otherwise go where fd 2 goes: to the log.
         app.error_console = Console(file=terminal.stream, markup=False, highlight=False, emoji=False)
@@ -55,7 +55,7 @@ def run_app(options: AppOptions) -> AppResult:
             finally:
                 tty.is_back = True
                 app.bridge.close()
-    result = result or AppResult(app.picture.run, None, app.picture.notice, app.return_code or 1)
+    result = result or AppResult(app.state.run, None, app.state.notice, app.return_code or 1)
     return replace(result, outbox=app.bridge.outbox)
 
 
@@ -70,17 +70,17 @@ def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: Fleet
     from rich.console import Console
 
     from cpugpu_tui.config import paths
-    from cpugpu_tui.ui.diff_driver import ThriftyDriver
     from cpugpu_tui.ui.fleet import FleetApp
     from cpugpu_tui.ui.glyphs import glyphs_for
-    from cpugpu_tui.ui.signals import LoopSignals
+    from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
+    from cpugpu_tui.ui.terminal.signals import LoopSignals
     from cpugpu_tui.ui.themes import DEFAULT_THEME
 
     theme = "ansi-dark" if found.wants_ansi_theme else DEFAULT_THEME
     with private_terminal(paths.log_path(), utf8=found.utf8) as terminal:
         app = FleetApp(
             fleet, state, also, options, glyphs_for(found), theme=theme, sixteen_colours=found.colours == "16",
-            driver_class=ThriftyDriver,
+            driver_class=DiffDriver,
         )  # fmt: skip
         app.error_console = Console(file=terminal.stream, markup=False, highlight=False, emoji=False)
         app.signals = LoopSignals()
@@ -107,6 +107,6 @@ def _usable_terminal() -> Capabilities:
 
 
 def _demo_app() -> type[CpuGpuApp]:
-    from cpugpu_tui.ui.demo import DemoApp
+    from cpugpu_tui.ui.controllers.demo import DemoApp
 
     return DemoApp

@@ -24,7 +24,7 @@ from textual.strip import Strip
 from textual.widgets import DataTable
 from textual.widgets.data_table import ColumnKey, RowKey
 
-from cpugpu_tui.ui.textual_internals import PrivateTable
+from cpugpu_tui.ui.terminal.textual_internals import PrivateTable
 
 Cells = Mapping[str, str | Text]
 """Column key → what it says."""

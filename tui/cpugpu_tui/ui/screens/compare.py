@@ -15,10 +15,10 @@ from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Ju
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.comparison_words import NOTHING_DIFFERS, said, summary, times, verdict_text
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
@@ -64,9 +64,9 @@ class CompareScreen(Page):
             super().__init__()
             self.compared = compared
 
-    def __init__(self, picture: Picture, glyphs: Glyphs, read: Read) -> None:
+    def __init__(self, state: AppState, glyphs: Glyphs, read: Read) -> None:
         """Draw with these glyphs what `read` gives."""
-        super().__init__(picture)
+        super().__init__(state)
         self._glyphs, self._read = glyphs, read
         self._compared: Compared | None = None
         self._wanted = 0
@@ -104,7 +104,7 @@ class CompareScreen(Page):
         if compared is not None and compared.found is not None:
             text = f"{said(compared.found.new)} vs {said(compared.found.base)}"
         which = f"{compared.place + 1} of {compared.count}  " if compared is not None and compared.count > 1 else ""
-        return (*tags(self.picture), (" Compare  ", "title"), (which, "muted"), (spelled(text, self._glyphs), "text"))
+        return (*tags(self.state), (" Compare  ", "title"), (which, "muted"), (spelled(text, self._glyphs), "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return differences, verdicts and what is said below them."""

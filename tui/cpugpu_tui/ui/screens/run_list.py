@@ -13,14 +13,14 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.history import RUNNING, SavedRuns
-from cpugpu_tui.ui.history_lines import about, haystack, heads, matching, run_line
+from cpugpu_tui.ui.live.saved_runs import RUNNING, SavedRuns
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag
 from cpugpu_tui.ui.panes.typing_line import TypingLine
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.screens.history_lines import about, haystack, heads, matching, run_line
 from cpugpu_tui.ui.screens.page import MOVES, Page
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ class RunList(Page, inherit_bindings=False):
             super().__init__()
             self.error = error
 
-    def __init__(self, picture: Picture, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
+    def __init__(self, state: AppState, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
         """Draw with these glyphs, begin at `place`; `saved` is called on threads, and waits for the history to open."""
-        super().__init__(picture)
+        super().__init__(state)
         self._glyphs, self._saved, self._place = glyphs, saved, place
         self._runs: dict[int, RunSummary] = {}
         self._haystacks: dict[int, str] = {}
@@ -183,14 +183,14 @@ class RunList(Page, inherit_bindings=False):
             count = f"reading, {count} so far" if self._runs else "reading"
         narrowed = f"  {len(self._shown):,} shown" if self._place.wanted.strip() else ""
         where = f"  {self._index + 1:,} of {len(self._shown):,}" if len(self._shown) > self._height else ""
-        return (*replay_tag(self.picture), ("History  ", "title"), (f"{count}{narrowed}", "text"), (where, "muted"))
+        return (*replay_tag(self.state), ("History  ", "title"), (f"{count}{narrowed}", "text"), (where, "muted"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the runs in sight, or why there are none."""
         if not self._shown:
             if self._runs:
                 return wrapped("No run holds what was typed; esc shows all.", width, "muted")
-            return wrapped(self.picture.keymap.said(EMPTY), width) if self._whole and self._said[1] != "bad" else []
+            return wrapped(self.state.keymap.said(EMPTY), width) if self._whole and self._said[1] != "bad" else []
         now_ns = self._now_ns() if self._now_ns is not None else 0
         in_sight = self._shown[self._top : self._top + self._height]
         return [

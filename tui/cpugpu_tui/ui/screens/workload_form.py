@@ -13,14 +13,14 @@ from textual.widgets import Input
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.session.planning import FieldError, PlanRequest
-from cpugpu_tui.ui.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
+from cpugpu_tui.ui.app_state import AppState, StateModal
 from cpugpu_tui.ui.form_fields import DEVICES, FIELDS, hints, placeholders, request_from, texts_of
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.line_field import LineField
 from cpugpu_tui.ui.panes.device_choice import DeviceChoice
+from cpugpu_tui.ui.panes.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.panes.workload import Entry
-from cpugpu_tui.ui.picture import Picture, PictureModal
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
 from cpugpu_tui.ui.screens.box import Box
 
@@ -28,7 +28,7 @@ LABEL_WIDTH = 13
 """Cells left of the fields, as in `app.tcss`."""
 
 
-class WorkloadForm(PictureModal, Box[PlanRequest | None]):
+class WorkloadForm(StateModal, Box[PlanRequest | None]):
     """Returns the changed request, or None if the person went back."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
@@ -39,10 +39,10 @@ class WorkloadForm(PictureModal, Box[PlanRequest | None]):
         Binding("up", "app.focus_previous", show=False),
     ]
 
-    def __init__(self, entry: Entry, picture: Picture, glyphs: Glyphs) -> None:
-        """Edit this entry's request; the picture tells devices, and what the estimate rests on."""
+    def __init__(self, entry: Entry, state: AppState, glyphs: Glyphs) -> None:
+        """Edit this entry's request; the state tells devices, and what the estimate rests on."""
         super().__init__()
-        self._entry, self._picture, self._glyphs = entry, picture, glyphs
+        self._entry, self._state, self._glyphs = entry, state, glyphs
         self._hints = hints(entry.request)
 
     def compose(self) -> ComposeResult:
@@ -56,7 +56,7 @@ class WorkloadForm(PictureModal, Box[PlanRequest | None]):
                     label.show([((text, "strong"),)])
                     yield label
                     if name == DEVICES:
-                        yield DeviceChoice(self._entry.request.devices, self._picture, self._glyphs, id=DEVICES)
+                        yield DeviceChoice(self._entry.request.devices, self._state, self._glyphs, id=DEVICES)
                     else:
                         yield typed_field(texts[name], empty[name], name)
                 yield Lines(id=f"{name}-hint", classes="hint")
@@ -78,11 +78,11 @@ class WorkloadForm(PictureModal, Box[PlanRequest | None]):
         self.query_one("#about", Lines).show([*wrapped(self._spelled(entry.summary), width), *claim])
         self._check()
 
-    def show_picture(self, picture: Picture) -> None:
+    def show_state(self, state: AppState) -> None:
         """Show devices and estimate as they are known now."""
-        self._picture = picture
+        self._state = state
         if self.query("#outcome"):
-            self.query_one(DeviceChoice).show_picture(picture)
+            self.query_one(DeviceChoice).show_state(state)
             self._check()
 
     @property
@@ -122,8 +122,8 @@ class WorkloadForm(PictureModal, Box[PlanRequest | None]):
 
     def _taken(self, request: PlanRequest) -> list[Spans]:
         """Return how many cases would run, how long they take and how much memory they need."""
-        count, found = len(plan_of(request).cases), estimate_of(self._picture, request)
-        memory, role = memory_words(found, free_bytes(self._picture, request))
+        count, found = len(plan_of(request).cases), estimate_of(self._state, request)
+        memory, role = memory_words(found, free_bytes(self._state, request))
         facts = {
             "cases": (f"{count}{', more are chosen as it goes' if plan_of(request).search else ''}", "text"),
             "time": (time_words(found, request.repeat), "text"),

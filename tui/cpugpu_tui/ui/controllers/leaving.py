@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from textual import events, on
 
-from cpugpu_tui.ui.messages import SeriesEnded
+from cpugpu_tui.ui.controllers.live import Running
+from cpugpu_tui.ui.live.messages import SeriesEnded
 from cpugpu_tui.ui.options import AppResult
-from cpugpu_tui.ui.running import Running
-from cpugpu_tui.ui.signals import LoopSignals
+from cpugpu_tui.ui.terminal.signals import LoopSignals
 
 GRACE_S = 1.2
 """How long leaving waits for the run to end: it takes 0.3 s as a rule, and a signal must be obeyed within 2 s."""
@@ -42,7 +42,7 @@ class Leaving(Running):
 
     def action_leave(self) -> None:
         """Quit; ask first if a run is going on."""
-        if not self.picture.situation.live:
+        if not self.state.situation.live:
             self.leave()
             return
 
@@ -63,7 +63,7 @@ class Leaving(Running):
         if self._exit_code is not None and code == 0:
             return
         self._exit_code = code
-        if not self.picture.situation.live:
+        if not self.state.situation.live:
             self._go()
             return
         self.bridge.kill(leaving=True)
@@ -77,8 +77,8 @@ class Leaving(Running):
 
     def _go(self) -> None:
         code = self._exit_code or 0
-        run = self.picture.own.run
+        run = self.state.own.run
         self.bridge.leave()
         number = run.run.number if run.run is not None else None
         self.set_terminal_title("")
-        self.exit(AppResult(run, number, self.picture.notice, code), return_code=code)
+        self.exit(AppResult(run, number, self.state.notice, code), return_code=code)

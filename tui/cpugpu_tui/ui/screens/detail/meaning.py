@@ -13,7 +13,7 @@ from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans
-from cpugpu_tui.ui.screens.paragraph import paragraph
+from cpugpu_tui.ui.screens.detail.paragraph import paragraph
 
 CLASS_WORDS = {
     "clock wrong": "it does not wait for the device",

@@ -10,7 +10,7 @@ from cpugpu_tui.model.quantities import duration, size_text
 from cpugpu_tui.session.estimate import Estimate, devices_of, estimate
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.state import TelemetryState
-from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.app_state import AppState
 
 LONG_S = 100.0
 """From here on minutes say more than seconds."""
@@ -26,14 +26,14 @@ def plan_of(request: PlanRequest) -> Plan:
     return build_plan(request)
 
 
-def estimate_of(picture: Picture, request: PlanRequest) -> Estimate:
-    """Return what a request will take, as far as this picture tells.
+def estimate_of(state: AppState, request: PlanRequest) -> Estimate:
+    """Return what a request will take, as far as this state tells.
 
     Raises:
         UsageError: it makes no plan.
     """
     plan = plan_of(request)
-    return estimate(plan, request.repeat, picture.devices, picture.earlier, picture.own.ceilings)
+    return estimate(plan, request.repeat, state.devices, state.earlier, state.own.ceilings)
 
 
 def time_words(found: Estimate, repeats: int) -> str:
@@ -67,11 +67,11 @@ def _free_words(free_bytes: Mapping[str, float]) -> str:
     return f"; free: {', '.join(told)}" if told else ""
 
 
-def free_bytes(picture: Picture, request: PlanRequest) -> dict[str, float]:
+def free_bytes(state: AppState, request: PlanRequest) -> dict[str, float]:
     """Return the free memory of each device that a request uses, where the newest reading tells; the CPU's is the
     host's."""
-    used = devices_of(plan_of(request), picture.devices) or ()
-    found = {device.name: _free(device, picture.own.telemetry) for device in used}
+    used = devices_of(plan_of(request), state.devices) or ()
+    found = {device.name: _free(device, state.own.telemetry) for device in used}
     return {name: free for name, free in found.items() if free is not None}
 
 

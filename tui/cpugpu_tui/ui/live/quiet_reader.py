@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.model import Plan, RunFinished
-from cpugpu_tui.ui.history import SavedRuns
+from cpugpu_tui.ui.live.saved_runs import SavedRuns
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.comparison import Series

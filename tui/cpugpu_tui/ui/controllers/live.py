@@ -1,4 +1,4 @@
-"""The part of the app that holds the state: folds events into the picture, and paints when that disturbs nobody."""
+"""The part of the app that holds the state: folds events into the state, and paints when that disturbs nobody."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from cpugpu_tui.errors import CpuGpuError, UnfitError
 from cpugpu_tui.model import Event, Hello, Progressed, RunFinished, RunStarted, TelemetryRead
 from cpugpu_tui.state.folding import folded as run_of
 from cpugpu_tui.state.state import RunState, TelemetryState
-from cpugpu_tui.ui.backend import Backend
-from cpugpu_tui.ui.bridge import Bridge
+from cpugpu_tui.ui.app_state import AppState, StateModal
 from cpugpu_tui.ui.keys import Situation
-from cpugpu_tui.ui.messages import (
+from cpugpu_tui.ui.live.backend import Backend
+from cpugpu_tui.ui.live.bridge import Bridge
+from cpugpu_tui.ui.live.messages import (
     AgentReported,
     CalibrationAdvanced,
     CeilingsKnown,
@@ -35,11 +36,10 @@ from cpugpu_tui.ui.messages import (
 )
 from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.panes.status import LONG_STEP_S
-from cpugpu_tui.ui.picture import Picture, PictureModal
-from cpugpu_tui.ui.repaint_throttle import PaintGate
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
-from cpugpu_tui.ui.textual_internals import WatchedApp
+from cpugpu_tui.ui.terminal.repaint_throttle import PaintGate
+from cpugpu_tui.ui.terminal.textual_internals import WatchedApp
 
 SAID_S = 6.0
 """How long it stays said what came of a key."""
@@ -66,14 +66,14 @@ def folded(run: RunState, telemetry: TelemetryState, new: Iterable[Event]) -> tu
     return run_of(together, run) if together else run, telemetry
 
 
-def first_picture(options: AppOptions) -> Picture:
+def first_state(options: AppOptions) -> AppState:
     """Return what is shown before anything has been opened."""
-    picture = Picture(request=options.request, worker=options.worker, keymap=options.keymap)
+    state = AppState(request=options.request, worker=options.worker, keymap=options.keymap)
     if options.replay is None:
-        return picture
+        return state
     trace = options.replay
     return replace(
-        picture,
+        state,
         situation=Situation(replay=True),
         replay_tag=trace.header.tag,
         replay=trace.name,
@@ -82,7 +82,7 @@ def first_picture(options: AppOptions) -> Picture:
 
 
 class Running(WatchedApp[AppResult]):
-    """Owns picture, bridge and gate."""
+    """Owns state, bridge and gate."""
 
     def __init__(
         self, options: AppOptions, backend: Backend | None = None, driver_class: type[Driver] | None = None
@@ -91,7 +91,7 @@ class Running(WatchedApp[AppResult]):
         super().__init__(driver_class=driver_class)
         self.gate = PaintGate(self)
         self.bridge = Bridge(backend or Backend(options), self.post_message)
-        self.picture = first_picture(options)
+        self.state = first_state(options)
         """All that is shown, and all the state there is."""
         self._silence: Timer | None = None
         self._said_stays = False
@@ -116,21 +116,21 @@ class Running(WatchedApp[AppResult]):
     # ---------------------------------------------------------------- state
 
     def change(self, **changes: Any) -> None:
-        """Change the picture and show it everywhere; while the gate is held nothing is painted by this."""
-        self.picture = replace(self.picture, **changes)
-        if self.picture.situation.other != self.picture.is_other:
-            situation = replace(self.picture.situation, other=self.picture.is_other)
-            self.picture = replace(self.picture, situation=situation)
+        """Change the state and show it everywhere; while the gate is held nothing is painted by this."""
+        self.state = replace(self.state, **changes)
+        if self.state.situation.other != self.state.is_other:
+            situation = replace(self.state.situation, other=self.state.is_other)
+            self.state = replace(self.state, situation=situation)
         if not self.is_running:
             return
         for screen in self.screen_stack:
             # While the app ends its screens lose their widgets, and readings still come.
-            if isinstance(screen, MainScreen | Page | PictureModal) and screen.is_mounted and screen.is_attached:
-                screen.show_picture(self.picture)
+            if isinstance(screen, MainScreen | Page | StateModal) and screen.is_mounted and screen.is_attached:
+                screen.show_state(self.state)
 
     def situate(self, **changes: Any) -> None:
         """Change what can be done now."""
-        self.change(situation=replace(self.picture.situation, **changes))
+        self.change(situation=replace(self.state.situation, **changes))
 
     def say(self, text: str, *, stays: bool = False) -> None:
         """Say for a while what came of a key, in the status line or a page's last line.
@@ -154,7 +154,7 @@ class Running(WatchedApp[AppResult]):
         return super().pop_screen()
 
     def _hush(self) -> None:
-        if self.picture.said and not self._said_stays:
+        if self.state.said and not self._said_stays:
             self.change(said="")
 
     def begin_series(self, **changes: Any) -> None:
@@ -163,19 +163,19 @@ class Running(WatchedApp[AppResult]):
         self.change(said="", **changes)  # what an earlier key came to would stand where the progress does
 
     def _fold(self, new: tuple[Event, ...]) -> dict[str, Any]:
-        """Return what these events change in the picture."""
-        run, telemetry = folded(self.picture.run, self.picture.telemetry, new)
+        """Return what these events change in the state."""
+        run, telemetry = folded(self.state.run, self.state.telemetry, new)
         now_s = time.monotonic()
         if run.current is not self._current:
             self._current, self._current_since_s = run.current, now_s
-        return {"run": self.picture.as_saved(run), "telemetry": telemetry, "step_s": now_s - self._current_since_s}
+        return {"run": self.state.as_saved(run), "telemetry": telemetry, "step_s": now_s - self._current_since_s}
 
     @on(RunAdvanced)
     def _advance(self, message: RunAdvanced) -> None:
         if any(isinstance(event, RunStarted) for event in message.events):
             self.gate.hold()
         changes = self._fold(message.events)
-        situation = replace(self.picture.situation, ran=changes["run"].run is not None)
+        situation = replace(self.state.situation, ran=changes["run"].run is not None)
         changes["changes"] = self.standing(changes["run"])
         self.change(**changes, situation=situation, repeat_number=self.bridge.repeat_number)
         self._gap_s = time.monotonic()
@@ -184,21 +184,21 @@ class Running(WatchedApp[AppResult]):
     def standing(self, run: RunState) -> Changes | None:
         """Return what the rows of a run are compared with."""
         del run
-        return self.picture.changes
+        return self.state.changes
 
     @on(SeriesEnded)
     def _end(self) -> None:
         self.gate.release()
         self.situate(live=False, paused=False, stopping=False)
-        if self.picture.quitting:
+        if self.state.quitting:
             return
         if time.monotonic() - self._started_s > BELL_S:
             self.bell()
-        self.set_terminal_title(f"cpugpu-tui: {self.picture.run.status}")
+        self.set_terminal_title(f"cpugpu-tui: {self.state.run.status}")
 
     @on(CeilingsKnown)
     def _know(self, message: CeilingsKnown) -> None:
-        self.picture = self.picture.with_own(ceilings=message.ceilings)
+        self.state = self.state.with_own(ceilings=message.ceilings)
         self.change(calibration_remark=message.remark, calibrating="")
 
     @on(CalibrationAdvanced)
@@ -209,7 +209,7 @@ class Running(WatchedApp[AppResult]):
 
     @on(TelemetryArrived)
     def _read(self, message: TelemetryArrived) -> None:
-        self.picture = self.picture.with_own(telemetry=self.picture.own.telemetry.apply(message.read))
+        self.state = self.state.with_own(telemetry=self.state.own.telemetry.apply(message.read))
         self.change()
 
     @on(AgentReported)
@@ -217,12 +217,12 @@ class Running(WatchedApp[AppResult]):
         outcome = message.outcome
         if isinstance(outcome, Hello):
             self.change(environment=outcome.environment, agent_ready=True, problem=self._without_torch(outcome))
-        elif not self.picture.situation.live:
+        elif not self.state.situation.live:
             self.change(problem=outcome, agent_ready=False)
 
     def _without_torch(self, hello: Hello) -> CpuGpuError | None:
         facts = hello.environment
-        if self.picture.simulated or facts.get("torch") is not None:
+        if self.state.simulated or facts.get("torch") is not None:
             return None
         return UnfitError(
             f"{facts.get('interpreter', 'The interpreter')} cannot import torch: {facts.get('torch_error')}.",
@@ -231,8 +231,8 @@ class Running(WatchedApp[AppResult]):
 
     @on(SavingChanged)
     def _mark_unsaved(self, message: SavingChanged) -> None:
-        self.picture = replace(self.picture, unsaved=message.unsaved)
-        self.picture = self.picture.with_own(run=self.picture.as_saved(self.picture.own.run))
+        self.state = replace(self.state, unsaved=message.unsaved)
+        self.state = self.state.with_own(run=self.state.as_saved(self.state.own.run))
         self.change()
 
     @on(InputDropped)
@@ -251,11 +251,11 @@ class Running(WatchedApp[AppResult]):
 
     def _tick(self) -> None:
         """Move the status line, alone, once a second during a long operation."""
-        if not self.gate.held or self.picture.situation.paused or time.monotonic() - self._gap_s < LONG_STEP_S:
+        if not self.gate.held or self.state.situation.paused or time.monotonic() - self._gap_s < LONG_STEP_S:
             return
-        self.picture = replace(self.picture, **self._fold(self.bridge.take()))
+        self.state = replace(self.state, **self._fold(self.bridge.take()))
         if isinstance(self.screen, MainScreen):
-            self.screen.show_status(self.picture)
+            self.screen.show_status(self.state)
             self.gate.let_one_through("tick")
 
     # ---------------------------------------------------------------- paints

@@ -24,8 +24,8 @@ from cpugpu_tui.model import (
     TelemetryRead,
 )
 from cpugpu_tui.session.planning import nth_plan
-from cpugpu_tui.ui.backend import Backend, RunningSession
-from cpugpu_tui.ui.messages import (
+from cpugpu_tui.ui.live.backend import Backend, RunningSession
+from cpugpu_tui.ui.live.messages import (
     AgentReported,
     CalibrationAdvanced,
     CeilingsKnown,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import Point
     from cpugpu_tui.state.state import RunState
     from cpugpu_tui.store.outbox import Outbox
-    from cpugpu_tui.ui.history import SavedRuns
+    from cpugpu_tui.ui.live.saved_runs import SavedRuns
 
 
 class DisturbingError(CpuGpuError):

@@ -1,4 +1,4 @@
-"""Fewer bytes for the same picture: a person may sit behind a slow line, and tmux reads every byte again.
+"""Fewer bytes for the same state: a person may sit behind a slow line, and tmux reads every byte again.
 
 Textual writes a changed line from its widget's left edge on, every piece of it with all its colours and a reset: a row
 of the timing table is 900 bytes in 24-bit colour. This driver remembers what the terminal shows and writes the cells
@@ -18,7 +18,7 @@ from textual import events
 from textual.message import Message
 
 from cpugpu_tui.transport.obeying import pressed_ctrl_c
-from cpugpu_tui.ui.bounded_input import BoundedInputDriver
+from cpugpu_tui.ui.terminal.bounded_input import BoundedInputDriver
 
 _TOKEN = re.compile(r"\x1b\[([0-9;]*)([mH])|(\n)|([^\x1b\n]+)")
 _NO_FRAME = re.compile(r"\x1b(?!\[[0-9;]*[mH])|[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f]")
@@ -167,7 +167,7 @@ def _position(parameters: str) -> tuple[int, int]:
     return int(row or 1), int(column or 1)
 
 
-class ThriftyDriver(BoundedInputDriver):
+class DiffDriver(BoundedInputDriver):
     """Textual's driver, writing what the terminal does not show yet."""
 
     _memory: ScreenMemory | None = None

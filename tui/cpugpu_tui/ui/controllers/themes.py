@@ -14,12 +14,12 @@ from textual.theme import BUILTIN_THEMES, Theme
 from cpugpu_tui.config import config
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.ui import themes
-from cpugpu_tui.ui.ascii_only import line_filters
+from cpugpu_tui.ui.controllers.repeating import Repeating
 from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.legible import legible
 from cpugpu_tui.ui.panes.timings import TimingsPane
-from cpugpu_tui.ui.repeating import Repeating
 from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.terminal.ascii_only import line_filters
 from cpugpu_tui.ui.themes import BrokenTheme, ThemeChoices
 
 LOOK_S = 1.0
@@ -58,7 +58,7 @@ class Theming(Repeating):
                 raise UsageError(f"There is no theme {name!r}.", f"There are: {', '.join(self.theme_names)}.")
             self._wished, name = name, themes.DEFAULT_THEME
         self.theme = self._possible(name)
-        self.picture = replace(self.picture, theme_notice=self._theme_notice(name))
+        self.state = replace(self.state, theme_notice=self._theme_notice(name))
 
     @property
     def theme_names(self) -> list[str]:

@@ -22,11 +22,11 @@ from cpugpu_tui.model.quantities import MS, NS, US, S, Unit, size_text, time_tex
 from cpugpu_tui.render.answers import beside, threads_of, world
 from cpugpu_tui.render.cells import WITH_COPIES
 from cpugpu_tui.state.state import Row, RunState, Sweep
-from cpugpu_tui.ui.axis import Axis, axis_over, size_labels, time_labels
+from cpugpu_tui.ui.chart.axis import Axis, axis_over, size_labels, time_labels
+from cpugpu_tui.ui.chart.what_if import BY_KEY, finished_rows, marked_row, what_if_sentence
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans, width_of
-from cpugpu_tui.ui.what_if import BY_KEY, finished_rows, marked_row, what_if_sentence
 
 LEAST_CELLS = (30, 6)
 """Columns and rows of the field below which curves say nothing."""

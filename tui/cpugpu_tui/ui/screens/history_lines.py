@@ -12,7 +12,7 @@ from rich.cells import cell_len, set_cell_size
 
 from cpugpu_tui.model.quantities import counted, duration
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.history import ago
+from cpugpu_tui.ui.live.saved_runs import ago
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import status_sign
 from cpugpu_tui.ui.panes.telemetry.wording import stranger

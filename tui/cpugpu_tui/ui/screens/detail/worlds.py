@@ -14,7 +14,7 @@ from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled
 from cpugpu_tui.ui.roles import Spans
-from cpugpu_tui.ui.screens.paragraph import paragraph
+from cpugpu_tui.ui.screens.detail.paragraph import paragraph
 
 VERDICT_SENTENCES = {
     GPU_WINS: "the GPU is faster",

@@ -13,12 +13,12 @@ from textual.timer import Timer
 from cpugpu_tui.analysis.what_if import RESIDENT
 from cpugpu_tui.errors import CpuGpuError, UsageError
 from cpugpu_tui.model import Plan
-from cpugpu_tui.ui.backend import Backend
-from cpugpu_tui.ui.charting import Charting
-from cpugpu_tui.ui.history import OpenedRun, ago
+from cpugpu_tui.ui.app_state import SavedRunView
+from cpugpu_tui.ui.controllers.timings import Charting
+from cpugpu_tui.ui.live.backend import Backend
+from cpugpu_tui.ui.live.saved_runs import OpenedRun, ago
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.timing_table import TimingTable
-from cpugpu_tui.ui.picture import Past
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
 
@@ -67,11 +67,11 @@ class LookingBack(Charting):
 
         if isinstance(self.screen, HistoryScreen):
             self.pop_screen()
-        elif self.picture.past is not None:
+        elif self.state.past is not None:
             self.return_to_present()
         else:
             self._history_place = self._history_place or Place()
-            self.push_screen(HistoryScreen(self.picture, self._glyphs, self.bridge.history, self._history_place))
+            self.push_screen(HistoryScreen(self.state, self._glyphs, self.bridge.history, self._history_place))
 
     # ---------------------------------------------------------------- opening
 
@@ -95,10 +95,10 @@ class LookingBack(Charting):
     @on(PastRead)
     def _show_past(self, message: PastRead) -> None:
         self._following = False
-        past, opened = self.picture.past, message.opened
+        past, opened = self.state.past, message.opened
         if not self.screen_stack:  # the app is closing
             return
-        if self.picture.situation.live or (opened is None and past is None):
+        if self.state.situation.live or (opened is None and past is None):
             return  # a run has begun, or the person has gone back, while it was read
         if opened is not None and message.again:
             self._run_again(opened)
@@ -109,7 +109,7 @@ class LookingBack(Charting):
 
     def _put(self, opened: OpenedRun, age: str) -> None:
         """Put a saved run into the panes, in place of this terminal's own or of what was known of it before."""
-        before = self.picture.past
+        before = self.state.past
         first: dict[str, Any] = {}
         if before is None:
             first = {"what_if": RESIDENT, "cursor": None, "problem": None}
@@ -118,8 +118,8 @@ class LookingBack(Charting):
         ceilings = opened.run.run.plan.ceilings if opened.run.run is not None else ()
         self.change(
             **first, run=opened.run, telemetry=opened.telemetry, ceilings=ceilings,
-            past=Past(opened.summary, age, self.picture.own, before.notice if before else self.picture.notice),
-            situation=replace(self.picture.situation, past=True, ran=True),
+            past=SavedRunView(opened.summary, age, self.state.own, before.notice if before else self.state.notice),
+            situation=replace(self.state.situation, past=True, ran=True),
         )  # fmt: skip
         if before is None and isinstance(self.screen, MainScreen):
             self.screen.query_one(TimingTable).focus()
@@ -141,7 +141,7 @@ class LookingBack(Charting):
 
     def _follow(self) -> None:
         """See what another terminal has added; of a run that is over only the age changes."""
-        past = self.picture.past
+        past = self.state.past
         if past is None or self._following:
             return
         if past.is_live:
@@ -153,13 +153,13 @@ class LookingBack(Charting):
     def return_to_present(self) -> bool:
         """Show this terminal's own run again; return False if it is what is shown."""
         self._stop_following()
-        if self.picture.past is None:
+        if self.state.past is None:
             return False
-        own = self.picture.own
+        own = self.state.own
         self.change(
             past=None, run=own.run, telemetry=own.telemetry, ceilings=own.ceilings,
             what_if=RESIDENT, cursor=None, problem=None,
-            situation=replace(self.picture.situation, past=False, ran=own.run.run is not None),
+            situation=replace(self.state.situation, past=False, ran=own.run.run is not None),
         )  # fmt: skip
         return True
 
@@ -184,15 +184,15 @@ class LookingBack(Charting):
 
     def run_past_again(self) -> None:
         """Run the plan of the saved run that is shown."""
-        past = self.picture.past
+        past = self.state.past
         if past is not None:
-            self._run_again(OpenedRun(past.summary, self.picture.run, self.picture.telemetry))
+            self._run_again(OpenedRun(past.summary, self.state.run, self.state.telemetry))
 
     def _run_again(self, opened: OpenedRun) -> None:
         """Run the plan of a saved run, with its seed, as it was; what this app's agents cannot do is said."""
         started = opened.run.run
-        simulates = self.picture.request.simulation is not None
-        if started is None or not self.picture.situation.may_start:
+        simulates = self.state.request.simulation is not None
+        if started is None or not self.state.situation.may_start:
             return
         if opened.run.simulated != simulates:
             self._say_refused(PastRefused(other_kind(opened.summary.number, simulates=simulates)))
@@ -201,7 +201,7 @@ class LookingBack(Charting):
         # What the devices reach is looked up anew; gaps are for this screen and change no number.
         plan = replace(started.plan, gaps=True, ceilings=())
         self._close_pages()
-        self.begin_plan(plan, self.picture.count or 1, timeout_s, again=True)
+        self.begin_plan(plan, self.state.count or 1, timeout_s, again=True)
 
     def begin_plan(
         self, plan: Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False

@@ -8,9 +8,10 @@ from textual import on
 
 from cpugpu_tui.model import DevicesFound, Event
 from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
-from cpugpu_tui.ui.leaving import Leaving
-from cpugpu_tui.ui.messages import (
+from cpugpu_tui.ui.live.messages import (
     AgentReported,
     DevicesReported,
     EarlierKnown,
@@ -20,7 +21,6 @@ from cpugpu_tui.ui.messages import (
     TelemetryArrived,
 )
 from cpugpu_tui.ui.panes.workload import WorkloadPane
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.screens.main import MainScreen
 
 OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
@@ -38,7 +38,7 @@ class Preparing(Leaving):
 
     @on(WorkloadPane.Highlighted)
     def _choose(self, message: WorkloadPane.Highlighted) -> None:
-        if message.request != self.picture.request:
+        if message.request != self.state.request:
             self.change(request=message.request, again=None)
 
     @on(WorkloadPane.Opened)
@@ -50,14 +50,14 @@ class Preparing(Leaving):
                 self.screen.query_one(WorkloadPane).change(request)
 
         self._survey()
-        self.push_screen(WorkloadForm(message.entry, self.picture, self._glyphs), close)
+        self.push_screen(WorkloadForm(message.entry, self.state, self._glyphs), close)
 
     def _survey(self) -> None:
         """Ask for all devices, where no run is disturbed by it: importing torch takes a core for a second."""
-        if self._surveyed or not self.picture.situation.may_start:
+        if self._surveyed or not self.state.situation.may_start:
             return
         self._surveyed = True
-        self.picture = replace(self.picture, surveying=True)
+        self.state = replace(self.state, surveying=True)
         self.run_worker(self.bridge.survey, thread=True, exit_on_error=False, group="survey")
 
     # ---------------------------------------------------------------- interpreters
@@ -71,7 +71,7 @@ class Preparing(Leaving):
         self.call_later(self._search_if_lacking)  # other handlers of the message show what it says first
 
     def _search_if_lacking(self) -> None:
-        if not self._searched and self.picture.situation.may_start and lacks_torch(self.picture):
+        if not self._searched and self.state.situation.may_start and lacks_torch(self.state):
             self._search()
 
     def _search(self) -> None:
@@ -88,8 +88,8 @@ class Preparing(Leaving):
 
     def action_use_python(self) -> None:
         """Use the interpreter that was found; search for one if none is known."""
-        found = self.picture.better_python
-        if self.picture.simulated or self.picture.worker == "thread":
+        found = self.state.better_python
+        if self.state.simulated or self.state.worker == "thread":
             self.say("Python: torch of another interpreter is used neither by a simulation nor by --worker thread.")
         elif found is None:
             self._is_awaited = True
@@ -110,34 +110,34 @@ class Preparing(Leaving):
     @on(DevicesReported)
     def _meet_devices(self, message: DevicesReported) -> None:
         self._surveyed = bool(message.devices or message.remark)  # a survey that a run broke off told nothing
-        found = message.devices or self.picture.devices
+        found = message.devices or self.state.devices
         self.change(devices=found, devices_remark=message.remark, surveying=False)
 
     @on(RunAdvanced)
     def _meet_run_devices(self, message: RunAdvanced) -> None:
-        if self.picture.devices:
+        if self.state.devices:
             return
         found = _told(message.events)
         if found is not None:
             # Not `change`: the run's own handler shows all that these events say, in one paint.
-            self.picture = replace(self.picture, devices=found.devices, devices_remark=found.no_gpu or "")
+            self.state = replace(self.state, devices=found.devices, devices_remark=found.no_gpu or "")
 
     @on(EarlierKnown)
     def _learn(self, message: EarlierKnown) -> None:
         self.change(earlier=message.earlier)
 
 
-def lacks_torch(picture: Picture) -> bool:
+def lacks_torch(state: AppState) -> bool:
     """Whether the interpreter in use has no torch, or one that cannot use the GPU of this machine."""
-    if picture.simulated or picture.worker == "thread":
+    if state.simulated or state.worker == "thread":
         return False
-    facts, telemetry = picture.environment, picture.own.telemetry.latest
+    facts, telemetry = state.environment, state.own.telemetry.latest
     if not facts.get("torch"):
-        return bool(facts) or picture.problem is not None
+        return bool(facts) or state.problem is not None
     cuda, driver = first_number(facts.get("torch_cuda")), first_number(facts.get("driver"))
     too_new = cuda is not None and driver is not None and driver < OLDEST_DRIVER.get(cuda, 0)
     has_gpu = telemetry is not None and bool(telemetry.gpus)
-    return has_gpu and (cuda is None or too_new or bool(picture.devices_remark))
+    return has_gpu and (cuda is None or too_new or bool(state.devices_remark))
 
 
 def first_number(version: object) -> int | None:

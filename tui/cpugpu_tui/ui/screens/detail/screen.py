@@ -10,20 +10,20 @@ from cpugpu_tui.render.insight import MARK_WORDS, device_marks
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.row_names import NOT_SAVED, case_text
-from cpugpu_tui.ui.screens.breakdown import breakdown_lines
-from cpugpu_tui.ui.screens.device_times import placed_lines, times_lines
-from cpugpu_tui.ui.screens.machine_state import machine_lines
-from cpugpu_tui.ui.screens.meaning import hardware_lines, moved_lines, training_lines, written_lines
+from cpugpu_tui.ui.screens.detail.breakdown import breakdown_lines
+from cpugpu_tui.ui.screens.detail.device_times import placed_lines, times_lines
+from cpugpu_tui.ui.screens.detail.machine_state import machine_lines
+from cpugpu_tui.ui.screens.detail.meaning import hardware_lines, moved_lines, training_lines, written_lines
+from cpugpu_tui.ui.screens.detail.several_gpus import gpus_lines, peers_lines
+from cpugpu_tui.ui.screens.detail.worlds import winner_sentence, world_lines
 from cpugpu_tui.ui.screens.page import Page
-from cpugpu_tui.ui.screens.several_gpus import gpus_lines, peers_lines
-from cpugpu_tui.ui.screens.worlds import winner_sentence, world_lines
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
@@ -37,30 +37,30 @@ TIMED_ONCE = (
 class DetailScreen(Page):
     """One row, live: it changes while the row does."""
 
-    def __init__(self, picture: Picture, key: str, glyphs: Glyphs) -> None:
+    def __init__(self, state: AppState, key: str, glyphs: Glyphs) -> None:
         """Show the row with this key."""
-        super().__init__(picture)
+        super().__init__(state)
         self._key = key
         self._glyphs = glyphs
 
     def page_title(self) -> Spans:
         """Return the case and what came of it."""
-        row = self.picture.run.rows.get(self._key)
-        tag = tags(self.picture)
+        row = self.state.run.rows.get(self._key)
+        tag = tags(self.state)
         if row is None:
             return (*tag, (f"{self._key} ", "title"), ("is not part of this run", "muted"))
-        look = rows.look_of(self.picture.run, self._glyphs, 9)
+        look = rows.look_of(self.state.run, self._glyphs, 9)
         telling = {"dtype", "threads"} | ({"variant"} if row.case.variant != "default" else set())
         case = case_text(row.case, frozenset(telling))
         return (*tag, (f"{case}  ", "title"), *rows.verdict(row, look))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the row in words and numbers."""
-        row = self.picture.run.rows.get(self._key)
+        row = self.state.run.rows.get(self._key)
         if row is None:
             return ()
-        changes = self.picture.changes if self.picture.past is None else None
-        return detail_lines(row, self.picture.run, width, self._glyphs, self.picture.keymap, changes)
+        changes = self.state.changes if self.state.past is None else None
+        return detail_lines(row, self.state.run, width, self._glyphs, self.state.keymap, changes)
 
 
 def detail_lines(
@@ -128,7 +128,7 @@ def _beside(changes: Changes | None, run: RunState, row: Row, width: int) -> lis
     """Return what the runs before and those of the same series say of the row."""
     if changes is None:
         return []
-    from cpugpu_tui.ui.change_cells import change_lines
+    from cpugpu_tui.ui.panes.change_cells import change_lines
 
     return change_lines(changes, run, row, width)
 

@@ -17,9 +17,9 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.messages import InBandWindowResize
 
-from cpugpu_tui.ui.messages import InputDropped
-from cpugpu_tui.ui.terminal_input import LONGEST_LINE, LONGEST_SEQUENCE, Paste, TerminalInput, keys_of
-from cpugpu_tui.ui.textual_internals import LinuxDriver, XTermParser
+from cpugpu_tui.ui.live.messages import InputDropped
+from cpugpu_tui.ui.terminal.terminal_input import LONGEST_LINE, LONGEST_SEQUENCE, Paste, TerminalInput, keys_of
+from cpugpu_tui.ui.terminal.textual_internals import LinuxDriver, XTermParser
 
 MOST_WAITING = 256
 """Keys that may wait for the app: nobody types so far ahead, and they are answered within about a second."""

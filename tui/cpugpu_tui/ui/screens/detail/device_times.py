@@ -29,8 +29,8 @@ from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans
-from cpugpu_tui.ui.screens.distribution import distribution_lines, single_calls
-from cpugpu_tui.ui.screens.paragraph import paragraph
+from cpugpu_tui.ui.screens.detail.distribution import distribution_lines, single_calls
+from cpugpu_tui.ui.screens.detail.paragraph import paragraph
 from cpugpu_tui.workloads.contract import REGISTRY
 
 METRIC_WORDS = {

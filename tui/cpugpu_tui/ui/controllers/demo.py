@@ -16,10 +16,10 @@ from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.backend import Backend, RunningSession
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.keys import DEMO, Situation
-from cpugpu_tui.ui.messages import RunAdvanced, SeriesEnded
+from cpugpu_tui.ui.live.backend import Backend, RunningSession
+from cpugpu_tui.ui.live.messages import RunAdvanced, SeriesEnded
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.workload import WorkloadPane
@@ -69,6 +69,8 @@ class DemoBackend(Backend):
 class DemoApp(CpuGpuApp):
     """Begins by itself; keys that look around work as ever, keys that would measure are refused."""
 
+    CSS_PATH = "../app.tcss"
+
     def __init__(
         self,
         options: AppOptions,
@@ -88,8 +90,8 @@ class DemoApp(CpuGpuApp):
         self._recording: Recording = options.demo
         self._wanted: RunList.Chosen | None = None
         """The saved run that is to be shown once the demo has ended."""
-        self.picture = replace(
-            self.picture, situation=Situation(replay=True, demo=True), replay_tag=self._recording.tag,
+        self.state = replace(
+            self.state, situation=Situation(replay=True, demo=True), replay_tag=self._recording.tag,
             replay_of=self._recording.summary, ceilings=self._recording.ceilings,
         )  # fmt: skip
 
@@ -133,12 +135,12 @@ class DemoApp(CpuGpuApp):
 
     @on(SeriesEnded)
     def _show_end(self) -> None:
-        """Open the saved run that ended the demo, or else end on the picture of the crossover."""
+        """Open the saved run that ended the demo, or else end on the state of the crossover."""
         wanted, self._wanted = self._wanted, None
         if wanted is not None:
             self._read_past(wanted.run)
             return
-        self.change(notice=self.picture.keymap.said(ENDED))
+        self.change(notice=self.state.keymap.said(ENDED))
         search = next((run for run in self._recording.runs if run.started.plan.search is not None), None)
         if search is None or not self.screen_stack:
             return
@@ -150,7 +152,7 @@ class DemoApp(CpuGpuApp):
 
     def on_run_list_chosen(self, message: RunList.Chosen) -> None:
         """End the demo before a saved run is shown: its events would replace that run."""
-        if self.picture.situation.live:
+        if self.state.situation.live:
             message.prevent_default()
             self._wanted = message
             self.bridge.kill()
@@ -159,13 +161,13 @@ class DemoApp(CpuGpuApp):
 
     def action_run(self) -> None:
         """Play it again."""
-        if self.picture.situation.may_play:
+        if self.state.situation.may_play:
             self._close_pages()
             self.play()
 
     def action_stop(self) -> None:
         """Skip to the end of the run, or from between two runs to the next."""
-        if self.picture.run.run is not None:
+        if self.state.run.run is not None:
             self.bridge.stop()
             self.situate(paused=False)
 

@@ -12,12 +12,12 @@ from textual.message import Message
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Plan, RunStarted
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui.backend import Backend
-from cpugpu_tui.ui.comparing import Comparing
-from cpugpu_tui.ui.history import age_text
-from cpugpu_tui.ui.messages import SeriesEnded
+from cpugpu_tui.ui.app_state import ParentRun
+from cpugpu_tui.ui.controllers.comparing import Comparing
+from cpugpu_tui.ui.live.backend import Backend
+from cpugpu_tui.ui.live.messages import SeriesEnded
+from cpugpu_tui.ui.live.saved_runs import age_text
 from cpugpu_tui.ui.options import AppOptions
-from cpugpu_tui.ui.picture import Whole
 from cpugpu_tui.ui.screens.main import MainScreen
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ class Repeating(Comparing):
 
     def action_count(self, digit: int) -> None:
         """Take a digit of how many runs the next key starts; a third digit begins anew."""
-        if not isinstance(self.screen, MainScreen) or not self.picture.situation.may_start:
+        if not isinstance(self.screen, MainScreen) or not self.state.situation.may_start:
             return
-        count = 10 * self.picture.count + digit
+        count = 10 * self.state.count + digit
         self.change(count=count if count <= MOST_COUNT else digit)
 
     def drop_count(self) -> bool:
         """Forget the digits; return False if there were none."""
-        if not self.picture.count:
+        if not self.state.count:
             return False
         self.change(count=0)
         return True
@@ -77,33 +77,33 @@ class Repeating(Comparing):
         """Run the highlighted row alone, with the seed and on the devices of the run that it is of."""
         from cpugpu_tui.compare.changes import plan_of_row
 
-        whole = self.picture.whole or Whole(self.picture.run, self.picture.changes)
-        row = self.picture.run.rows.get(self.picture.cursor or "")
+        whole = self.state.whole or ParentRun(self.state.run, self.state.changes)
+        row = self.state.run.rows.get(self.state.cursor or "")
         started = whole.run.run
         if row is None or started is None:
             return
         plan = replace(plan_of_row(started.plan, row.case), gaps=True)
         timeout_s = started.environment.get("case_timeout_s")
-        self.begin_plan(plan, self.picture.count or 1, timeout_s, whole=whole)
+        self.begin_plan(plan, self.state.count or 1, timeout_s, whole=whole)
 
     def begin_plan(
         self, plan: Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False,
-        whole: Whole | None = None,
+        whole: ParentRun | None = None,
     ) -> None:  # fmt: skip
         """Start a plan; `whole`: it is one row of that run."""
         raise NotImplementedError
 
     def return_to_whole(self) -> bool:
         """Show the run again of which a row was run alone; return False if it is not such a row that is shown."""
-        whole = self.picture.whole
-        if whole is None or self.picture.situation.live:
+        whole = self.state.whole
+        if whole is None or self.state.situation.live:
             return False
         self.change(run=whole.run, changes=whole.changes, whole=None, cursor=None)
         return True
 
     # ---------------------------------------------------------------- what changed
 
-    def expect_runs(self, plan: Plan, whole: Whole | None) -> None:
+    def expect_runs(self, plan: Plan, whole: ParentRun | None) -> None:
         """Look up, in memory, what the rows of the series to come will be compared with."""
         from cpugpu_tui.compare.changes import same_work
         from cpugpu_tui.compare.comparison import Series
@@ -121,7 +121,7 @@ class Repeating(Comparing):
         from cpugpu_tui.compare.changes import Changes, same_work
         from cpugpu_tui.state.measured import measured_state
 
-        known, started = self.picture.changes, run.run
+        known, started = self.state.changes, run.run
         if started is None:
             return known
         if known is None or known.run_id != started.run_id:
@@ -154,9 +154,9 @@ class Repeating(Comparing):
     @on(SeriesEnded)
     def _look_before(self) -> None:
         """Read the series before, where this app has not measured it itself."""
-        run, changes = self.picture.run, self.picture.changes
+        run, changes = self.state.run, self.state.changes
         wanted = changes is not None and changes.base is None and run.run is not None
-        if not wanted or self.picture.quitting or self.picture.calibrating or self.picture.past is not None:
+        if not wanted or self.state.quitting or self.state.calibrating or self.state.past is not None:
             return
 
         def body() -> None:
@@ -174,7 +174,7 @@ class Repeating(Comparing):
         from cpugpu_tui.state.measured import measured_state, power_limits_of
 
         # The same facts as `compare` has of the saved run: its power limits are in the telemetry, not in the state.
-        latest = self.picture.own.telemetry.latest
+        latest = self.state.own.telemetry.latest
         started, mine = run.run, measured_state(run, power_limits_of(latest.gpus) if latest is not None else None)
         if started is None or mine is None:
             return None
@@ -185,7 +185,7 @@ class Repeating(Comparing):
     @on(BeforeKnown)
     def _know_before(self, message: BeforeKnown) -> None:
         """Show it, unless another run has begun."""
-        changes, started = self.picture.changes, self.picture.own.run.run
+        changes, started = self.state.changes, self.state.own.run.run
         if not self.screen_stack or changes is None or changes.run_id != message.run_id or started is None:
             return
         age = age_text(message.base.runs[-1].started_wall_ns, started.wall_ns)

@@ -12,13 +12,13 @@ from textual import on
 from textual.dom import DOMNode
 
 from cpugpu_tui.ui import keys as commands
+from cpugpu_tui.ui.controllers.themes import Theming
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, impossible
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings import TimingsPane
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
-from cpugpu_tui.ui.theming import Theming
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
@@ -40,10 +40,10 @@ class Paging(Theming):
         """Perform an action, or say why that is impossible now: a key that does nothing seems broken."""
         own = default_namespace is None or default_namespace is self
         command = commands.command_of(action) if isinstance(action, str) and own else None
-        why = impossible(command, self.picture.situation) if command is not None else ""
+        why = impossible(command, self.state.situation) if command is not None else ""
         if command is not None and why:
-            name = commands.label(command, self.picture.situation)
-            self.say(self.picture.keymap.said(f"{name}: {why}"))
+            name = commands.label(command, self.state.situation)
+            self.say(self.state.keymap.said(f"{name}: {why}"))
             return True
         return await super().run_action(action, default_namespace, namespaces)
 
@@ -51,7 +51,7 @@ class Paging(Theming):
         """Refuse what is impossible now."""
         del parameters
         command = commands.command_of(action)
-        return True if command is None or command.possible(self.picture.situation) else None
+        return True if command is None or command.possible(self.state.situation) else None
 
     def action_open(self) -> None:
         """Open what has the focus, as enter does in a list."""
@@ -60,17 +60,17 @@ class Paging(Theming):
             if select is not None:
                 select()
                 return
-        self.say(self.picture.keymap.said("There is nothing to open here; {zoom} gives this pane the whole screen."))
+        self.say(self.state.keymap.said("There is nothing to open here; {zoom} gives this pane the whole screen."))
 
     def action_palette(self) -> None:
         """Let the person find a command, a preset or a theme."""
         from cpugpu_tui.ui.palette import command_entries, theme_entries, workload_entries
         from cpugpu_tui.ui.screens.palette import PaletteScreen
 
-        picture, found = self.picture, self._answered()
+        state, found = self.state, self._answered()
         masked = {name for name, (_, action) in found.items() if action == "nothing"}
-        entries = command_entries(picture.situation, picture.keymap, masked)
-        why_not = picture.keymap.said(impossible(COMMAND_BY_ID["run"], picture.situation))
+        entries = command_entries(state.situation, state.keymap, masked)
+        why_not = state.keymap.said(impossible(COMMAND_BY_ID["run"], state.situation))
         entries += workload_entries(self._summaries(), why_not)
         entries += theme_entries(self.theme_names, self.theme)
 
@@ -128,7 +128,7 @@ class Paging(Theming):
         if isinstance(self.screen, GpuScreen):
             self.pop_screen()
         elif isinstance(self.screen, MainScreen) and self.screen.wants_gpu_page:
-            self.push_screen(GpuScreen(self.picture, self._glyphs))
+            self.push_screen(GpuScreen(self.state, self._glyphs))
         elif isinstance(self.screen, MainScreen):
             self.screen.zoom()
 
@@ -139,7 +139,7 @@ class Paging(Theming):
         if isinstance(self.screen, MachineScreen):
             self.pop_screen()
         else:
-            self.push_screen(MachineScreen(self.picture, self._glyphs))
+            self.push_screen(MachineScreen(self.state, self._glyphs))
 
     def action_claims(self) -> None:
         """Show what publications claim; pressed again, go back."""
@@ -148,7 +148,7 @@ class Paging(Theming):
         if isinstance(self.screen, ClaimsScreen):
             self.pop_screen()
         else:
-            self.push_screen(ClaimsScreen(self.picture, self._glyphs, self.bridge.claim_points))
+            self.push_screen(ClaimsScreen(self.state, self._glyphs, self.bridge.claim_points))
 
     def action_help(self) -> None:
         """Explain the pane with the focus; pressed again, go back."""
@@ -159,10 +159,10 @@ class Paging(Theming):
         else:
             topic = self.screen.focused_pane if isinstance(self.screen, MainScreen) else "timings"
             topic = self.screen.TOPIC if isinstance(self.screen, Page) else topic
-            self.push_screen(HelpScreen(self.picture, topic, self._glyphs))
+            self.push_screen(HelpScreen(self.state, topic, self._glyphs))
 
     @on(TimingTable.RowChosen)
     def _open_row(self, message: TimingTable.RowChosen) -> None:
-        from cpugpu_tui.ui.screens.detail import DetailScreen
+        from cpugpu_tui.ui.screens.detail.screen import DetailScreen
 
-        self.push_screen(DetailScreen(self.picture, message.row_key, self._glyphs))
+        self.push_screen(DetailScreen(self.state, message.row_key, self._glyphs))

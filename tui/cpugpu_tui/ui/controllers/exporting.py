@@ -9,8 +9,8 @@ from textual import on
 from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.ui.clipboard import envelope, way
-from cpugpu_tui.ui.looking_back import LookingBack
+from cpugpu_tui.ui.controllers.history import LookingBack
+from cpugpu_tui.ui.terminal.clipboard import envelope, way
 
 
 class RunWritten(Message):
@@ -29,8 +29,8 @@ class TakingAway(LookingBack):
         """Put the highlighted row as a Markdown table into the clipboard of the person's own terminal (OSC 52)."""
         from cpugpu_tui.export.markdown import table
 
-        run = self.picture.run
-        row = run.rows.get(self.picture.cursor or "")
+        run = self.state.run
+        row = run.rows.get(self.state.cursor or "")
         if row is None:
             self.say("No row is highlighted.")
             return
@@ -41,7 +41,7 @@ class TakingAway(LookingBack):
         """Put the command that repeats the run on the screen into the clipboard of the person's own terminal."""
         from cpugpu_tui.session.again import again
 
-        started = self.picture.run.run
+        started = self.state.run.run
         if started is not None:
             command = again(started)
             self.copy_to_clipboard(command)
@@ -56,7 +56,7 @@ class TakingAway(LookingBack):
         """Ask for a file and write the run that is shown."""
         from cpugpu_tui.ui.screens.export_form import ExportForm
 
-        started = self.picture.run.run
+        started = self.state.run.run
         if started is None:
             return
 

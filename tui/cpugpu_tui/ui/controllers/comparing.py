@@ -10,15 +10,15 @@ from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui.backend import Backend
-from cpugpu_tui.ui.exporting import TakingAway
-from cpugpu_tui.ui.history import BASELINE
-from cpugpu_tui.ui.messages import SeriesEnded
+from cpugpu_tui.ui.controllers.exporting import TakingAway
+from cpugpu_tui.ui.live.backend import Backend
+from cpugpu_tui.ui.live.messages import SeriesEnded
+from cpugpu_tui.ui.live.quiet_reader import QuietReader
+from cpugpu_tui.ui.live.saved_runs import BASELINE
 from cpugpu_tui.ui.options import AppOptions
-from cpugpu_tui.ui.quiet_reader import QuietReader
 
 if TYPE_CHECKING:
-    from cpugpu_tui.ui.history import SavedRuns
+    from cpugpu_tui.ui.live.saved_runs import SavedRuns
     from cpugpu_tui.ui.screens.compare import Compared
 
 IS_BASELINE = f"is baseline {BASELINE}"
@@ -52,13 +52,13 @@ class Comparing(TakingAway):
         if isinstance(self.screen, CompareScreen):
             self.pop_screen()
             return
-        run = self.picture.run
+        run = self.state.run
         read = lambda place: compared(self.bridge.history(), self.reader, run, place)  # noqa: E731 - one line, and bound to this run
-        self.push_screen(CompareScreen(self.picture, self._glyphs, read))
+        self.push_screen(CompareScreen(self.state, self._glyphs, read))
 
     def action_set_baseline(self) -> None:
         """Make the series of the run on the screen the baseline."""
-        run = self.picture.run
+        run = self.state.run
         started = run.run
         if started is None:
             return
@@ -77,8 +77,8 @@ class Comparing(TakingAway):
     @on(SeriesEnded)
     def _look_at_baseline(self) -> None:
         """Compare what has ended with the baseline, if there is one."""
-        run = self.picture.run
-        if run.run is None or self.picture.quitting:
+        run = self.state.run
+        if run.run is None or self.state.quitting:
             return
         series_id = run.run.series_id
         self.change(baseline=("", ""))

@@ -10,7 +10,7 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.roles import Spans
-from cpugpu_tui.ui.screens.paragraph import paragraph
+from cpugpu_tui.ui.screens.detail.paragraph import paragraph
 
 REMARKS = {
     TO_GPU: "inputs copied to the GPU",

@@ -14,7 +14,7 @@ from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.keys import Situation
-from cpugpu_tui.ui.order import AS_RAN, Order
+from cpugpu_tui.ui.panes.timing_order import AS_RAN, Order
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
@@ -33,7 +33,7 @@ class Own:
 
 
 @dataclass(frozen=True)
-class Past:
+class SavedRunView:
     """A saved run that is shown in the panes of a live one."""
 
     summary: RunSummary
@@ -58,16 +58,16 @@ class Past:
         return f"run {self.summary.number} of {self.age}"
 
 
-class PictureModal:
+class StateModal:
     """A box over other screens that shows what is known now, as panes do."""
 
-    def show_picture(self, picture: Picture) -> None:
-        """Show a newer picture."""
+    def show_state(self, state: AppState) -> None:
+        """Show a newer state."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Whole:
+class ParentRun:
     """The run of which one row is run again alone; it comes back as it was."""
 
     run: RunState
@@ -76,7 +76,7 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Picture:
+class AppState:
     """The app at one moment."""
 
     run: RunState = field(default_factory=RunState)
@@ -143,11 +143,11 @@ class Picture:
     """Id of a series, and what the status line says of the baseline beside it."""
     changes: Changes | None = None
     """What the rows of this terminal's own run are compared with; None before any run."""
-    whole: Whole | None = None
+    whole: ParentRun | None = None
     """The run that `run` is one row of, run again alone; None for any other run."""
     count: int = 0
     """How many runs the next key starts, as typed; 0 for one."""
-    past: Past | None = None
+    past: SavedRunView | None = None
     """The saved run that `run`, `telemetry` and `ceilings` are of; None while they are this terminal's own."""
     again: Plan | None = None
     """What `r` runs in place of the request: the plan of the saved run that was run again last."""
@@ -178,8 +178,8 @@ class Picture:
         number = self.unsaved.numbers.get(run_id, run.run.number)
         return run.with_saving(number, self.unsaved.cases.get(run_id, ()))
 
-    def with_own(self, **changes: Any) -> Picture:
-        """Return the picture with changes of what is this terminal's own, which is not shown beside a saved run."""
+    def with_own(self, **changes: Any) -> AppState:
+        """Return the state with changes of what is this terminal's own, which is not shown beside a saved run."""
         if self.past is None:
             return replace(self, **changes)
         return replace(self, past=replace(self.past, own=replace(self.past.own, **changes)))
