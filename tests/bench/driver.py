@@ -20,6 +20,7 @@ from cpugpu_tui.model import LATENCY, Case, Plan
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui import app as app_module
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.controllers import running
 from cpugpu_tui.ui.live.messages import AgentReported, RunAdvanced, SeriesEnded
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.terminal.guard import private_terminal
@@ -57,7 +58,7 @@ class Driven(CpuGpuApp):
     def start(self) -> None:
         """Press r."""
         if not self.state.situation.live and not self.state.situation.ran:
-            self.action_run()
+            self.running.run()
 
     @on(RunAdvanced)
     def hold_back(self, message: RunAdvanced) -> None:
@@ -72,7 +73,7 @@ class Driven(CpuGpuApp):
     @on(SeriesEnded)
     def finish(self) -> None:
         """Press q."""
-        self.leave()
+        self.leaving.leave()
 
 
 def main() -> None:
@@ -86,7 +87,7 @@ def main() -> None:
             max_seconds=seconds, gaps=arrangement != "ungated", gap_every_s=1 / rate_hz,
         )  # fmt: skip
 
-    app_module.build_plan = plan
+    running.build_plan = plan
     Driven.arrangement, Driven.rate_hz = arrangement, rate_hz
     worker = "process" if arrangement == "process" else "thread"
     options = AppOptions(replace(PlanRequest(), names=("quick",)), None, worker, database)

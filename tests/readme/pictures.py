@@ -20,9 +20,10 @@ from cpugpu_tui.demo.playing import Clock, Playing
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.demo.timeline import FIRST_S, GAP_S
 from cpugpu_tui.model import Plan
+from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.chart import drawing as chart
-from cpugpu_tui.ui.controllers.demo import DemoApp, DemoBackend
 from cpugpu_tui.ui.live.backend import RunningSession
+from cpugpu_tui.ui.live.demo_backend import DemoBackend
 from cpugpu_tui.ui.options import AppOptions
 
 from .moving import Frame, moving, without_remote_fonts
@@ -89,7 +90,7 @@ async def demo(recording: Recording, clock: SteppedClock) -> AsyncIterator[Pilot
     """Open the app at the first moment of the recording."""
     chart.load()  # otherwise "Loading the chart." is in the picture, or is not
     options = AppOptions(demo=recording)
-    app = DemoApp(options, backend=SteppedBackend(options, clock))
+    app = CpuGpuApp(options, backend=SteppedBackend(options, clock))
     app.gate.hold = lambda: None  # type: ignore[method-assign] # nothing is timed here: paint always
     async with app.run_test(size=SIZE) as pilot:
         try:

@@ -207,9 +207,9 @@ async def start_run(pilot: Pilot[Any]) -> FakeSession:
 
 async def reach_gap(pilot: Pilot[Any], session: FakeSession, case: Case | None = None) -> None:
     """Let the agent leave a gap, and wait until the app has folded its events and opened the gate."""
-    before = pilot.app._gap_s
+    before = pilot.app.live.gap_s
     session.gap(case)
-    await settled(pilot, lambda: pilot.app._gap_s != before)
+    await settled(pilot, lambda: pilot.app.live.gap_s != before)
 
 
 async def finish(pilot: Pilot[Any], session: FakeSession, status: str = "done") -> None:

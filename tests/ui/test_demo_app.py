@@ -18,7 +18,7 @@ from textual.widgets import Input
 from cpugpu_tui.demo.recording import SHIPPED, Recording, packed, shipped
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.state.state import TelemetryState
-from cpugpu_tui.ui.controllers.demo import DemoApp
+from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.workload import WorkloadPane
@@ -47,7 +47,7 @@ async def demo(
     recording: Recording, pace: float = AT_ONCE, size: tuple[int, int] = (120, 40)
 ) -> AsyncIterator[Pilot[Any]]:
     """The app, and its end."""
-    app = DemoApp(AppOptions(demo=recording, demo_pace=pace))
+    app = CpuGpuApp(AppOptions(demo=recording, demo_pace=pace))
     async with app.run_test(size=size) as pilot:
         try:
             await settled(pilot, lambda: app.state.run.run is not None)
@@ -95,7 +95,7 @@ async def test_at_80_columns_the_answer_is_whole_and_the_rows_stay(whole: Record
 
 async def test_its_end_names_the_keys_in_force(whole: Recording) -> None:
     keymap = Keymap({**DEFAULT_KEYMAP.keys, "run": ("f5",), "history": ("L",)})
-    app = DemoApp(AppOptions(demo=Recording(whole.runs[:1]), demo_pace=AT_ONCE, keymap=keymap))
+    app = CpuGpuApp(AppOptions(demo=Recording(whole.runs[:1]), demo_pace=AT_ONCE, keymap=keymap))
     async with app.run_test(size=(120, 40)) as pilot:
         await ended(pilot)
         assert "f5 plays it again, L lists its runs" in screen_text(pilot)
@@ -223,10 +223,9 @@ async def test_it_ends_on_the_picture_of_the_crossover(short: Recording, size: t
         await settled(pilot, lambda: "the demo has ended" in screen_text(pilot))
         await settled(pilot, lambda: "both axes logarithmic" in screen_text(pilot))
         assert "215" in screen_text(pilot), "the crossover"
-        played: list[bool] = []
-        pilot.app.play = lambda: played.append(isinstance(pilot.app.screen, MainScreen))  # type: ignore[attr-defined]
         await pilot.press("r")
-        assert played == [True]
+        await settled(pilot, lambda: pilot.app.state.notice is None)
+        assert isinstance(pilot.app.screen, MainScreen)
 
 
 async def test_claims_of_a_replay_offer_no_measurement(short: Recording) -> None:
@@ -239,7 +238,7 @@ async def test_claims_of_a_replay_offer_no_measurement(short: Recording) -> None
 async def test_a_preset_of_the_palette_is_refused_with_the_same_reason(short: Recording) -> None:
     async with demo(short) as pilot:
         await ended(pilot)
-        pilot.app.run_named("elementwise")
+        pilot.app.running.run_named("elementwise")
         await settled(pilot, lambda: "Not run: this is a demo" in screen_text(pilot))
         assert not pilot.app.state.situation.live
 

@@ -18,7 +18,7 @@ from textual.widgets import Input
 
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.store import Store
-from cpugpu_tui.ui.controllers.demo import DemoApp
+from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.keys import COMMANDS, label
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.footer import SELECTS
@@ -48,7 +48,7 @@ def action_of(pilot: Pilot[Any], key: str) -> str:
     active = pilot.app.screen.active_bindings.get(_character_to_key(name) if len(name) == 1 else name)
     if active is None or not active.enabled:
         return ""
-    return active.binding.action.removeprefix("app.").partition("(")[0]
+    return active.binding.action.removeprefix("app.")
 
 
 def check(pilot: Pilot[Any]) -> None:
@@ -117,7 +117,7 @@ async def test_after_a_run_on_each_screen(keys: str) -> None:
 
 
 async def test_in_a_demo_while_it_plays_and_after() -> None:
-    app = DemoApp(AppOptions(demo=Recording(shipped().runs[:1]), demo_pace=0.001))
+    app = CpuGpuApp(AppOptions(demo=Recording(shipped().runs[:1]), demo_pace=0.001))
     async with app.run_test(size=(200, 60)) as pilot:
         await settled(pilot, lambda: app.state.run.run is not None)
         await check_all_panes(pilot)

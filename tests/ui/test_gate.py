@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.model import Progressed
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.controllers import live as running
+from cpugpu_tui.ui.controllers import live
 from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.terminal import repaint_throttle as gate
 from cpugpu_tui.ui.terminal.repaint_throttle import STRAY, PaintGate
@@ -137,7 +137,7 @@ async def test_a_resize_is_painted_during_a_run(paints: list[bool]) -> None:
 async def test_in_a_long_operation_the_status_line_alone_moves(
     paints: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "LONG_STEP_S", 0.0)
+    monkeypatch.setattr(live, "LONG_STEP_S", 0.0)
     async with opened() as pilot:
         session = await start_run(pilot)
         await quiet_after_gap(pilot, session)
@@ -165,7 +165,7 @@ async def test_after_the_run_the_gate_is_open_again(paints: list[bool]) -> None:
 
 
 async def test_paused_and_quiet_nothing_is_written(paints: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "LONG_STEP_S", 0.0)
+    monkeypatch.setattr(live, "LONG_STEP_S", 0.0)
     async with opened() as pilot:
         session = await start_run(pilot)
         await quiet_after_gap(pilot, session)
@@ -174,7 +174,7 @@ async def test_paused_and_quiet_nothing_is_written(paints: list[bool], monkeypat
         before = len(paints)
         for busy in (10.0, 60.0, 30.0):
             pilot.app.backend.read(readings(busy=busy))
-        pilot.app._tick()
+        pilot.app.live.tick()
         await pilot.pause(0.1)
         assert len(paints) == before
 

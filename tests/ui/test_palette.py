@@ -14,10 +14,9 @@ from textual.pilot import Pilot
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP
 from cpugpu_tui.ui.keys import COMMANDS, Situation
-from cpugpu_tui.ui.palette import command_entries, ranked, theme_entries, workload_entries
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.main import MainScreen
-from cpugpu_tui.ui.screens.palette import PaletteScreen
+from cpugpu_tui.ui.screens.palette import PaletteScreen, command_entries, ranked, theme_entries, workload_entries
 
 ALL = [
     *command_entries(Situation(ran=True), DEFAULT_KEYMAP),

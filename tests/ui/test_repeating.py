@@ -34,7 +34,7 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.measured import measured
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.controllers import live as running
+from cpugpu_tui.ui.controllers import live
 from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.live.quiet_reader import QuietReader
 from cpugpu_tui.ui.options import AppOptions
@@ -352,7 +352,7 @@ async def test_a_row_that_is_run_again_and_again_is_compared_with_the_whole_run_
 async def test_only_a_long_run_rings_the_bell(
     monkeypatch: pytest.MonkeyPatch, longer_than_s: float, rings: int
 ) -> None:
-    monkeypatch.setattr(running, "BELL_S", longer_than_s)
+    monkeypatch.setattr(live, "BELL_S", longer_than_s)
     async with opened(new_app(REQUEST)) as pilot:
         rung: list[str] = []
         titles: list[str] = []

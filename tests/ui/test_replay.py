@@ -81,7 +81,7 @@ async def test_nothing_is_run_or_measured(replayed: tuple[Pilot[Any], Trace], ke
 
 async def test_a_page_that_wants_a_run_is_told_why_there_is_none(replayed: tuple[Pilot[Any], Trace]) -> None:
     pilot, _ = replayed
-    pilot.app._start(pilot.app.state.request)
+    pilot.app.running.start(pilot.app.state.request)
     await pilot.pause()
     assert not pilot.app.state.situation.live
     assert "without --replay" in str(pilot.app.state.problem)

@@ -20,8 +20,7 @@ from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.telemetry.facts import BUSY_SWEEPS
 from cpugpu_tui.ui.panes.telemetry.quantities import GPU
 from cpugpu_tui.ui.roles import plain, width_of
-from cpugpu_tui.ui.screens.gpu import GpuScreen
-from cpugpu_tui.ui.screens.gpu_lines import GPM, gpu_lines, host_lines
+from cpugpu_tui.ui.screens.gpu import GPM, GpuScreen, gpu_lines, host_lines
 from cpugpu_tui.ui.screens.main import MainScreen
 
 WIDTHS = (76, 116, 196)

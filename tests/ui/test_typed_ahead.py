@@ -34,7 +34,7 @@ async def test_what_comes_while_the_app_ends_finds_pages_without_widgets_and_doe
     async with opened() as pilot:
         await pilot.press("?")
         await pilot.app.screen.query("*").remove()  # as the end of the app does, a screen at a time
-        pilot.app.leave()
+        pilot.app.leaving.leave()
         pilot.app.change(notice="said too late")
 
 

@@ -28,9 +28,9 @@ from cpugpu_tui.store import run_durations as timed_module
 from cpugpu_tui.store.run_durations import TimedRun
 from cpugpu_tui.timing.warm_up import least_lane_ns
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.form_fields import request_from, texts_of
 from cpugpu_tui.ui.panes import estimate_lines
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of
+from cpugpu_tui.ui.screens.workload_form import request_from, texts_of
 
 CPU = Device("cpu", "Xeon 8480", memory_bytes=256 << 30)
 GPU = Device("cuda:0", "NVIDIA H200", "GPU-1", 140 << 30)

@@ -156,7 +156,7 @@ def open_fleet(
     from cpugpu_tui.cli.fleet import run_fleet
     from cpugpu_tui.config import config, paths
     from cpugpu_tui.ui.custom_keys import keymap_of
-    from cpugpu_tui.ui.fleet import FleetOptions
+    from cpugpu_tui.ui.options import FleetOptions
     from cpugpu_tui.ui.start import run_fleet_app
 
     looks = FleetOptions(theme, paths.config_dir(), keymap_of(config.load().keys))

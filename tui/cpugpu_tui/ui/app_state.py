@@ -58,14 +58,6 @@ class SavedRunView:
         return f"run {self.summary.number} of {self.age}"
 
 
-class StateModal:
-    """A box over other screens that shows what is known now, as panes do."""
-
-    def show_state(self, state: AppState) -> None:
-        """Show a newer state."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True)
 class ParentRun:
     """The run of which one row is run again alone; it comes back as it was."""
@@ -143,7 +135,7 @@ class AppState:
     """Id of a series, and what the status line says of the baseline beside it."""
     changes: Changes | None = None
     """What the rows of this terminal's own run are compared with; None before any run."""
-    whole: ParentRun | None = None
+    parent: ParentRun | None = None
     """The run that `run` is one row of, run again alone; None for any other run."""
     count: int = 0
     """How many runs the next key starts, as typed; 0 for one."""
@@ -160,7 +152,7 @@ class AppState:
     @property
     def is_other(self) -> bool:
         """Whether another workload is highlighted than that of this terminal's run on the screen."""
-        run = self.whole.run if self.whole is not None else self.run
+        run = self.parent.run if self.parent is not None else self.run
         if run.run is None or self.past is not None or self.again is not None:
             return False
         return run.run.plan.name != "+".join(self.request.names)

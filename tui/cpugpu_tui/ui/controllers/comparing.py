@@ -1,21 +1,17 @@
-"""The part of the app that compares series: with the previous one, a chosen one, the baseline."""
+"""Compares series: with the previous one, a chosen one, the baseline; and with what publications claim."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-from textual import on
-from textual.driver import Driver
-from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui.controllers.exporting import TakingAway
-from cpugpu_tui.ui.live.backend import Backend
+from cpugpu_tui.ui.controllers.port import Port, toggle
+from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.live.messages import SeriesEnded
 from cpugpu_tui.ui.live.quiet_reader import QuietReader
 from cpugpu_tui.ui.live.saved_runs import BASELINE
-from cpugpu_tui.ui.options import AppOptions
 
 if TYPE_CHECKING:
     from cpugpu_tui.ui.live.saved_runs import SavedRuns
@@ -26,75 +22,60 @@ IS_BASELINE = f"is baseline {BASELINE}"
 NONE_BEFORE = "There is no other series of {name} to compare with yet; run it again."
 
 
-class BaselineKnown(Message):
-    """What the status line says of the baseline has been found out."""
-
-    def __init__(self, series_id: str, text: str, error: CpuGpuError | None = None) -> None:
-        """Carry it, with the series that it is said of; `error`: why the baseline could not be set."""
-        super().__init__()
-        self.series_id, self.text, self.error = series_id, text, error
-
-
-class Comparing(TakingAway):
+class Comparing:
     """Reads series on threads, and only between runs."""
 
-    def __init__(
-        self, options: AppOptions, backend: Backend | None = None, driver_class: type[Driver] | None = None
-    ) -> None:
-        """Begin with nothing read."""
-        super().__init__(options, backend, driver_class)
-        self.reader = QuietReader(self.bridge.between_runs)
+    def __init__(self, port: Port, bridge: Bridge, reader: QuietReader) -> None:
+        self._port, self._bridge, self._reader = port, bridge, reader
 
-    def action_compare(self) -> None:
+    def toggle(self) -> None:
         """Compare the run on the screen with the previous series; pressed again, go back."""
         from cpugpu_tui.ui.screens.compare import CompareScreen
 
-        if isinstance(self.screen, CompareScreen):
-            self.pop_screen()
-            return
-        run = self.state.run
-        read = lambda place: compared(self.bridge.history(), self.reader, run, place)  # noqa: E731 - one line, and bound to this run
-        self.push_screen(CompareScreen(self.state, self._glyphs, read))
+        run = self._port.state.run
 
-    def action_set_baseline(self) -> None:
+        def read(place: int) -> Compared:
+            return compared(self._bridge.history(), self._reader, run, place)
+
+        toggle(self._port, CompareScreen, lambda: CompareScreen(self._port.state, self._port.glyphs, read))
+
+    def toggle_claims(self) -> None:
+        """Show what publications claim; pressed again, go back."""
+        from cpugpu_tui.ui.screens.claims import ClaimsScreen
+
+        read = self._bridge.claim_points
+        toggle(self._port, ClaimsScreen, lambda: ClaimsScreen(self._port.state, self._port.glyphs, read))
+
+    def set_baseline(self) -> None:
         """Make the series of the run on the screen the baseline."""
-        run = self.state.run
+        run = self._port.state.run
         started = run.run
         if started is None:
             return
 
-        def body() -> None:
-            try:
-                self.bridge.history().store.set_baseline(BASELINE, started.series_id)
-                starved = sum(row.is_starved for row in run.rows.values())
-                without = f", without {starved} that lacked a core" if starved else ""
-                self.post_message(BaselineKnown(started.series_id, IS_BASELINE + without))
-            except CpuGpuError as error:
-                self.post_message(BaselineKnown("", "", error))
+        def body() -> tuple[str, str]:
+            self._bridge.history().store.set_baseline(BASELINE, started.series_id)
+            starved = sum(row.is_starved for row in run.rows.values())
+            return started.series_id, IS_BASELINE + (f", without {starved} that lacked a core" if starved else "")
 
-        self.run_worker(body, thread=True, exit_on_error=False, group="baseline")
+        self._in_background(body)
 
-    @on(SeriesEnded)
-    def _look_at_baseline(self) -> None:
+    def compare_with_baseline(self, _: SeriesEnded) -> None:
         """Compare what has ended with the baseline, if there is one."""
-        run = self.state.run
-        if run.run is None or self.state.quitting:
+        state = self._port.state
+        run = state.run
+        if run.run is None or state.quitting:
             return
         series_id = run.run.series_id
-        self.change(baseline=("", ""))
-        self.run_worker(
-            lambda: self.post_message(BaselineKnown(series_id, against_baseline(self.reader, run))),
-            thread=True, exit_on_error=False, group="baseline",
-        )  # fmt: skip
+        self._port.change(baseline=("", ""))
+        self._in_background(lambda: (series_id, against_baseline(self._reader, run)))
 
-    @on(BaselineKnown)
-    def _say_baseline(self, message: BaselineKnown) -> None:
-        if not self.screen_stack:  # the app is closing
-            return
-        if message.error is not None:
-            self.change(problem=message.error)
-        else:
-            self.change(baseline=(message.series_id, message.text))
+    def _in_background(self, body: Callable[[], tuple[str, str]]) -> None:
+        """Show the series' id and what `body` says of the baseline beside it."""
+        self._port.in_background(
+            "baseline", body, lambda said: self._port.change(baseline=said),
+            lambda error: self._port.change(problem=error),
+        )  # fmt: skip
 
 
 def compared(saved: SavedRuns, reader: QuietReader, run: RunState, place: int) -> Compared:

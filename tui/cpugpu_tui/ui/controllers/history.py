@@ -1,165 +1,148 @@
-"""The part of the app that knows saved runs: opens one in the panes, follows it, runs it again, comes back."""
+"""Saved runs: lists them, opens one in the panes, follows it, comes back to this terminal's own."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from textual import on
-from textual.driver import Driver
-from textual.message import Message
 from textual.timer import Timer
 
 from cpugpu_tui.analysis.what_if import RESIDENT
-from cpugpu_tui.errors import CpuGpuError, UsageError
-from cpugpu_tui.model import Plan
+from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.ui.app_state import SavedRunView
-from cpugpu_tui.ui.controllers.timings import Charting
-from cpugpu_tui.ui.live.backend import Backend
-from cpugpu_tui.ui.live.saved_runs import OpenedRun, ago
-from cpugpu_tui.ui.options import AppOptions
-from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.controllers.port import Port, close_pages
+from cpugpu_tui.ui.live.saved_runs import OpenedRun, SavedRuns, ago
 from cpugpu_tui.ui.screens.main import MainScreen
-from cpugpu_tui.ui.screens.page import Page
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
-    from cpugpu_tui.ui.screens.run_list import Place, RunList
+    from cpugpu_tui.ui.screens.run_list import Place
 
 FOLLOW_S = 1.0
 """How often a run that another terminal has live is looked at again: one line is read, the rest when that differs."""
 
 
-class PastRead(Message):
-    """A saved run has been read, for the first time or anew."""
-
-    def __init__(self, opened: OpenedRun | None, now_ns: int, *, again: bool = False) -> None:
-        """Carry the run, None if it is as it was; `again`: its plan is to run, not its rows to be shown."""
-        super().__init__()
-        self.opened, self.now_ns, self.again = opened, now_ns, again
-
-
-class PastRefused(Message):
-    """A saved run cannot be shown."""
-
-    def __init__(self, error: CpuGpuError) -> None:
-        """Carry why."""
-        super().__init__()
-        self.error = error
-
-
-class LookingBack(Charting):
+class History:
     """Puts this terminal's own run aside for a saved one; only between runs, for reading costs what is being timed."""
 
-    def __init__(
-        self, options: AppOptions, backend: Backend | None = None, driver_class: type[Driver] | None = None
-    ) -> None:
-        """Begin with the present."""
-        super().__init__(options, backend, driver_class)
-        self._history_place: Place | None = None
+    def __init__(self, port: Port, saved_runs: Callable[[], SavedRuns]) -> None:
+        """Read what `saved_runs` returns; it is called on threads and waits until the history is open."""
+        self._port, self._saved_runs = port, saved_runs
+        self._place: Place | None = None
         self._follower: Timer | None = None
         self._following = False
 
-    def action_history(self) -> None:
+    def toggle(self) -> None:
         """List the saved runs; pressed again, go back; beside a saved run, to the present one."""
         from cpugpu_tui.ui.screens.history import HistoryScreen
         from cpugpu_tui.ui.screens.run_list import Place
 
-        if isinstance(self.screen, HistoryScreen):
-            self.pop_screen()
-        elif self.state.past is not None:
+        port = self._port
+        if isinstance(port.screen, HistoryScreen):
+            port.pop_screen()
+        elif port.state.past is not None:
             self.return_to_present()
         else:
-            self._history_place = self._history_place or Place()
-            self.push_screen(HistoryScreen(self.state, self._glyphs, self.bridge.history, self._history_place))
+            self._place = self._place or Place()
+            port.push_screen(HistoryScreen(port.state, port.glyphs, self._saved_runs, self._place))
 
     # ---------------------------------------------------------------- opening
 
-    def on_run_list_chosen(self, message: RunList.Chosen) -> None:
-        """Read the run that was chosen, on a thread."""
-        self._read_past(message.run, again=message.again)
+    def show(self, known: RunSummary) -> None:
+        """Show a saved run in the panes."""
+        self.read(known, self._put)
 
-    def _read_past(self, known: RunSummary, *, again: bool = False, follow: bool = False) -> None:
-        """Read a run, or when it is followed see whether there is more of it; its message brings what was found."""
+    def read(self, known: RunSummary, then: Callable[[OpenedRun, int], object]) -> None:
+        """Read a saved run on a thread; `then` gets it and the wall time, unless a run has begun meanwhile."""
 
-        def body() -> None:
-            try:
-                saved = self.bridge.history()
-                opened = saved.advanced(known) if follow else saved.open(known.number)
-                self.post_message(PastRead(opened, saved.now_ns(), again=again))
-            except CpuGpuError as error:
-                self.post_message(PastRefused(error))
+        def body() -> tuple[OpenedRun, int]:
+            saved = self._saved_runs()
+            return saved.open(known.number), saved.now_ns()
 
-        self.run_worker(body, thread=True, exit_on_error=False, group="past")
+        def opened(found: tuple[OpenedRun, int]) -> None:
+            if not self._port.state.situation.live:
+                then(*found)
 
-    @on(PastRead)
-    def _show_past(self, message: PastRead) -> None:
-        self._following = False
-        past, opened = self.state.past, message.opened
-        if not self.screen_stack:  # the app is closing
-            return
-        if self.state.situation.live or (opened is None and past is None):
-            return  # a run has begun, or the person has gone back, while it was read
-        if opened is not None and message.again:
-            self._run_again(opened)
-        elif opened is not None and (past is None or past.summary.run_id == opened.summary.run_id):
-            self._put(opened, ago(opened.summary.started_wall_ns, message.now_ns))
-        elif past is not None and past.age != (age := ago(past.summary.started_wall_ns, message.now_ns)):
-            self.change(past=replace(past, age=age))
+        self._port.in_background("past", body, opened, self.refuse)
 
-    def _put(self, opened: OpenedRun, age: str) -> None:
+    def _put(self, opened: OpenedRun, now_ns: int) -> None:
         """Put a saved run into the panes, in place of this terminal's own or of what was known of it before."""
-        before = self.state.past
+        port, before = self._port, self._port.state.past
+        if before is not None and before.summary.run_id != opened.summary.run_id:
+            return
         first: dict[str, Any] = {}
         if before is None:
             first = {"what_if": RESIDENT, "cursor": None, "problem": None}
-            self._close_pages()
-            self._follower = self.set_interval(FOLLOW_S, self._follow)
+            close_pages(port)
+            self._follower = port.set_interval(FOLLOW_S, self._follow)
         ceilings = opened.run.run.plan.ceilings if opened.run.run is not None else ()
-        self.change(
+        age, state = ago(opened.summary.started_wall_ns, now_ns), port.state
+        port.change(
             **first, run=opened.run, telemetry=opened.telemetry, ceilings=ceilings,
-            past=SavedRunView(opened.summary, age, self.state.own, before.notice if before else self.state.notice),
-            situation=replace(self.state.situation, past=True, ran=True),
+            past=SavedRunView(opened.summary, age, state.own, before.notice if before else state.notice),
+            situation=replace(state.situation, past=True, ran=True),
         )  # fmt: skip
-        if before is None and isinstance(self.screen, MainScreen):
-            self.screen.query_one(TimingTable).focus()
+        if before is None and isinstance(port.screen, MainScreen):
+            port.screen.focus_timings()
 
-    @on(PastRefused)
-    def _say_refused(self, message: PastRefused) -> None:
+    def refuse(self, error: CpuGpuError) -> None:
+        """Say why a saved run cannot be shown or run again."""
         from cpugpu_tui.ui.screens.history import HistoryScreen
 
         self._following = False
-        if not self.screen_stack:
-            return
-        if isinstance(self.screen, HistoryScreen):
-            self.screen.post_message(HistoryScreen.Failed(message.error))
+        if isinstance(self._port.screen, HistoryScreen):
+            self._port.screen.post_message(HistoryScreen.Failed(error))
         else:
             self._stop_following()  # it is gone or broken, and would be so every second
-            self.change(problem=message.error)
+            self._port.change(problem=error)
 
     # ---------------------------------------------------------------- while it is shown
 
     def _follow(self) -> None:
         """See what another terminal has added; of a run that is over only the age changes."""
-        past = self.state.past
+        past = self._port.state.past
         if past is None or self._following:
             return
-        if past.is_live:
-            self._following = True
-            self._read_past(past.summary, follow=True)
+        if not past.is_live:
+            self._show_age(self._saved_runs().now_ns())
+            return
+        known = past.summary
+        self._following = True
+
+        def body() -> tuple[OpenedRun | None, int]:
+            saved = self._saved_runs()
+            return saved.advanced(known), saved.now_ns()
+
+        self._port.in_background("past", body, self._show_more, self.refuse)
+
+    def _show_more(self, found: tuple[OpenedRun | None, int]) -> None:
+        self._following = False
+        opened, now_ns = found
+        state = self._port.state
+        if state.situation.live or state.past is None:
+            return  # a run has begun, or the person has gone back, while it was read
+        if opened is None:
+            self._show_age(now_ns)
         else:
-            self._show_past(PastRead(None, self.bridge.history().now_ns()))
+            self._put(opened, now_ns)
+
+    def _show_age(self, now_ns: int) -> None:
+        past = self._port.state.past
+        if past is not None and past.age != (age := ago(past.summary.started_wall_ns, now_ns)):
+            self._port.change(past=replace(past, age=age))
 
     def return_to_present(self) -> bool:
         """Show this terminal's own run again; return False if it is what is shown."""
         self._stop_following()
-        if self.state.past is None:
+        state = self._port.state
+        if state.past is None:
             return False
-        own = self.state.own
-        self.change(
+        own = state.own
+        self._port.change(
             past=None, run=own.run, telemetry=own.telemetry, ceilings=own.ceilings,
             what_if=RESIDENT, cursor=None, problem=None,
-            situation=replace(self.state.situation, past=False, ran=own.run.run is not None),
+            situation=replace(state.situation, past=False, ran=own.run.run is not None),
         )  # fmt: skip
         return True
 
@@ -168,50 +151,10 @@ class LookingBack(Charting):
             self._follower.stop()
             self._follower = None
 
-    def leave_history(self) -> None:
+    def leave(self) -> None:
         """Go back to the present, and to the panes: something is about to run."""
         from cpugpu_tui.ui.screens.history import HistoryScreen
 
-        if isinstance(self.screen, HistoryScreen):
-            self.pop_screen()
+        if isinstance(self._port.screen, HistoryScreen):
+            self._port.pop_screen()
         self.return_to_present()
-
-    def _close_pages(self) -> None:
-        while isinstance(self.screen, Page):
-            self.pop_screen()
-
-    # ---------------------------------------------------------------- running it again
-
-    def run_past_again(self) -> None:
-        """Run the plan of the saved run that is shown."""
-        past = self.state.past
-        if past is not None:
-            self._run_again(OpenedRun(past.summary, self.state.run, self.state.telemetry))
-
-    def _run_again(self, opened: OpenedRun) -> None:
-        """Run the plan of a saved run, with its seed, as it was; what this app's agents cannot do is said."""
-        started = opened.run.run
-        simulates = self.state.request.simulation is not None
-        if started is None or not self.state.situation.may_start:
-            return
-        if opened.run.simulated != simulates:
-            self._say_refused(PastRefused(other_kind(opened.summary.number, simulates=simulates)))
-            return
-        timeout_s = started.environment.get("case_timeout_s")
-        # What the devices reach is looked up anew; gaps are for this screen and change no number.
-        plan = replace(started.plan, gaps=True, ceilings=())
-        self._close_pages()
-        self.begin_plan(plan, self.state.count or 1, timeout_s, again=True)
-
-    def begin_plan(
-        self, plan: Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False
-    ) -> None:
-        """Start a plan."""
-        raise NotImplementedError
-
-
-def other_kind(number: int, *, simulates: bool) -> UsageError:
-    """Return why a run cannot be run again by an app that simulates, or by one that measures."""
-    if simulates:
-        return UsageError(f"Run {number} was measured, and this app simulates.", "Start cpugpu-tui without --simulate.")
-    return UsageError(f"Run {number} was simulated, and this app measures.", "Start cpugpu-tui with --simulate.")

@@ -1,25 +1,15 @@
-"""The part of the app that answers what a person asks of the workloads: which one, with which parameters, where."""
+"""What would run: the highlighted workload, its parameters, the devices, and an interpreter that can do more."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from textual import on
-
 from cpugpu_tui.model import DevicesFound, Event
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.controllers.leaving import Leaving
-from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
-from cpugpu_tui.ui.live.messages import (
-    AgentReported,
-    DevicesReported,
-    EarlierKnown,
-    InterpreterFound,
-    RunAdvanced,
-    SeriesEnded,
-    TelemetryArrived,
-)
+from cpugpu_tui.ui.controllers.port import Port
+from cpugpu_tui.ui.live.bridge import Bridge
+from cpugpu_tui.ui.live.messages import DevicesReported, EarlierKnown, InterpreterFound, RunAdvanced
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 
@@ -27,104 +17,100 @@ OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
 """Driver that a major version of CUDA needs at least (NVIDIA's table of minor version compatibility)."""
 
 
-class Preparing(Leaving):
+class Preparing:
     """Knows what `r` would run, and what can be said of it before."""
 
-    _glyphs: Glyphs = UNICODE
-    _surveyed = False
-    """Whether an agent was asked for all devices; once is enough, they do not change while the app is open."""
-    _searched = _is_awaited = False
-    """Whether other interpreters were asked, and whether a key wants to hear what came of it."""
+    def __init__(self, port: Port, bridge: Bridge) -> None:
+        self._port, self._bridge = port, bridge
+        self._surveyed = False
+        """Whether an agent was asked for all devices; once is enough, they do not change while the app is open."""
+        self._searched = self._is_awaited = False
+        """Whether other interpreters were asked, and whether a key wants to hear what came of it."""
 
-    @on(WorkloadPane.Highlighted)
-    def _choose(self, message: WorkloadPane.Highlighted) -> None:
-        if message.request != self.state.request:
-            self.change(request=message.request, again=None)
+    def highlight(self, message: WorkloadPane.Highlighted) -> None:
+        """Take what is highlighted as what `r` runs."""
+        if message.request != self._port.state.request:
+            self._port.change(request=message.request, again=None)
 
-    @on(WorkloadPane.Opened)
-    def _open_form(self, message: WorkloadPane.Opened) -> None:
+    def open_form(self, message: WorkloadPane.Opened) -> None:
+        """Let the person change the parameters of a workload."""
         from cpugpu_tui.ui.screens.workload_form import WorkloadForm
 
         def close(request: PlanRequest | None) -> None:
-            if request is not None and isinstance(self.screen, MainScreen):
-                self.screen.query_one(WorkloadPane).change(request)
+            if request is not None and isinstance(self._port.screen, MainScreen):
+                self._port.screen.query_one(WorkloadPane).change(request)
 
         self._survey()
-        self.push_screen(WorkloadForm(message.entry, self.state, self._glyphs), close)
+        self._port.push_screen(WorkloadForm(message.entry, self._port.state, self._port.glyphs), close)
 
     def _survey(self) -> None:
         """Ask for all devices, where no run is disturbed by it: importing torch takes a core for a second."""
-        if self._surveyed or not self.state.situation.may_start:
+        if self._surveyed or not self._port.state.situation.may_start:
             return
         self._surveyed = True
-        self.state = replace(self.state, surveying=True)
-        self.run_worker(self.bridge.survey, thread=True, exit_on_error=False, group="survey")
+        self._port.state = replace(self._port.state, surveying=True)
+        self._port.start_thread(self._bridge.survey, "survey")
 
     # ---------------------------------------------------------------- interpreters
 
-    @on(AgentReported)
-    @on(TelemetryArrived)
-    @on(DevicesReported)
-    @on(SeriesEnded)
-    def _consider_python(self) -> None:
+    def consider_python(self, _: object) -> None:
         """Look once for an interpreter that can do more, where the one in use lacks torch or cannot use the GPU."""
-        self.call_later(self._search_if_lacking)  # other handlers of the message show what it says first
+        self._port.call_later(self._search_if_lacking)  # other handlers of the message show what it says first
 
     def _search_if_lacking(self) -> None:
-        if not self._searched and self.state.situation.may_start and lacks_torch(self.state):
+        state = self._port.state
+        if not self._searched and state.situation.may_start and lacks_torch(state):
             self._search()
 
     def _search(self) -> None:
         self._searched = True
-        self.run_worker(self.bridge.search_python, thread=True, exit_on_error=False, group="search")
+        self._port.start_thread(self._bridge.search_python, "search")
 
-    @on(InterpreterFound)
-    def _offer(self, message: InterpreterFound) -> None:
+    def offer_python(self, message: InterpreterFound) -> None:
+        """Offer what was found; where a key asked for it, say that nothing was."""
         self._searched = message.is_complete
-        self.change(better_python=message.found)
+        self._port.change(better_python=message.found)
         if message.found is None and self._is_awaited:
-            self.say("No other interpreter was found whose torch can do more.")
+            self._port.say("No other interpreter was found whose torch can do more.")
         self._is_awaited = False
 
-    def action_use_python(self) -> None:
+    def use_python(self) -> None:
         """Use the interpreter that was found; search for one if none is known."""
-        found = self.state.better_python
-        if self.state.simulated or self.state.worker == "thread":
-            self.say("Python: torch of another interpreter is used neither by a simulation nor by --worker thread.")
+        state = self._port.state
+        found = state.better_python
+        if state.simulated or state.worker == "thread":
+            self._port.say(
+                "Python: torch of another interpreter is used neither by a simulation nor by --worker thread."
+            )
         elif found is None:
             self._is_awaited = True
-            self.say("Looking for an interpreter whose torch can use the GPU.")
+            self._port.say("Looking for an interpreter whose torch can use the GPU.")
             self._search()
         else:
             self._surveyed = False  # what it tells of the devices may be more
-            self.change(
+            self._port.change(
                 better_python=None, problem=None, environment={}, agent_ready=False, devices=(), devices_remark=""
             )  # fmt: skip
-            self.say(f"Using {found.path}.")
-            self.run_worker(
-                lambda: self.bridge.use_python(found.path), thread=True, exit_on_error=False, group="search"
-            )  # fmt: skip
+            self._port.say(f"Using {found.path}.")
+            self._port.start_thread(lambda: self._bridge.use_python(found.path), "search")
 
     # ---------------------------------------------------------------- devices
 
-    @on(DevicesReported)
-    def _meet_devices(self, message: DevicesReported) -> None:
+    def meet_devices(self, message: DevicesReported) -> None:
+        """Show the devices that an agent told of."""
         self._surveyed = bool(message.devices or message.remark)  # a survey that a run broke off told nothing
-        found = message.devices or self.state.devices
-        self.change(devices=found, devices_remark=message.remark, surveying=False)
+        found = message.devices or self._port.state.devices
+        self._port.change(devices=found, devices_remark=message.remark, surveying=False)
 
-    @on(RunAdvanced)
-    def _meet_run_devices(self, message: RunAdvanced) -> None:
-        if self.state.devices:
-            return
-        found = _told(message.events)
-        if found is not None:
-            # Not `change`: the run's own handler shows all that these events say, in one paint.
-            self.state = replace(self.state, devices=found.devices, devices_remark=found.no_gpu or "")
+    def meet_run_devices(self, message: RunAdvanced) -> None:
+        """Learn the devices from a run, before its events are shown in one paint."""
+        state, found = self._port.state, _told(message.events)
+        if not state.devices and found is not None:
+            self._port.state = replace(state, devices=found.devices, devices_remark=found.no_gpu or "")
 
-    @on(EarlierKnown)
-    def _learn(self, message: EarlierKnown) -> None:
-        self.change(earlier=message.earlier)
+    def learn_earlier(self, message: EarlierKnown) -> None:
+        """Take how long earlier runs took, for estimates."""
+        self._port.change(earlier=message.earlier)
 
 
 def lacks_torch(state: AppState) -> bool:

@@ -1,23 +1,17 @@
-"""The part of the app that repeats: a count before `r`, one row again, what changed since the run before."""
+"""Repeats: a count before `r`, one row again, and what changed since the run before."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from textual import on
-from textual.driver import Driver
-from textual.message import Message
-
-from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import Plan, RunStarted
+from cpugpu_tui.model import Plan, RunStarted, TelemetryRead
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import ParentRun
-from cpugpu_tui.ui.controllers.comparing import Comparing
-from cpugpu_tui.ui.live.backend import Backend
+from cpugpu_tui.ui.controllers.port import Port
 from cpugpu_tui.ui.live.messages import SeriesEnded
+from cpugpu_tui.ui.live.quiet_reader import QuietReader
 from cpugpu_tui.ui.live.saved_runs import age_text
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.screens.main import MainScreen
 
 if TYPE_CHECKING:
@@ -32,23 +26,11 @@ KEPT_PLANS = 8
 """Plans whose last series is kept in memory, so that `r` need not read it."""
 
 
-class BeforeKnown(Message):
-    """The series before a run was read from the history."""
-
-    def __init__(self, run_id: str, base: Series, remark: str) -> None:
-        """Carry it, with the run that it is before."""
-        super().__init__()
-        self.run_id, self.base, self.remark = run_id, base, remark
-
-
-class Repeating(Comparing):
+class Repeating:
     """Knows the last series of each plan. What must be read for it is read when a run is over."""
 
-    def __init__(
-        self, options: AppOptions, backend: Backend | None = None, driver_class: type[Driver] | None = None
-    ) -> None:
-        """Begin without any run."""
-        super().__init__(options, backend, driver_class)
+    def __init__(self, port: Port, reader: QuietReader) -> None:
+        self._port, self._reader = port, reader
         self._last: dict[Plan, Series] = {}
         """What is run (`same_work`) → its last series with a finished run, measured by this app."""
         self._base: Series | None = None
@@ -57,53 +39,45 @@ class Repeating(Comparing):
 
     # ---------------------------------------------------------------- how many
 
-    def action_count(self, digit: int) -> None:
+    def count(self, digit: int) -> None:
         """Take a digit of how many runs the next key starts; a third digit begins anew."""
-        if not isinstance(self.screen, MainScreen) or not self.state.situation.may_start:
+        state = self._port.state
+        if not isinstance(self._port.screen, MainScreen) or not state.situation.may_start:
             return
-        count = 10 * self.state.count + digit
-        self.change(count=count if count <= MOST_COUNT else digit)
+        count = 10 * state.count + digit
+        self._port.change(count=count if count <= MOST_COUNT else digit)
 
     def drop_count(self) -> bool:
         """Forget the digits; return False if there were none."""
-        if not self.state.count:
+        if not self._port.state.count:
             return False
-        self.change(count=0)
+        self._port.change(count=0)
         return True
 
     # ---------------------------------------------------------------- one row
 
-    def action_run_row(self) -> None:
-        """Run the highlighted row alone, with the seed and on the devices of the run that it is of."""
+    def plan_of_row(self) -> tuple[Plan, ParentRun] | None:
+        """Return what runs the highlighted row alone, and the run that it is a row of; None without such a row."""
         from cpugpu_tui.compare.changes import plan_of_row
 
-        whole = self.state.whole or ParentRun(self.state.run, self.state.changes)
-        row = self.state.run.rows.get(self.state.cursor or "")
-        started = whole.run.run
-        if row is None or started is None:
-            return
-        plan = replace(plan_of_row(started.plan, row.case), gaps=True)
-        timeout_s = started.environment.get("case_timeout_s")
-        self.begin_plan(plan, self.state.count or 1, timeout_s, whole=whole)
+        state = self._port.state
+        parent = state.parent or ParentRun(state.run, state.changes)
+        row = state.run.rows.get(state.cursor or "")
+        if row is None or parent.run.run is None:
+            return None
+        return replace(plan_of_row(parent.run.run.plan, row.case), gaps=True), parent
 
-    def begin_plan(
-        self, plan: Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False,
-        whole: ParentRun | None = None,
-    ) -> None:  # fmt: skip
-        """Start a plan; `whole`: it is one row of that run."""
-        raise NotImplementedError
-
-    def return_to_whole(self) -> bool:
+    def return_to_parent(self) -> bool:
         """Show the run again of which a row was run alone; return False if it is not such a row that is shown."""
-        whole = self.state.whole
-        if whole is None or self.state.situation.live:
+        parent = self._port.state.parent
+        if parent is None or self._port.state.situation.live:
             return False
-        self.change(run=whole.run, changes=whole.changes, whole=None, cursor=None)
+        self._port.change(run=parent.run, changes=parent.changes, parent=None, cursor=None)
         return True
 
     # ---------------------------------------------------------------- what changed
 
-    def expect_runs(self, plan: Plan, whole: ParentRun | None) -> None:
+    def expect_runs(self, plan: Plan, parent: ParentRun | None) -> None:
         """Look up, in memory, what the rows of the series to come will be compared with."""
         from cpugpu_tui.compare.changes import same_work
         from cpugpu_tui.compare.comparison import Series
@@ -111,17 +85,17 @@ class Repeating(Comparing):
 
         self._new = ()
         self._base = self._last.get(same_work(plan))
-        if whole is not None:
-            known = whole.changes.new if whole.changes is not None else ()
-            own = measured_state(whole.run, times_only=True)
+        if parent is not None:
+            known = parent.changes.new if parent.changes is not None else ()
+            own = measured_state(parent.run, times_only=True)
             self._base = Series("", known or ((own,) if own is not None else ()))
 
-    def standing(self, run: RunState) -> Changes | None:
+    def compared(self, run: RunState) -> Changes | None:
         """Return what the rows of a run are compared with: anew when it begins, with their verdicts when it ends."""
         from cpugpu_tui.compare.changes import Changes, same_work
         from cpugpu_tui.state.measured import measured_state
 
-        known, started = self.state.changes, run.run
+        known, started = self._port.state.changes, run.run
         if started is None:
             return known
         if known is None or known.run_id != started.run_id:
@@ -151,42 +125,38 @@ class Repeating(Comparing):
         if len(self._last) > KEPT_PLANS:
             self._last.pop(next(iter(self._last)))
 
-    @on(SeriesEnded)
-    def _look_before(self) -> None:
+    def look_before(self, _: SeriesEnded) -> None:
         """Read the series before, where this app has not measured it itself."""
-        run, changes = self.state.run, self.state.changes
+        state = self._port.state
+        run, changes = state.run, state.changes
         wanted = changes is not None and changes.base is None and run.run is not None
-        if not wanted or self.state.quitting or self.state.calibrating or self.state.past is not None:
+        if not wanted or state.quitting or state.calibrating or state.past is not None:
             return
+        # Without a history, or once the next run has begun, there is nothing to compare with.
+        latest = state.own.telemetry.latest
+        self._port.in_background("before", lambda: self._before(run, latest), self._know_before, lambda _: None)
 
-        def body() -> None:
-            try:
-                if (found := self._series_before(run)) is not None:
-                    self.post_message(found)
-            except CpuGpuError:
-                return  # without a history, or once the next run has begun, there is nothing to compare with
+    def _before(self, run: RunState, latest: TelemetryRead | None) -> tuple[str, Series, str] | None:
+        """Return run id, the series before that run and a remark on it.
 
-        self.run_worker(body, thread=True, exit_on_error=False, group="before")
-
-    def _series_before(self, run: RunState) -> BeforeKnown | None:
-        """Return the series before a run. On a thread; each step of reading is between runs or not at all."""
+        On a thread; each step of reading is between runs or not at all.
+        """
         from cpugpu_tui.compare.changes import remark_on, series_before
         from cpugpu_tui.state.measured import measured_state, power_limits_of
 
         # The same facts as `compare` has of the saved run: its power limits are in the telemetry, not in the state.
-        latest = self.state.own.telemetry.latest
         started, mine = run.run, measured_state(run, power_limits_of(latest.gpus) if latest is not None else None)
-        if started is None or mine is None:
+        base = series_before(self._reader, started) if started is not None and mine is not None else None
+        if started is None or mine is None or base is None:
             return None
-        base = series_before(self.reader, started)
-        remark = remark_on(base, mine) if base is not None else None
-        return BeforeKnown(started.run_id, base, remark) if base is not None and remark is not None else None
+        remark = remark_on(base, mine)
+        return (started.run_id, base, remark) if remark is not None else None
 
-    @on(BeforeKnown)
-    def _know_before(self, message: BeforeKnown) -> None:
+    def _know_before(self, found: tuple[str, Series, str] | None) -> None:
         """Show it, unless another run has begun."""
-        changes, started = self.state.changes, self.state.own.run.run
-        if not self.screen_stack or changes is None or changes.run_id != message.run_id or started is None:
+        changes, started = self._port.state.changes, self._port.state.own.run.run
+        if found is None or changes is None or changes.run_id != found[0] or started is None:
             return
-        age = age_text(message.base.runs[-1].started_wall_ns, started.wall_ns)
-        self.change(changes=replace(changes, base=message.base, age=age, remark=message.remark))
+        _, base, remark = found
+        age = age_text(base.runs[-1].started_wall_ns, started.wall_ns)
+        self._port.change(changes=replace(changes, base=base, age=age, remark=remark))

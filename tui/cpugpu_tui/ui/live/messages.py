@@ -1,4 +1,4 @@
-"""What threads tell the app. They post these and touch nothing else."""
+"""What threads and screens tell the app. Threads post these and touch nothing else."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import Ceilings, Device, Event, Hello, TelemetryRead
-from cpugpu_tui.session.estimate import Earlier
-
 if TYPE_CHECKING:
+    from cpugpu_tui.compare.claims import JudgedClaim
+    from cpugpu_tui.errors import CpuGpuError
+    from cpugpu_tui.model import Ceilings, Device, Event, Hello, TelemetryRead
+    from cpugpu_tui.session.estimate import Earlier
+    from cpugpu_tui.store import RunSummary
     from cpugpu_tui.store.outbox import Unsaved
     from cpugpu_tui.transport.interpreter_search import Interpreter
 
 
-class RunAdvanced(Message):
+class Report(Message):
+    """What a thread or a screen tells the app, which passes it on to controllers (`Shell.routes`)."""
+
+
+class RunAdvanced(Report):
     """A run came to a point at which the screen may show it: its start, a gap, its end."""
 
     def __init__(self, events: tuple[Event, ...]) -> None:
@@ -24,11 +29,11 @@ class RunAdvanced(Message):
         self.events = events
 
 
-class SeriesEnded(Message):
+class SeriesEnded(Report):
     """The worker thread has run all runs of a series, or was stopped; a new one may start."""
 
 
-class CeilingsKnown(Message):
+class CeilingsKnown(Report):
     """What is kept of this machine was read from the store, or measured."""
 
     def __init__(self, ceilings: tuple[Ceilings, ...], remark: str = "") -> None:
@@ -38,7 +43,7 @@ class CeilingsKnown(Message):
         self.remark = remark
 
 
-class CalibrationAdvanced(Message):
+class CalibrationAdvanced(Report):
     """The agent is about to measure something; nothing is timed until the screen has said so."""
 
     def __init__(self, note: str) -> None:
@@ -47,7 +52,7 @@ class CalibrationAdvanced(Message):
         self.note = note
 
 
-class TelemetryArrived(Message):
+class TelemetryArrived(Report):
     """One sweep over the machine. A newer one waiting in the queue replaces it."""
 
     def __init__(self, read: TelemetryRead) -> None:
@@ -60,7 +65,7 @@ class TelemetryArrived(Message):
         return isinstance(message, TelemetryArrived)
 
 
-class AgentReported(Message):
+class AgentReported(Report):
     """The standby agent said hello, or why it cannot."""
 
     def __init__(self, outcome: Hello | CpuGpuError) -> None:
@@ -69,7 +74,7 @@ class AgentReported(Message):
         self.outcome = outcome
 
 
-class DevicesReported(Message):
+class DevicesReported(Report):
     """An agent told which devices there are, or why it cannot."""
 
     def __init__(self, devices: tuple[Device, ...], remark: str = "") -> None:
@@ -79,7 +84,7 @@ class DevicesReported(Message):
         self.remark = remark
 
 
-class InterpreterFound(Message):
+class InterpreterFound(Report):
     """A search for an interpreter that can do more than the one in use has ended."""
 
     def __init__(self, found: Interpreter | None, *, is_complete: bool) -> None:
@@ -89,7 +94,7 @@ class InterpreterFound(Message):
         self.is_complete = is_complete
 
 
-class EarlierKnown(Message):
+class EarlierKnown(Report):
     """How long earlier runs took was read from the history."""
 
     def __init__(self, earlier: Earlier) -> None:
@@ -98,7 +103,7 @@ class EarlierKnown(Message):
         self.earlier = earlier
 
 
-class SavingChanged(Message):
+class SavingChanged(Report):
     """The history did not take something, or took what waited. A newer one waiting in the queue replaces it."""
 
     def __init__(self, unsaved: Unsaved) -> None:
@@ -111,13 +116,30 @@ class SavingChanged(Message):
         return isinstance(message, SavingChanged)
 
 
-class NoticeGiven(Message):
+class NoticeGiven(Report):
     """Something the person should know all the time, such as `not saved`."""
 
     def __init__(self, text: str) -> None:
         """Carry one sentence."""
         super().__init__()
         self.text = text
+
+
+class SavedRunChosen(Report):
+    """The person wants to see a saved run, or to have it run again."""
+
+    def __init__(self, run: RunSummary, *, again: bool) -> None:
+        """Carry its line in the history; `again`: run its plan."""
+        super().__init__()
+        self.run, self.again = run, again
+
+
+class ClaimWanted(Report):
+    """The person wants what a claim needs to be measured."""
+
+    def __init__(self, judged: JudgedClaim) -> None:
+        super().__init__()
+        self.judged = judged
 
 
 class InputDropped(Message):

@@ -51,7 +51,7 @@ def working_keys(screen: Screen[Any], keymap: Keymap) -> dict[str, str]:
             if len(key) == 1 and focused is not None and focused.check_consume_key(name, key):
                 continue
             bound = active.get(name)
-            action = bound.binding.action.removeprefix("app.").partition("(")[0] if bound is not None else ""
+            action = bound.binding.action.removeprefix("app.") if bound is not None else ""
             if action == command.action or (command.id == "open" and action in SELECTS):
                 found.setdefault(command.id, key_name(key))
     return found

@@ -19,11 +19,11 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.coordinate import Coordinate
 from textual.geometry import Region
-from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import DataTable
 from textual.widgets.data_table import ColumnKey, RowKey
 
+from cpugpu_tui.ui.live.messages import Report
 from cpugpu_tui.ui.terminal.textual_internals import PrivateTable
 
 Cells = Mapping[str, str | Text]
@@ -80,7 +80,7 @@ class TimingTable(PrivateTable):
     }
     """
 
-    class RowChosen(Message):
+    class RowChosen(Report):
         """The person pressed enter on a row, or clicked the row under the cursor."""
 
         def __init__(self, row_key: str) -> None:

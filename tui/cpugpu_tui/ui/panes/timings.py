@@ -19,12 +19,12 @@ from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.line_field import LineField
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.timing_columns import WORDS_WIDTH, columns, shape_of
 from cpugpu_tui.ui.panes.timing_legend import legend, signs_of
 from cpugpu_tui.ui.panes.timing_order import AS_RAN, Order, in_order, order_text
 from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.panes.typing_line import LineField
 from cpugpu_tui.ui.roles import rich_text
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class TimingsPane(Vertical):
             self._shown = None
         self._keymap = state.keymap
         self._show_rows()
-        self._show_title(is_alone=state.whole is not None)
+        self._show_title(is_alone=state.parent is not None)
         current = state.run.current
         if current is not None and current.case:
             self.table.follow(current.case)

@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
-from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -22,6 +21,7 @@ from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.live.messages import Report
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, memory_words, plan_of, time_words
 from cpugpu_tui.ui.panes.lines import Lines, StatePane, spelled, wrapped
 from cpugpu_tui.ui.roles import Spans
@@ -79,7 +79,7 @@ class WorkloadPane(Vertical):
         Binding("k", "cursor(-1)", show=False),
     ]
 
-    class Highlighted(Message):
+    class Highlighted(Report):
         """Another entry is highlighted."""
 
         def __init__(self, request: PlanRequest) -> None:
@@ -87,7 +87,7 @@ class WorkloadPane(Vertical):
             super().__init__()
             self.request = request
 
-    class Opened(Message):
+    class Opened(Report):
         """The person wants to change the parameters of an entry."""
 
         def __init__(self, entry: Entry) -> None:

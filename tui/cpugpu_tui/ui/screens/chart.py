@@ -21,10 +21,10 @@ class ChartScreen(Page, inherit_bindings=False):
     """Fills the screen with the chart; a page without a text to scroll."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("X", "app.linear('linear_sizes')", show=False),
-        Binding("Y", "app.linear('linear_times')", show=False),
-        Binding("j,down,right", "app.move_highlight(1)", show=False),
-        Binding("k,up,left", "app.move_highlight(-1)", show=False),
+        Binding("X", "app.do('timings.toggle_axis', 'linear_sizes')", show=False),
+        Binding("Y", "app.do('timings.toggle_axis', 'linear_times')", show=False),
+        Binding("j,down,right", "app.do('timings.move', 1)", show=False),
+        Binding("k,up,left", "app.do('timings.move', -1)", show=False),
     ]
     AUTO_FOCUS = ""
     TOPIC = "chart"

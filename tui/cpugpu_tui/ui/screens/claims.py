@@ -20,6 +20,7 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import keys as commands
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.live.messages import ClaimWanted
 from cpugpu_tui.ui.panes.estimate_lines import seconds_text
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
@@ -65,14 +66,6 @@ class ClaimsScreen(Page, inherit_bindings=False):
             """Carry what they add."""
             super().__init__()
             self.points = points
-
-    class Wanted(Message):
-        """The person wants what a claim needs to be measured."""
-
-        def __init__(self, judged: JudgedClaim) -> None:
-            """Carry the claim."""
-            super().__init__()
-            self.judged = judged
 
     def __init__(self, state: AppState, glyphs: Glyphs, read_saved: ReadSaved) -> None:
         """Draw with these glyphs; read saved runs by this function, on a thread."""
@@ -199,7 +192,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
             return
         if self._announced == chosen.claim.id:
             self._announced = ""
-            self.post_message(self.Wanted(chosen))
+            self.post_message(ClaimWanted(chosen))
             return
         self._announced = chosen.claim.id
         self.redraw()

@@ -1,4 +1,4 @@
-"""Help: what the pane with the focus shows, then every key."""
+"""Help: what the pane with the focus shows, then every key; and the words for it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,123 @@ from collections.abc import Collection, Sequence
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.custom_keys import Keymap
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.help_words import WORDS
 from cpugpu_tui.ui.keys import COMMANDS, MOVES
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
+
+WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
+    "workload": (
+        "Workload: what {run} runs",
+        (
+            ("list", "Presets and workloads. A preset of a publication shows what the publication claimed."),
+            ("{open}", "Opens the parameters: sizes, dtype, CPU threads, devices, repeats."),
+            ("{run}", "Runs what is highlighted, in a process of its own, so that this screen is not in the numbers."),
+        ),
+    ),
+    "timings": (
+        "Timings: one row per case, CPU and GPU alternating",
+        (
+            ("CPU, GPU", "Latency: time of one call; on the GPU with the wait for its end. Median of the rounds."
+             " ~ in front: something disturbed it, {open} says what."),
+            ("cuda:0, cuda:1", "Several GPUs have a column each, or a bar each under GPUs: full height is 10 % over the"
+             " median of its model. !: slow, over 5 % behind its like and an outlier among three; {open} has the"
+             " numbers, and of transfer the copies between GPUs. The speedup is that of the first."),
+            ("*", "Before a case: the history has not taken it yet. It is kept in memory and tried again; the status"
+             " line says why."),
+            ("speedup", "Time on the CPU divided by time on the GPU. Above 1 the GPU is faster."),
+            ("±", "Half of the 95 % interval of the speedup; with one device, of its time. Below five rounds there is"
+             " no interval, and their number stands here."),
+            ("faster", "GPU or CPU: the interval leaves no doubt. tie: it lies within 2 %. unclear: it allows either."
+             " A row in progress shows its rounds, a failed one what went wrong."),
+            ("cold kernels", "The GPU's own work with cold caches, without launch and wait."),
+            ("with copies", "The speedup when data starts and ends in the host's ordinary memory."),
+            ("limited by", "What the row would need more of: compute or memory, with the share of what this machine"
+             " reached on its card ({machine}); transfer: the cable; launch, call: starting the work costs more than"
+             " the work."),
+            ("paper's error", "How far the publication's own clock is off: 53× shows 53 times too little. A ! before"
+             " it: what it shows is more than this machine can do."),
+            ("{sort} {reverse}", "Sort by the next column, reverse the order; the title says which. Rows without a"
+             " value stand last, and the highlighted row stays so."),
+            ("change", "CPU's and GPU's time against the series before of the same plan; the title names the runs."
+             " From three runs on each side a word: faster, slower, same, unclear (no clear change)."),
+            ("min-max", "Slowest run less fastest of this series, in percent of the median: 5 {run} makes five."),
+            ("rounds", "The latencies of the rounds, CPU left, GPU right; full height is 10 % above the median."),
+        ),
+    ),
+    "telemetry": (
+        "Telemetry: what the machine is doing",
+        (
+            ("kernel-active", "Share of the last sample time in which some kernel ran. It says nothing about how"
+             " much of the GPU that kernel used."),
+            ("power, clock", "Against the limit in force, and the most the clock can do; histories end there, too."),
+            ("throttle", "Why the clock is lower than it could be, and in what share of the time since the last"
+             " reading. An arrow down: power-capped, normal under load. !: too hot. !!: the hardware brakes, numbers"
+             " taken now are worth nothing."),
+            ("PCIe", "Generation and lanes. Less than the slot can do is a warning only under load: idle links sleep."),
+            ("processes", "Others on the same GPU make a measurement slower. outside namespace: somebody whom this"
+             " container may not see."),
+            ("cuda:0 ... NVML 3", "One GPU's names: torch's number, NVML's (nvidia-smi), its UUID, its PCI address."),
+            ("dimmed", "The value is older than two readings. A dash: there is no value; the reason is beside it."),
+            ("{zoom}", "Every reading of one GPU with its age and history, and all processes; tab goes to the next"
+             " GPU."),
+        ),
+    ),
+    "chart": (
+        "Chart: both times over size",
+        (
+            ("curves", "What a caller waits on CPU and GPU, one point per size. Where they cross, the lead changes."),
+            ("bracket", "The crossover lies between its ends: the CPU clearly wins below, the GPU clearly above."),
+            ("{what-if}", "Moves the crossover to another world: no transfer, no launch cost, pinned memory, one"
+             " thread."),
+            ("X Y", "Make the axis of sizes, or of times, even or logarithmic."),
+        ),
+    ),
+    "history": (
+        "History: the saved runs, newest first",
+        (
+            ("enter", "Opens a run in the panes of a live one; {history} or {back} there brings the present back."),
+            ("{run}", "Runs the plan of the run under the cursor again, with its seed."),
+            ("{filter}", "Narrows the list: a name, a status, a device, a date, #tag."),
+            ("l, {baseline}, d", "Tags of a run; its series as the baseline; delete it, which asks first."),
+        ),
+    ),
+    "compare": (
+        "Compare: two series, row by row",
+        (
+            ("change", "The new median against the old one, with the interval that holds it 19 times in 20."),
+            ("verdict", "slower or faster only where the interval says so; undecided where more runs are needed."),
+            ("o n", "An older series, a newer one."),
+        ),
+    ),
+    "claims": (
+        "Claims: what publications say, and whether it holds here",
+        (
+            ("holds", "The number measured here agrees. depends on size: it does at some sizes only."),
+            ("enter", "Says what a claim needs and how long that takes; pressed again, measures it."),
+        ),
+    ),
+    "fleet": (
+        "Fleet: the same plan on every GPU of every host",
+        (
+            ("hosts", "connecting, starting (its interpreter loads torch), running, done. Others are done although one"
+             " is in trouble; the line below says why, and what to do."),
+            ("enter", "The cases of the host under the cursor, on each of its GPUs."),
+            ("{zoom}", "All cases of all hosts, the same cases together; back again."),
+            ("{stop}", "Stops every host after its block in flight; pressed again, at once. What is finished is"
+             " saved."),
+        ),
+    ),
+    "machine": (
+        "Machine card: what CPU, GPU and the cable between them reach",
+        (
+            ("bars", "The most that was reached here, not what a data sheet promises; every row's limit refers to it."),
+            ("{measure}", "Measures again, with all cores and the GPU, in about 20 s; nothing else should run then."),
+        ),
+    ),
+}  # fmt: skip
+"""Name of a pane or page → title and (word, explanation); ids in braces stand for the key in force."""
 
 
 class HelpScreen(Page):

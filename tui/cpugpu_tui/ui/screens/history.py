@@ -13,8 +13,9 @@ from textual.widgets import Input
 from cpugpu_tui.ui import keys as commands
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.live.messages import SavedRunChosen
 from cpugpu_tui.ui.live.saved_runs import BASELINE, SavedRuns, ago
-from cpugpu_tui.ui.screens.confirm import ConfirmScreen
+from cpugpu_tui.ui.screens.boxes import ConfirmScreen
 from cpugpu_tui.ui.screens.history_lines import named, with_baseline
 from cpugpu_tui.ui.screens.run_list import Place, RunList
 
@@ -74,7 +75,7 @@ class HistoryScreen(RunList):
     def _choose(self, *, again: bool) -> None:
         if self.chosen is not None:
             self._said = (f"opening run {self.chosen.number}", "muted")
-            self.post_message(self.Chosen(self.chosen, again=again))
+            self.post_message(SavedRunChosen(self.chosen, again=again))
             self.redraw()
 
     def action_nothing(self) -> None:

@@ -18,6 +18,7 @@ from cpugpu_tui.ui.panes.footer import KeysPane
 from cpugpu_tui.ui.panes.lines import Lines, StatePane, spelled
 from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.panes.telemetry import TelemetryPane
+from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings import TimingsPane
 from cpugpu_tui.ui.panes.welcome import WelcomePane, is_first
 from cpugpu_tui.ui.panes.workload import WorkloadPane
@@ -121,7 +122,15 @@ class MainScreen(Screen[None]):
         """Show a state in the status line alone."""
         self.query_one(StatusPane).show_state(state)
 
+    def restyle(self) -> None:
+        """Colour what carries its colours in the theme that is on now."""
+        self.query_one(TimingsPane).restyle()
+
     # ---------------------------------------------------------------- focus and zoom
+
+    def focus_timings(self) -> None:
+        """Put the focus on the rows."""
+        self.query_one(TimingTable).focus()
 
     @property
     def focused_pane(self) -> str:

@@ -53,14 +53,6 @@ class RunList(Page, inherit_bindings=False):
     RunList #about { height: auto; max-height: 6; padding: 0 1; background: $surface; }
     """
 
-    class Chosen(Message):
-        """The person wants to see a run, or to have it run again."""
-
-        def __init__(self, run: RunSummary, *, again: bool) -> None:
-            """Carry its line; `again`: run its plan."""
-            super().__init__()
-            self.run, self.again = run, again
-
     class Read(Message):
         """Runs have been read, or have changed."""
 

@@ -1,16 +1,30 @@
-"""One question with two answers."""
+"""Boxes over the screen that ask for something and go: what they share, and one question with two answers."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.screen import ModalScreen
 
 from cpugpu_tui.ui.panes.lines import Lines, wrapped
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
-from cpugpu_tui.ui.screens.box import Box
+
+T = TypeVar("T")
+
+
+class Box(ModalScreen[T]):
+    """Closes once, whatever was typed ahead."""
+
+    def dismiss(self, result: T | None = None) -> AwaitComplete:
+        """Close and hand over the result; a box that has closed, or stands behind another one, stays as it is.
+
+        Textual pops whatever is on top: the second enter of a quick hand closed the main screen, which ended the app.
+        """
+        return super().dismiss(result) if self.is_current else AwaitComplete()
 
 
 class ConfirmScreen(Box[bool]):
