@@ -16,7 +16,6 @@ class DemoBackend(Backend):
     """Has a history of the recorded runs, in memory, in place of agents, store and telemetry."""
 
     def __init__(self, options: AppOptions) -> None:
-        """Take note of the recording."""
         super().__init__(options)
         assert options.demo is not None
         self._recording: Recording = options.demo

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -20,135 +21,122 @@ class Report(Message):
     """What a thread or a screen tells the app, which passes it on to controllers (`Shell.routes`)."""
 
 
+@dataclass
 class RunAdvanced(Report):
     """A run came to a point at which the screen may show it: its start, a gap, its end."""
 
-    def __init__(self, events: tuple[Event, ...]) -> None:
-        """Carry all events since the last such message, in order."""
-        super().__init__()
-        self.events = events
+    events: tuple[Event, ...]
+    """All events since the last such message, in order."""
 
 
 class SeriesEnded(Report):
     """The worker thread has run all runs of a series, or was stopped; a new one may start."""
 
 
+@dataclass
 class CeilingsKnown(Report):
     """What is kept of this machine was read from the store, or measured."""
 
-    def __init__(self, ceilings: tuple[Ceilings, ...], remark: str = "") -> None:
-        """Carry the newest of each device, and what else the card should say: why a device is not among them."""
-        super().__init__()
-        self.ceilings = ceilings
-        self.remark = remark
+    ceilings: tuple[Ceilings, ...]
+    """The newest of each device."""
+    remark: str = ""
+    """Why a device is not among them."""
 
 
+@dataclass
 class CalibrationAdvanced(Report):
     """The agent is about to measure something; nothing is timed until the screen has said so."""
 
-    def __init__(self, note: str) -> None:
-        """Carry what."""
-        super().__init__()
-        self.note = note
+    note: str
 
 
+@dataclass
 class TelemetryArrived(Report):
     """One sweep over the machine. A newer one waiting in the queue replaces it."""
 
-    def __init__(self, read: TelemetryRead) -> None:
-        """Carry the readings."""
-        super().__init__()
-        self.read = read
+    read: TelemetryRead
 
     def can_replace(self, message: Message) -> bool:
         """Say whether this message may take the place of `message`."""
         return isinstance(message, TelemetryArrived)
 
 
+@dataclass
 class AgentReported(Report):
     """The standby agent said hello, or why it cannot."""
 
-    def __init__(self, outcome: Hello | CpuGpuError) -> None:
-        """Carry what it said."""
-        super().__init__()
-        self.outcome = outcome
+    outcome: Hello | CpuGpuError
 
 
+@dataclass
 class DevicesReported(Report):
     """An agent told which devices there are, or why it cannot."""
 
-    def __init__(self, devices: tuple[Device, ...], remark: str = "") -> None:
-        """Carry all of them, and why no GPU is among them."""
-        super().__init__()
-        self.devices = devices
-        self.remark = remark
+    devices: tuple[Device, ...]
+    remark: str = ""
+    """Why no GPU is among them."""
 
 
+@dataclass
 class InterpreterFound(Report):
     """A search for an interpreter that can do more than the one in use has ended."""
 
-    def __init__(self, found: Interpreter | None, *, is_complete: bool) -> None:
-        """Carry the best one, if there is one, and whether all were asked: a run ends the search."""
-        super().__init__()
-        self.found = found
-        self.is_complete = is_complete
+    found: Interpreter | None
+    """The best one."""
+    is_complete: bool
+    """Whether all were asked: a run ends the search."""
 
 
+@dataclass
 class EarlierKnown(Report):
     """How long earlier runs took was read from the history."""
 
-    def __init__(self, earlier: Earlier) -> None:
-        """Carry it."""
-        super().__init__()
-        self.earlier = earlier
+    earlier: Earlier
 
 
+@dataclass
 class SavingChanged(Report):
     """The history did not take something, or took what waited. A newer one waiting in the queue replaces it."""
 
-    def __init__(self, unsaved: Unsaved) -> None:
-        """Carry what is not saved now."""
-        super().__init__()
-        self.unsaved = unsaved
+    unsaved: Unsaved
 
     def can_replace(self, message: Message) -> bool:
         """Say whether this message may take the place of `message`."""
         return isinstance(message, SavingChanged)
 
 
+@dataclass
 class NoticeGiven(Report):
     """Something the person should know all the time, such as `not saved`."""
 
-    def __init__(self, text: str) -> None:
-        """Carry one sentence."""
-        super().__init__()
-        self.text = text
+    text: str
 
 
+@dataclass
 class SavedRunChosen(Report):
     """The person wants to see a saved run, or to have it run again."""
 
-    def __init__(self, run: RunSummary, *, again: bool) -> None:
-        """Carry its line in the history; `again`: run its plan."""
-        super().__init__()
-        self.run, self.again = run, again
+    run: RunSummary
+    """Its line in the history."""
+    again: bool
+    """Run its plan instead of showing its rows."""
 
 
+@dataclass
 class ClaimWanted(Report):
     """The person wants what a claim needs to be measured."""
 
-    def __init__(self, judged: JudgedClaim) -> None:
-        super().__init__()
-        self.judged = judged
+    judged: JudgedClaim
 
 
+@dataclass
 class InputDropped(Message):
     """More was pasted than is taken at once; the rest is lost."""
 
-    def __init__(self, characters: int, limit: int) -> None:
-        """Carry how many were lost, and how many are taken."""
-        super().__init__()
-        self.characters, self.limit = characters, limit
+    characters: int
+    """How many were lost."""
+    limit: int
+    """How many are taken."""
 
     def __str__(self) -> str:
         lost = f"Dropped {self.characters:,} character{'s' if self.characters > 1 else ''} of pasted text."

@@ -83,7 +83,6 @@ class WorkloadPane(Vertical):
         """Another entry is highlighted."""
 
         def __init__(self, request: PlanRequest) -> None:
-            """Carry what `r` runs now."""
             super().__init__()
             self.request = request
 
@@ -91,7 +90,6 @@ class WorkloadPane(Vertical):
         """The person wants to change the parameters of an entry."""
 
         def __init__(self, entry: Entry) -> None:
-            """Carry the entry."""
             super().__init__()
             self.entry = entry
 

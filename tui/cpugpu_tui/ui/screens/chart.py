@@ -30,7 +30,6 @@ class ChartScreen(Page, inherit_bindings=False):
     TOPIC = "chart"
 
     def __init__(self, state: AppState, glyphs: Glyphs) -> None:
-        """Draw with these glyphs."""
         super().__init__(state)
         self._glyphs = glyphs
 

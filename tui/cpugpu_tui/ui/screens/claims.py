@@ -17,7 +17,7 @@ from cpugpu_tui.compare.claims import JudgedClaim, command, judge_all, numbers_o
 from cpugpu_tui.model import Ceilings
 from cpugpu_tui.session.planning import build_plan
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui import keys as commands
+from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import ClaimWanted
@@ -50,7 +50,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
         Binding("pageup", "move(-10)", show=False),
         Binding("home", "move(-999)", show=False),
         Binding("G,end", "move(999)", show=False),
-        *commands.bindings(["open"], "measure_claim"),
+        *keys.bindings(["open"], "measure_claim"),
     ]
     AUTO_FOCUS = ""
     TOPIC = "claims"
@@ -63,7 +63,6 @@ class ClaimsScreen(Page, inherit_bindings=False):
         """The saved runs have been read."""
 
         def __init__(self, points: tuple[Point, ...]) -> None:
-            """Carry what they add."""
             super().__init__()
             self.points = points
 

@@ -60,7 +60,6 @@ class CompareScreen(Page):
         """The series have been read."""
 
         def __init__(self, compared: Compared) -> None:
-            """Carry what came of it."""
             super().__init__()
             self.compared = compared
 

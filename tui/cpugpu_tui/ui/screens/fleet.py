@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from cpugpu_tui.render.fleet_rows import FleetRow, fleet_rows, host_rows
 from cpugpu_tui.render.fleet_standing import FleetStanding, standing_of
 from cpugpu_tui.session.fleet.state import FleetState, HostState
-from cpugpu_tui.ui import keys as commands
+from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines
@@ -43,7 +43,6 @@ class FleetList(Page, inherit_bindings=False):
     """
 
     def __init__(self, state: AppState, fleet: FleetState, glyphs: Glyphs) -> None:
-        """Show this state until a newer one comes."""
         super().__init__(state)
         self.fleet, self.glyphs = fleet, glyphs
         self.index = self._top = 0
@@ -137,12 +136,11 @@ class FleetScreen(FleetList):
     """All hosts, or all their cases; it is never closed, for there is nothing below it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *commands.bindings(["open"], "open_host"),
-        *commands.bindings(["zoom"], "other_view"),
+        *keys.bindings(["open"], "open_host"),
+        *keys.bindings(["zoom"], "other_view"),
     ]
 
     def __init__(self, state: AppState, fleet: FleetState, glyphs: Glyphs) -> None:
-        """Begin with the hosts."""
         super().__init__(state, fleet, glyphs)
         self._shows_cases = False
         self._rows: list[FleetRow] = []
@@ -152,9 +150,9 @@ class FleetScreen(FleetList):
         under = self._row_key()
         super().show_fleet(fleet)
         if under is not None:
-            keys = [(row.host, row.gpu, row.row.case.key) for row in self._rows]
-            if under in keys and keys.index(under) != self.index:
-                self.index = keys.index(under)
+            names = [(row.host, row.gpu, row.row.case.key) for row in self._rows]
+            if under in names and names.index(under) != self.index:
+                self.index = names.index(under)
                 self.redraw()
 
     def _row_key(self) -> tuple[object, ...] | None:
@@ -219,7 +217,6 @@ class HostScreen(FleetList):
     """One host: its cases on each of its GPUs, and what it says."""
 
     def __init__(self, state: AppState, fleet: FleetState, glyphs: Glyphs, name: str) -> None:
-        """Show the host of this name."""
         super().__init__(state, fleet, glyphs)
         self._host_name = name
         self._rows: list[FleetRow] = []

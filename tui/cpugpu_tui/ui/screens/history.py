@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Input
 
-from cpugpu_tui.ui import keys as commands
+from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import SavedRunChosen
@@ -36,18 +36,17 @@ class HistoryScreen(RunList):
     """Opens runs, runs them again, names and deletes them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *commands.bindings(["open"], "open"),
-        *commands.bindings(["run"], "again"),
-        *commands.bindings(["baseline"], "baseline"),
+        *keys.bindings(["open"], "open"),
+        *keys.bindings(["run"], "again"),
+        *keys.bindings(["baseline"], "baseline"),
         Binding("d", "delete", show=False),
-        *commands.bindings(["back"], "close_one"),
+        *keys.bindings(["back"], "close_one"),
         # What these do elsewhere they would do here to the run behind the list, not to the one under the cursor.
-        *commands.bindings(commands.OF_RUN, "nothing"),
+        *keys.bindings(keys.OF_RUN, "nothing"),
     ]
     TOPIC = "history"
 
     def __init__(self, state: AppState, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
-        """Take note, as the list does."""
         super().__init__(state, glyphs, saved, place)
         self._tagged: RunSummary | None = None
         """The run whose tags are being typed."""

@@ -25,7 +25,6 @@ class MachineScreen(Page):
     TOPIC = "machine"
 
     def __init__(self, state: AppState, glyphs: Glyphs) -> None:
-        """Draw with these glyphs."""
         super().__init__(state)
         self._glyphs = glyphs
 

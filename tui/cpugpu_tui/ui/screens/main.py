@@ -36,7 +36,6 @@ class MainScreen(Screen[None]):
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
 
     def __init__(self, state: AppState, glyphs: Glyphs) -> None:
-        """Show this state in the first frame."""
         super().__init__()
         self._state, self._glyphs = state, glyphs
         self._zoomed: str | None = None

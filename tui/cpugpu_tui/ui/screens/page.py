@@ -40,7 +40,6 @@ class Page(Screen[None]):
     """What help explains first while this page is open."""
 
     def __init__(self, state: AppState) -> None:
-        """Show this state until a newer one comes."""
         super().__init__()
         self.state = state
 

@@ -134,7 +134,6 @@ class PaletteScreen(Box[Entry | None]):
     ]
 
     def __init__(self, entries: Sequence[Entry], glyphs: Glyphs) -> None:
-        """Find among these."""
         super().__init__()
         self._entries, self._glyphs = list(entries), glyphs
         self._found = list(entries)

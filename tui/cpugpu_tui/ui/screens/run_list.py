@@ -73,7 +73,6 @@ class RunList(Page, inherit_bindings=False):
         """The store refused something."""
 
         def __init__(self, error: CpuGpuError) -> None:
-            """Carry why."""
             super().__init__()
             self.error = error
 

@@ -37,7 +37,6 @@ class ThemesScreen(Box[None]):
     ]
 
     def __init__(self, choices: ThemeChoices, glyphs: Glyphs) -> None:
-        """List these themes."""
         super().__init__()
         self._choices, self._glyphs = choices, glyphs
         self._before = choices.current

@@ -84,7 +84,6 @@ class ScreenMemory:
     """What the terminal shows, as far as it is known."""
 
     def __init__(self) -> None:
-        """Know nothing."""
         self._rows: defaultdict[int, dict[int, tuple[str, Pen]]] = defaultdict(dict)
         self._cursor: tuple[int, int] | None = None
         self._pen = Pen()
