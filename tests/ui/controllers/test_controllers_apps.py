@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
 import threading
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from fake_port import FakeBridge, FakeGate, FakePort
@@ -14,6 +17,7 @@ from cpugpu_tui.model import RunFinished
 from cpugpu_tui.session.fleet.running import Deliver, Fleet, FleetPlan
 from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
 from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.ui import controllers
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.controllers.demo import DemoRunning
 from cpugpu_tui.ui.controllers.fleet import FleetRunning
@@ -139,3 +143,12 @@ async def test_every_key_finds_its_method(place: int) -> None:
         controller, _, method = command.does.rpartition(".")
         found = getattr(getattr(app, controller), method) if controller else getattr(app, f"action_{method}")
         assert callable(found), command.id
+
+
+def test_no_controller_inherits_from_anything() -> None:
+    found = pkgutil.iter_modules(controllers.__path__, f"{controllers.__name__}.")
+    modules = [importlib.import_module(each.name) for each in found]
+    classes = {each for module in modules for each in vars(module).values() if inspect.isclass(each)}
+    own = [each for each in classes if each.__module__.startswith(f"{controllers.__name__}.")]
+    assert len(own) > 12
+    assert [each.__name__ for each in own if each.__bases__ not in ((object,), (Protocol,))] == []

@@ -122,3 +122,13 @@ def wrapped(text: str, width: int, role: str = "text", lines: int = 0) -> list[S
     held = _UNIT_GAP.sub(_NO_BREAK, text)
     pieces = textwrap.wrap(held, max(width, 10), max_lines=lines or None, placeholder=" ...") if text else []
     return [((piece.replace(_NO_BREAK, " "), role),) for piece in pieces]
+
+
+INDENT = "  "
+"""Of everything that stands under a heading."""
+
+
+def paragraph(text: str, width: int, role: str = "text") -> list[Spans]:
+    """Return a sentence as lines of at most `width` cells, each indented; nothing for an empty one."""
+    pieces = textwrap.wrap(text, max(width, 12), initial_indent=INDENT, subsequent_indent=INDENT) if text else []
+    return [((piece, role),) for piece in pieces]

@@ -80,13 +80,12 @@ class TimingTable(PrivateTable):
     }
     """
 
+    @dataclass
     class RowChosen(Report):
         """The person pressed enter on a row, or clicked the row under the cursor."""
 
-        def __init__(self, row_key: str) -> None:
-            """Name the row by the key given to `upsert`."""
-            super().__init__()
-            self.row_key = row_key
+        row_key: str
+        """The key given to `upsert`."""
 
     _dirty: list[Region] | None = None
     _steered = False

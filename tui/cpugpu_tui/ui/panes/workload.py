@@ -79,19 +79,17 @@ class WorkloadPane(Vertical):
         Binding("k", "cursor(-1)", show=False),
     ]
 
+    @dataclass
     class Highlighted(Report):
-        """Another entry is highlighted."""
+        """Another entry is highlighted: `request` is what `r` runs now."""
 
-        def __init__(self, request: PlanRequest) -> None:
-            super().__init__()
-            self.request = request
+        request: PlanRequest
 
+    @dataclass
     class Opened(Report):
         """The person wants to change the parameters of an entry."""
 
-        def __init__(self, entry: Entry) -> None:
-            super().__init__()
-            self.entry = entry
+        entry: Entry
 
     def __init__(self, glyphs: Glyphs, state: AppState, *, id: str | None = None) -> None:  # noqa: A002
         """List everything, highlight what was asked for."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.message import Message
 
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Point
 from cpugpu_tui.analysis.claims import CLAIMS
@@ -58,13 +56,6 @@ class ClaimsScreen(Page, inherit_bindings=False):
     ClaimsScreen #page { height: 1fr; }
     ClaimsScreen #claim { height: 9; padding: 0 1; background: $surface; }
     """
-
-    class SavedRead(Message):
-        """The saved runs have been read."""
-
-        def __init__(self, points: tuple[Point, ...]) -> None:
-            super().__init__()
-            self.points = points
 
     def __init__(self, state: AppState, glyphs: Glyphs, read_saved: ReadSaved) -> None:
         """Draw with these glyphs; read saved runs by this function, on a thread."""
@@ -126,15 +117,13 @@ class ClaimsScreen(Page, inherit_bindings=False):
         self._stale, self._reading = False, True
         run, ceilings = self.state.run, self.state.ceilings
         self.run_worker(
-            lambda: self.post_message(self.SavedRead(self._read_saved(run, ceilings))),
+            lambda: self.call_later(self._know, self._read_saved(run, ceilings)),
             thread=True, exit_on_error=False, group="claims",
         )  # fmt: skip
         self.redraw()
 
-    @on(SavedRead)
-    def _know(self, message: SavedRead) -> None:
-        message.stop()
-        self._saved, self._reading = message.points, False
+    def _know(self, points: tuple[Point, ...]) -> None:
+        self._saved, self._reading = points, False
         self.redraw()
 
     # ---------------------------------------------------------------- drawing

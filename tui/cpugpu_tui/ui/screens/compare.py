@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from cpugpu_tui.analysis.change_words import interval_text, judged_text, percent_text, runs_text
 from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Judged
@@ -56,13 +54,6 @@ class CompareScreen(Page):
 
     TOPIC = "compare"
 
-    class Known(Message):
-        """The series have been read."""
-
-        def __init__(self, compared: Compared) -> None:
-            super().__init__()
-            self.compared = compared
-
     def __init__(self, state: AppState, glyphs: Glyphs, read: Read) -> None:
         """Draw with these glyphs what `read` gives."""
         super().__init__(state)
@@ -77,16 +68,13 @@ class CompareScreen(Page):
     def _ask(self, place: int) -> None:
         self._wanted = place
         self.run_worker(
-            lambda: self.post_message(self.Known(self._read(place))),
+            lambda: self.call_later(self._know, self._read(place)),
             thread=True, exit_on_error=False, group="compare",
         )  # fmt: skip
 
-    @on(Known)
-    def _know(self, message: Known) -> None:
-        message.stop()
-        if message.compared.place == self._wanted or message.compared.count <= self._wanted:
-            self._compared = message.compared
-            self._wanted = message.compared.place
+    def _know(self, compared: Compared) -> None:
+        if compared.place == self._wanted or compared.count <= self._wanted:
+            self._compared, self._wanted = compared, compared.place
             self.redraw()
 
     def action_choose(self, step: int) -> None:

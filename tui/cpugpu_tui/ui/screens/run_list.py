@@ -69,12 +69,11 @@ class RunList(Page, inherit_bindings=False):
             # Here, because this is made on a thread: of 10 000 runs it takes 0.3 s, which the first letter would wait.
             self.haystacks = {run.number: haystack(run) for run in runs}
 
+    @dataclass
     class Failed(Message):
         """The store refused something."""
 
-        def __init__(self, error: CpuGpuError) -> None:
-            super().__init__()
-            self.error = error
+        error: CpuGpuError
 
     def __init__(self, state: AppState, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
         """Draw with these glyphs, begin at `place`; `saved` is called on threads, and waits for the history to open."""

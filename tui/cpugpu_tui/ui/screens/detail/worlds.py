@@ -12,9 +12,8 @@ from cpugpu_tui.render.answers import beside
 from cpugpu_tui.render.cells import winner
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import spelled
+from cpugpu_tui.ui.panes.lines import paragraph, spelled
 from cpugpu_tui.ui.roles import Spans
-from cpugpu_tui.ui.screens.detail.paragraph import paragraph
 
 VERDICT_SENTENCES = {
     GPU_WINS: "the GPU is faster",
