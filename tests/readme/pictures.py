@@ -19,9 +19,10 @@ from textual.pilot import Pilot
 from cpugpu_tui.demo.player import FIRST_S, GAP_S, Clock, Player
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.model import Plan
-from cpugpu_tui.ui import chart
-from cpugpu_tui.ui.backend import RunningSession
-from cpugpu_tui.ui.demo import DemoApp, DemoBackend
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.chart import drawing as chart
+from cpugpu_tui.ui.live.backend import RunningSession
+from cpugpu_tui.ui.live.demo_backend import DemoBackend
 from cpugpu_tui.ui.options import AppOptions
 
 from .moving import Frame, moving, without_remote_fonts
@@ -88,7 +89,7 @@ async def demo(recording: Recording, clock: SteppedClock) -> AsyncIterator[Pilot
     """Open the app at the first moment of the recording."""
     chart.load()  # otherwise "Loading the chart." is in the picture, or is not
     options = AppOptions(demo=recording)
-    app = DemoApp(options, backend=SteppedBackend(options, clock))
+    app = CpuGpuApp(options, backend=SteppedBackend(options, clock))
     app.gate.hold = lambda: None  # type: ignore[method-assign] # nothing is timed here: paint always
     async with app.run_test(size=SIZE) as pilot:
         try:
@@ -96,7 +97,7 @@ async def demo(recording: Recording, clock: SteppedClock) -> AsyncIterator[Pilot
             yield pilot
         finally:
             app.bridge.kill()
-            await until(pilot, lambda: not app.picture.situation.live)
+            await until(pilot, lambda: not app.state.situation.live)
             app.bridge.close()
 
 

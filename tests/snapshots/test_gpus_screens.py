@@ -18,7 +18,7 @@ SIZES = [(80, 24), (120, 40), (200, 60)]
 
 def showing(run: RunState, *keys: str) -> Callable[[Pilot[Any]], Any]:
     async def act(pilot: Pilot[Any]) -> None:
-        await settled(pilot, lambda: pilot.app.picture.agent_ready and pilot.app.picture.telemetry.latest is not None)
+        await settled(pilot, lambda: pilot.app.state.agent_ready and pilot.app.state.telemetry.latest is not None)
         pilot.app.change(run=run, situation=Situation(ran=True))
         await pilot.pause()
         for key in keys:

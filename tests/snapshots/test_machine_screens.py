@@ -25,12 +25,12 @@ def app_after(*sweeps: TelemetryRead) -> Any:
     *before, last = (replace(read, mono_ns=second * 10**9) for second, read in enumerate(sweeps, 1))
     app = new_app(backend=FakeBackend(telemetry=last))
     for read in before:
-        app.picture = app.picture.__class__(telemetry=app.picture.telemetry.apply(read))
+        app.state = app.state.__class__(telemetry=app.state.telemetry.apply(read))
     return app
 
 
 async def idle_app(pilot: Pilot[Any]) -> None:
-    await settled(pilot, lambda: pilot.app.picture.agent_ready and pilot.app.picture.telemetry.latest is not None)
+    await settled(pilot, lambda: pilot.app.state.agent_ready and pilot.app.state.telemetry.latest is not None)
 
 
 async def page(pilot: Pilot[Any]) -> None:

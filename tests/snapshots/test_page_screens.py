@@ -16,7 +16,7 @@ __all__ = ["picture"]
 async def form(pilot: Pilot[Any]) -> None:
     await idle(pilot)
     await pilot.press("enter")
-    await settled(pilot, lambda: len(pilot.app.screen_stack) > 1 and not pilot.app.picture.surveying)
+    await settled(pilot, lambda: len(pilot.app.screen_stack) > 1 and not pilot.app.state.surveying)
     pilot.app.screen.query_one("#devices").focus()
     await pilot.pause()
 

@@ -43,7 +43,7 @@ def picture(snap_compare: Callable[..., bool]) -> Callable[..., bool]:
 
 
 async def idle(pilot: Pilot[Any]) -> None:
-    await settled(pilot, lambda: pilot.app.picture.agent_ready and pilot.app.picture.telemetry.latest is not None)
+    await settled(pilot, lambda: pilot.app.state.agent_ready and pilot.app.state.telemetry.latest is not None)
 
 
 async def done(pilot: Pilot[Any]) -> None:
@@ -88,7 +88,7 @@ async def failing(pilot: Pilot[Any]) -> None:
     session.put(CaseFailed(case=broken, kind="crashed", message=why, remedy=remedy, device="cuda:0"))
     await finish(pilot, session)
     await pilot.press("home", *["down"] * 5)
-    await settled(pilot, lambda: pilot.app.picture.cursor == broken)
+    await settled(pilot, lambda: pilot.app.state.cursor == broken)
 
 
 @EACH_SIZE

@@ -56,15 +56,16 @@ from cpugpu_tui.state.measured import measured
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
 from cpugpu_tui.timing.scheduler import Scheduler
-from cpugpu_tui.ui import fleet_lines, rows
-from cpugpu_tui.ui.chart import ChartOptions, chart_lines
+from cpugpu_tui.ui import rows
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.panes.answer import pane_lines
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
-from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.screens import fleet_lines
 from cpugpu_tui.ui.screens.compare import comparison_lines
-from cpugpu_tui.ui.screens.detail import detail_lines
+from cpugpu_tui.ui.screens.detail.screen import detail_lines
 
 CASES = (Case("matmul", 64), Case("matmul", 256), Case("matmul", 1024), Case("matmul", 1024, threads=1),
          Case("vector-dot", 4096, variant="dot"))  # fmt: skip
@@ -208,7 +209,7 @@ def test_the_app_shows_any_run(run: Broken) -> None:
     for sweep in state.sweeps:
         for what_if in (RESIDENT, END_TO_END):
             assert chart_lines(state, sweep, 70, 18, ChartOptions(what_if=what_if), UNICODE)
-    pane_lines(Picture(run=state, situation=Situation(ran=True)), 117, 4, 4, UNICODE)
+    pane_lines(AppState(run=state, situation=Situation(ran=True)), 117, 4, 4, UNICODE)
 
 
 @given(RUNS, RUNS)

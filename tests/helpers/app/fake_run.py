@@ -41,7 +41,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.transport.interpreter_search import Interpreter
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.backend import Backend
+from cpugpu_tui.ui.live.backend import Backend
 from cpugpu_tui.ui.options import AppOptions
 
 PATIENCE_S = 120.0
@@ -175,11 +175,11 @@ async def opened(app: CpuGpuApp | None = None, size: tuple[int, int] = (120, 40)
     app = app or new_app()
     async with app.run_test(size=size) as pilot:
         try:
-            await settled(pilot, lambda: app.picture.telemetry.latest is not None)
+            await settled(pilot, lambda: app.state.telemetry.latest is not None)
             yield pilot
         finally:
             app.bridge.kill()
-            await settled(pilot, lambda: not app.picture.situation.live)
+            await settled(pilot, lambda: not app.state.situation.live)
 
 
 async def settled(pilot: Pilot[Any], reached: Callable[[], bool]) -> None:
@@ -199,7 +199,7 @@ async def start_run(pilot: Pilot[Any]) -> FakeSession:
     """Press r, wait until the run is on the screen, return its session."""
     app = pilot.app
     before = len(app.backend.sessions)
-    await settled(pilot, lambda: app.picture.agent_ready)
+    await settled(pilot, lambda: app.state.agent_ready)
     await pilot.press("r")
     await settled(pilot, lambda: len(app.backend.sessions) > before and app.gate.held)
     return app.backend.sessions[-1]
@@ -207,15 +207,15 @@ async def start_run(pilot: Pilot[Any]) -> FakeSession:
 
 async def reach_gap(pilot: Pilot[Any], session: FakeSession, case: Case | None = None) -> None:
     """Let the agent leave a gap, and wait until the app has folded its events and opened the gate."""
-    before = pilot.app._gap_s
+    before = pilot.app.live.gap_s
     session.gap(case)
-    await settled(pilot, lambda: pilot.app._gap_s != before)
+    await settled(pilot, lambda: pilot.app.live.gap_s != before)
 
 
 async def finish(pilot: Pilot[Any], session: FakeSession, status: str = "done") -> None:
     """End the run and wait until the app knows."""
     session.put(RunFinished(status=status))
-    await settled(pilot, lambda: not pilot.app.picture.situation.live)
+    await settled(pilot, lambda: not pilot.app.state.situation.live)
 
 
 # ------------------------------------------------------------------ what a run says

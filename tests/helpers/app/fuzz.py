@@ -27,9 +27,9 @@ from cpugpu_tui.session.session import Deliver, Session
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.backend import Backend, RunningSession
-from cpugpu_tui.ui.history import SavedRuns
 from cpugpu_tui.ui.keys import COMMANDS
+from cpugpu_tui.ui.live.backend import Backend, RunningSession
+from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.options import AppOptions
 
 Step = str | tuple[int, int]
@@ -247,14 +247,14 @@ class Visit:
         """Wait until all has been answered, and look for what must never be seen."""
         await pilot.pause()
         self._outcome.screens.add(type(self.app.screen).__name__ if self.app.screen_stack else "")
-        problem = self.app.picture.problem
+        problem = self.app.state.problem
         assert problem is None or "fault in this program" not in str(problem), str(problem)
 
     async def _quit(self, pilot: Pilot[Any]) -> None:
         for _ in range(PRESSES_TO_QUIT):
             send_at_once(self.app, "ctrl+c")
             await self._rest(pilot)
-            if self.app._exit_code is not None:
+            if self.app.leaving.exit_code is not None:
                 break
         else:
             where = f"{self.app.screen} is open, {self.app.focused} has the keys"

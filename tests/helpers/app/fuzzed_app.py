@@ -20,10 +20,10 @@ from cpugpu_tui.__main__ import main as command_line
 from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.ui.bounded_input import BoundedInputDriver
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.start import run_app
-from cpugpu_tui.ui.textual_internals import WatchedApp
+from cpugpu_tui.ui.terminal.bounded_input import BoundedInputDriver
+from cpugpu_tui.ui.terminal.textual_internals import WatchedApp
 
 COUNT_BYTES = 8
 QUICK_MACHINE = "cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"

@@ -41,10 +41,10 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.transport.wire import decode, encode
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.backend import Backend
-from cpugpu_tui.ui.diff_driver import ThriftyDriver
+from cpugpu_tui.ui.live.backend import Backend
 from cpugpu_tui.ui.options import AppOptions
-from cpugpu_tui.ui.terminal import private_terminal
+from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
+from cpugpu_tui.ui.terminal.guard import private_terminal
 
 ROUNDS, BLOCKS = 8, 5
 ONCE = {ENQUEUE: 0.4, SYNCHRONISE: 0.2, H2D_PAGEABLE: 0.3, D2H_PAGEABLE: 0.3, PAGEABLE: 2.0, PINNED: 1.5, DEVICE: 0.6}
@@ -141,4 +141,4 @@ def large_app(cases: int, together: int, **options: Any) -> LargeApp:
 
 if __name__ == "__main__":
     with private_terminal(Path(tempfile.mkdtemp()) / "log.txt"):
-        large_app(int(sys.argv[1]), int(sys.argv[2]), driver_class=ThriftyDriver).run(mouse=False)
+        large_app(int(sys.argv[1]), int(sys.argv[2]), driver_class=DiffDriver).run(mouse=False)

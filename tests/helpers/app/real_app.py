@@ -16,7 +16,7 @@ from typing import Any
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.telemetry.sampler import Sampler
-from cpugpu_tui.ui.backend import TELEMETRY_S, Backend
+from cpugpu_tui.ui.live.backend import TELEMETRY_S, Backend
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.start import run_app
 
@@ -37,9 +37,9 @@ if __name__ == "__main__":
     if "watched" in sys.argv:
         Backend._new_sampler = lambda self, emit: Sampler(TELEMETRY_S, emit, self._agents.pids)  # type: ignore[method-assign]
     if "busy" in sys.argv or "blocked" in sys.argv:
-        from cpugpu_tui.ui.app import CpuGpuApp  # imports Textual, which reads its colours then
+        from cpugpu_tui.ui.controllers.paging import Paging  # imports Textual, which reads its colours then
 
-        CpuGpuApp.action_help = wedge  # type: ignore[method-assign]
+        Paging.toggle_help = wedge  # type: ignore[method-assign]
     simulation = Simulation(pace=pace)
     endless = PlanRequest(("matmul",), sizes="64:4056:8", simulation=simulation)
     result = run_app(

@@ -15,7 +15,7 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.store import Store
 from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.history import SavedRuns
+from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.screens.history import HistoryScreen
 
 NOW_NS = 1_800_000_000 * 10**9
@@ -73,7 +73,7 @@ def begin(store: Store, events: Sequence[Event]) -> list[list[Event]]:
 
 async def list_runs(pilot: Pilot[Any]) -> HistoryScreen:
     """Press h, and wait until the list is whole."""
-    await settled(pilot, lambda: pilot.app.picture.agent_ready)
+    await settled(pilot, lambda: pilot.app.state.agent_ready)
     await pilot.press("h")
     await settled(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen) and pilot.app.screen._whole)
     screen = pilot.app.screen
@@ -85,7 +85,7 @@ async def open_newest(pilot: Pilot[Any]) -> None:
     """Open the run at the top of the list."""
     await list_runs(pilot)
     await pilot.press("enter")
-    await settled(pilot, lambda: pilot.app.picture.past is not None)
+    await settled(pilot, lambda: pilot.app.state.past is not None)
 
 
 def app_with(store: Store | None, **options: Any) -> CpuGpuApp:

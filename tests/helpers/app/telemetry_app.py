@@ -18,10 +18,10 @@ from tests.helpers.app.fake_run import FakeBackend
 from tests.helpers.app.machine_readings import moving
 
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.diff_driver import ThriftyDriver
 from cpugpu_tui.ui.glyphs import glyphs_for
 from cpugpu_tui.ui.options import AppOptions
-from cpugpu_tui.ui.terminal import private_terminal, this_terminal
+from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
+from cpugpu_tui.ui.terminal.guard import private_terminal, this_terminal
 
 
 class MovingBackend(FakeBackend):
@@ -49,6 +49,6 @@ if __name__ == "__main__":
     found = this_terminal()
     os.environ.setdefault("TEXTUAL_COLOR_SYSTEM", found.textual_color_system)
     with private_terminal(Path(os.devnull), utf8=found.utf8) as terminal:
-        app = CpuGpuApp(AppOptions(), glyphs_for(found), backend, driver_class=ThriftyDriver)
+        app = CpuGpuApp(AppOptions(), glyphs_for(found), backend, driver_class=DiffDriver)
         app.error_console = Console(file=terminal.stream, markup=False, highlight=False)
         app.run(mouse=False)

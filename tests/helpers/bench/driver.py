@@ -20,9 +20,10 @@ from cpugpu_tui.model import LATENCY, Case, Plan
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui import app as app_module
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.messages import AgentReported, RunAdvanced, SeriesEnded
+from cpugpu_tui.ui.controllers import running
+from cpugpu_tui.ui.live.messages import AgentReported, RunAdvanced, SeriesEnded
 from cpugpu_tui.ui.options import AppOptions
-from cpugpu_tui.ui.terminal import private_terminal
+from cpugpu_tui.ui.terminal.guard import private_terminal
 
 WINDOW_S = 1.0
 CASES = (Case("matmul", 64, threads=1), Case("matmul", 512))
@@ -56,8 +57,8 @@ class Driven(CpuGpuApp):
     @on(AgentReported)
     def start(self) -> None:
         """Press r."""
-        if not self.picture.situation.live and not self.picture.situation.ran:
-            self.action_run()
+        if not self.state.situation.live and not self.state.situation.ran:
+            self.running.run()
 
     @on(RunAdvanced)
     def hold_back(self, message: RunAdvanced) -> None:
@@ -72,7 +73,7 @@ class Driven(CpuGpuApp):
     @on(SeriesEnded)
     def finish(self) -> None:
         """Press q."""
-        self.leave()
+        self.leaving.leave()
 
 
 def main() -> None:
@@ -86,7 +87,7 @@ def main() -> None:
             max_seconds=seconds, gaps=arrangement != "ungated", gap_every_s=1 / rate_hz,
         )  # fmt: skip
 
-    app_module.build_plan = plan
+    running.build_plan = plan
     Driven.arrangement, Driven.rate_hz = arrangement, rate_hz
     worker = "process" if arrangement == "process" else "thread"
     options = AppOptions(replace(PlanRequest(), names=("quick",)), None, worker, database)

@@ -22,17 +22,18 @@ from cpugpu_tui.export.stream import exported
 from cpugpu_tui.render.fleet import fleet_rows
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.state.thread_columns import thread_columns
-from cpugpu_tui.ui import fleet_lines, rows
+from cpugpu_tui.ui import rows
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.legend import legend, signs_of
 from cpugpu_tui.ui.panes.answer import pane_lines
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
-from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.panes.timing_legend import legend, signs_of
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.roles import plain as plain_text
+from cpugpu_tui.ui.screens import fleet_lines
 from cpugpu_tui.ui.screens.compare import comparison_lines
-from cpugpu_tui.ui.screens.detail import detail_lines
+from cpugpu_tui.ui.screens.detail.screen import detail_lines
 
 WIDTHS = (80, 120, 200)
 """Cells of the terminals whose live table is shown."""
@@ -90,7 +91,7 @@ def app() -> str:
     def shown(name: str) -> str:
         run = state_of(name)
         parts = [list(table_of(run, width, ASCII if width == 80 else UNICODE)) for width in WIDTHS]
-        parts.append(list(told(pane_lines(Picture(run=run), 120, 3, 12, UNICODE))))
+        parts.append(list(told(pane_lines(AppState(run=run), 120, 3, 12, UNICODE))))
         detailed = list(run.rows.values())[0 if name == "odd" else -1 :]
         parts += [[f"-- {row.case.key}", *told(detail_lines(row, run, 120, UNICODE))] for row in detailed]
         return "\n\n".join("\n".join(line.rstrip() for line in part) for part in parts)

@@ -21,7 +21,7 @@ from cpugpu_tui.model import Hello, RunFinished, Simulation
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.workload import WorkloadPane
-from cpugpu_tui.ui.screens.confirm import ConfirmScreen
+from cpugpu_tui.ui.screens.boxes import ConfirmScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.workload_form import WorkloadForm
 
@@ -95,7 +95,7 @@ async def test_repeats_make_one_series() -> None:
         first = await start_run(pilot)
         assert "run 1 of 2" in text_of(pilot, "#status")
         first.put(RunFinished(status="done"))
-        await settled(pilot, lambda: len(pilot.app.backend.sessions) == 2 and pilot.app.picture.repeat_number == 2)
+        await settled(pilot, lambda: len(pilot.app.backend.sessions) == 2 and pilot.app.state.repeat_number == 2)
         second = pilot.app.backend.sessions[1]
         assert second.series_id == first.series_id
         await finish(pilot, second)
@@ -126,7 +126,7 @@ async def test_x_stops_after_the_block_and_twice_at_once() -> None:
         assert "Stop now" in text_of(pilot, "#keys")
         await pilot.press("x")
         assert session.asked == ["stop", "kill"]
-        await settled(pilot, lambda: not pilot.app.picture.situation.live)
+        await settled(pilot, lambda: not pilot.app.state.situation.live)
         assert "stopped" in text_of(pilot, "#status")
         assert pilot.app.backend.prepared == 1, "the next r would wait seconds for its agent to import torch"
 
@@ -215,7 +215,7 @@ async def test_a_wrong_value_is_told_under_its_field_and_nothing_else_happens(
         await pilot.press("enter")
         assert isinstance(pilot.app.screen, WorkloadForm)
         await pilot.press("escape")
-        assert pilot.app.picture.request == PlanRequest()
+        assert pilot.app.state.request == PlanRequest()
 
 
 # ------------------------------------------------------------------ states
@@ -224,7 +224,7 @@ async def test_a_wrong_value_is_told_under_its_field_and_nothing_else_happens(
 async def test_an_agent_that_cannot_start_is_a_sentence_with_a_remedy() -> None:
     problem = UnfitError("python9 did not become an agent.", "Name a Python that has torch.")
     async with opened(new_app(backend=FakeBackend(hello=problem))) as pilot:
-        await settled(pilot, lambda: pilot.app.picture.problem is not None)
+        await settled(pilot, lambda: pilot.app.state.problem is not None)
         assert "python9 did not become an agent. Name a Python" in text_of(pilot, "#answer")
         assert "cannot run" in text_of(pilot, "#status")
 
@@ -232,7 +232,7 @@ async def test_an_agent_that_cannot_start_is_a_sentence_with_a_remedy() -> None:
 async def test_an_interpreter_without_torch_is_told_before_anything_runs() -> None:
     hello = Hello(protocol=1, environment={"interpreter": "/usr/bin/python3", "torch_error": "No module named 'torch'"})
     async with opened(new_app(backend=FakeBackend(hello=hello))) as pilot:
-        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
         assert "cannot import torch" in text_of(pilot, "#answer")
         assert "--python PATH" in text_of(pilot, "#answer")
 
@@ -245,7 +245,7 @@ async def test_a_run_that_fails_before_it_begins_shows_no_old_rows_as_failed() -
         await settled(pilot, lambda: "It broke. Mend it." in text_of(pilot, "#answer"))
         assert "failed" in text_of(pilot, "#status")
         assert shown(pilot) == []
-        assert not pilot.app.picture.situation.live
+        assert not pilot.app.state.situation.live
 
 
 async def test_a_run_that_cannot_be_saved_says_so_all_the_time() -> None:
@@ -273,9 +273,9 @@ async def test_a_fault_on_the_run_thread_is_a_sentence_and_the_app_goes_on(monke
 
         monkeypatch.setattr(pilot.app.backend, "session", broken)
         await pilot.press("r")
-        await settled(pilot, lambda: pilot.app.picture.problem is not None)
+        await settled(pilot, lambda: pilot.app.state.problem is not None)
         assert "ZeroDivisionError: oops" in text_of(pilot, "#answer")
-        assert not pilot.app.picture.situation.live
+        assert not pilot.app.state.situation.live
         assert pilot.app.is_running
 
 

@@ -18,7 +18,7 @@ from textual.widgets import Input
 
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.store import Store
-from cpugpu_tui.ui.demo import DemoApp
+from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.keys import COMMANDS, label
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.footer import SELECTS
@@ -48,15 +48,15 @@ def action_of(pilot: Pilot[Any], key: str) -> str:
     active = pilot.app.screen.active_bindings.get(_character_to_key(name) if len(name) == 1 else name)
     if active is None or not active.enabled:
         return ""
-    return active.binding.action.removeprefix("app.").partition("(")[0]
+    return active.binding.action.removeprefix("app.")
 
 
 def check(pilot: Pilot[Any]) -> None:
     """Compare what the last line shows with what the app would do."""
     shown = footer(pilot)
-    picture = pilot.app.picture
+    state = pilot.app.state
     if pilot.app.screen.query("#page-keys"):
-        assert shown or picture.said
+        assert shown or state.said
         for keys, says in shown:
             for key in keys.split():
                 works = action_of(pilot, key) not in ("", "nothing")
@@ -64,7 +64,7 @@ def check(pilot: Pilot[Any]) -> None:
     elif not isinstance(pilot.app.screen, MainScreen):
         assert shown == [], f"{pilot.app.screen} takes the keys that the footer below it still names"
     else:
-        actions = {label(command, picture.situation): command.action for command in COMMANDS}
+        actions = {label(command, state.situation): command.action for command in COMMANDS}
         for key, says in shown:
             does = action_of(pilot, key)
             assert does == actions[says] or (says == "Open" and does in SELECTS), f"{key} {says}: it does {does!r}"
@@ -87,10 +87,10 @@ async def check_all_panes(pilot: Pilot[Any]) -> None:
 
 async def test_before_and_during_a_run() -> None:
     async with opened(size=(200, 60)) as pilot:
-        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
         await check_all_panes(pilot)
         await pilot.press("slash")
-        await settled(pilot, lambda: pilot.app.picture.said)
+        await settled(pilot, lambda: pilot.app.state.said)
         check(pilot)
         session = await start_run(pilot)
         await reach_gap(pilot, session)
@@ -117,9 +117,9 @@ async def test_after_a_run_on_each_screen(keys: str) -> None:
 
 
 async def test_in_a_demo_while_it_plays_and_after() -> None:
-    app = DemoApp(AppOptions(demo=Recording(shipped().runs[:1]), demo_pace=0.001))
+    app = CpuGpuApp(AppOptions(demo=Recording(shipped().runs[:1]), demo_pace=0.001))
     async with app.run_test(size=(200, 60)) as pilot:
-        await settled(pilot, lambda: app.picture.run.run is not None)
+        await settled(pilot, lambda: app.state.run.run is not None)
         await check_all_panes(pilot)
         for key in ("h", "K", "g"):
             await pilot.press(key)
@@ -128,7 +128,7 @@ async def test_in_a_demo_while_it_plays_and_after() -> None:
             assert "measure" not in str(footer(pilot))
             await pilot.press("escape")
         await pilot.press("x")
-        await settled(pilot, lambda: not app.picture.situation.live)
+        await settled(pilot, lambda: not app.state.situation.live)
         await check_all_panes(pilot)
         app.bridge.close()
 
@@ -155,9 +155,9 @@ async def test_a_notice_ends_with_its_screen() -> None:
     async with app_with_history() as pilot:
         session = await start_run(pilot)
         await pilot.press("c")
-        await settled(pilot, lambda: "Compare" in pilot.app.picture.said)
+        await settled(pilot, lambda: "Compare" in pilot.app.state.said)
         await pilot.press("m")
-        assert pilot.app.picture.said == ""
+        assert pilot.app.state.said == ""
         session.put(*whole_sweep(session.plan))
         await finish(pilot, session)
 

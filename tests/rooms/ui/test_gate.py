@@ -9,11 +9,11 @@ from tests.helpers.app.fake_run import FakeSession, finish, opened, reach_gap, r
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import Progressed
-from cpugpu_tui.ui import repaint_throttle as gate
-from cpugpu_tui.ui import running
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.controllers import live
 from cpugpu_tui.ui.panes.status import StatusPane
-from cpugpu_tui.ui.repaint_throttle import STRAY, PaintGate
+from cpugpu_tui.ui.terminal import repaint_throttle as gate
+from cpugpu_tui.ui.terminal.repaint_throttle import STRAY, PaintGate
 
 
 @pytest.fixture(autouse=True)
@@ -78,11 +78,11 @@ async def test_what_came_between_gaps_is_shown_in_the_next_one() -> None:
         session = await start_run(pilot)
         await quiet_after_gap(pilot, session)
         await make_everything_dirty(pilot, session)
-        assert not pilot.app.picture.run.rows[session.plan.cases[1].key].times
+        assert not pilot.app.state.run.rows[session.plan.cases[1].key].times
         await quiet_after_gap(pilot, session)
-        row = pilot.app.picture.run.rows[session.plan.cases[1].key]
+        row = pilot.app.state.run.rows[session.plan.cases[1].key]
         assert len(row.times["cpu"].round_ns) == 3
-        assert pilot.app.picture.telemetry.latest.gpus[0].readings["kernel_active_pct"].value == 13.0
+        assert pilot.app.state.telemetry.latest.gpus[0].readings["kernel_active_pct"].value == 13.0
 
 
 async def test_without_the_gate_the_same_events_paint_in_between(
@@ -137,7 +137,7 @@ async def test_a_resize_is_painted_during_a_run(paints: list[bool]) -> None:
 async def test_in_a_long_operation_the_status_line_alone_moves(
     paints: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "LONG_STEP_S", 0.0)
+    monkeypatch.setattr(live, "LONG_STEP_S", 0.0)
     async with opened() as pilot:
         session = await start_run(pilot)
         await quiet_after_gap(pilot, session)
@@ -165,7 +165,7 @@ async def test_after_the_run_the_gate_is_open_again(paints: list[bool]) -> None:
 
 
 async def test_paused_and_quiet_nothing_is_written(paints: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "LONG_STEP_S", 0.0)
+    monkeypatch.setattr(live, "LONG_STEP_S", 0.0)
     async with opened() as pilot:
         session = await start_run(pilot)
         await quiet_after_gap(pilot, session)
@@ -174,7 +174,7 @@ async def test_paused_and_quiet_nothing_is_written(paints: list[bool], monkeypat
         before = len(paints)
         for busy in (10.0, 60.0, 30.0):
             pilot.app.backend.read(readings(busy=busy))
-        pilot.app._tick()
+        pilot.app.live.tick()
         await pilot.pause(0.1)
         assert len(paints) == before
 

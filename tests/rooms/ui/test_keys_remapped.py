@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from cpugpu_tui.config.settings import KeyLine
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.custom_keys import keymap_of
-from cpugpu_tui.ui.screens.detail import DetailScreen
+from cpugpu_tui.ui.screens.detail.screen import DetailScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.history import HistoryScreen
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -25,7 +25,7 @@ def remapped(**keys: str | tuple[str, ...]) -> CpuGpuApp:
 
 
 async def run_by(pilot: Pilot[None], key: str) -> None:
-    await settled(pilot, lambda: pilot.app.picture.agent_ready)
+    await settled(pilot, lambda: pilot.app.state.agent_ready)
     await pilot.press(key)
     await settled(pilot, lambda: bool(pilot.app.backend.sessions) and pilot.app.gate.held)
     session = pilot.app.backend.sessions[-1]
@@ -43,7 +43,7 @@ async def test_the_new_key_does_it_and_the_old_one_nothing() -> None:
 
 async def test_keys_that_change_places_do_so() -> None:
     async with opened(remapped(run="x", stop="r")) as pilot:
-        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("x")
         await settled(pilot, lambda: bool(pilot.app.backend.sessions) and pilot.app.gate.held)
         await pilot.press("r")

@@ -16,11 +16,11 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.telemetry.recording import Player, Trace, load
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.backend import Backend
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
+from cpugpu_tui.ui.live.backend import Backend
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.status import status_line
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import plain
 
 TRACES = ROOT / "tests" / "traces"
@@ -42,7 +42,7 @@ async def replayed(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Pilot[
     options = AppOptions(replay=trace)
     app = CpuGpuApp(options, backend=FastBackend(options))
     async with app.run_test(size=(120, 40)) as pilot:
-        await settled(pilot, lambda: app.picture.notice is not None)
+        await settled(pilot, lambda: app.state.notice is not None)
         yield pilot, trace
         app.bridge.close()
 
@@ -56,7 +56,7 @@ async def test_the_pane_shows_the_trace_and_the_status_line_says_so(replayed: tu
     pilot, trace = replayed
     app = pilot.app
     *_, last = trace
-    assert app.picture.telemetry.latest == last
+    assert app.state.telemetry.latest == last
     text = shown(app)
     first_line = text.splitlines()[0]
     assert first_line.lstrip().startswith(trace.header.tag)
@@ -66,8 +66,8 @@ async def test_the_pane_shows_the_trace_and_the_status_line_says_so(replayed: tu
     assert last.gpus[0].name in text
     assert "This is a replay" in text
     assert "Press r" not in text
-    assert not app.picture.agent_ready
-    assert app.picture.problem is None
+    assert not app.state.agent_ready
+    assert app.state.problem is None
 
 
 @pytest.mark.parametrize("key", ["r", "f", "M"])
@@ -75,27 +75,27 @@ async def test_nothing_is_run_or_measured(replayed: tuple[Pilot[Any], Trace], ke
     pilot, trace = replayed
     await pilot.press(key)
     await pilot.pause()
-    assert not pilot.app.picture.situation.live
-    assert pilot.app.picture.problem is None, "the key is dimmed and does nothing"
+    assert not pilot.app.state.situation.live
+    assert pilot.app.state.problem is None, "the key is dimmed and does nothing"
     assert trace.header.tag in shown(pilot.app)
 
 
 async def test_a_page_that_wants_a_run_is_told_why_there_is_none(replayed: tuple[Pilot[Any], Trace]) -> None:
     pilot, _ = replayed
-    pilot.app._start(pilot.app.picture.request)
+    pilot.app.running.start(pilot.app.state.request)
     await pilot.pause()
-    assert not pilot.app.picture.situation.live
-    assert "without --replay" in str(pilot.app.picture.problem)
+    assert not pilot.app.state.situation.live
+    assert "without --replay" in str(pilot.app.state.problem)
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_the_tag_is_there_at_every_width_and_without_colour_or_utf8(width: int) -> None:
-    picture = Picture(replay_tag="REPLAY FAKE", replay="a.ndjson", replay_of="NVIDIA H200, recorded today")
+    state = AppState(replay_tag="REPLAY FAKE", replay="a.ndjson", replay_of="NVIDIA H200, recorded today")
     for glyphs in (UNICODE, ASCII):
-        line = plain(status_line(picture, width, glyphs))
+        line = plain(status_line(state, width, glyphs))
         assert line.startswith(" REPLAY FAKE ")
         assert "a.ndjson" in line[:width]
-    assert "REPLAY" not in plain(status_line(Picture(), width, UNICODE))
+    assert "REPLAY" not in plain(status_line(AppState(), width, UNICODE))
 
 
 # ------------------------------------------------------------------ the command

@@ -75,7 +75,7 @@ async def test_resized_at_every_case_of_a_run_nothing_is_lost_and_nothing_is_bla
 
 async def test_an_open_form_follows_the_size_and_keeps_what_was_typed() -> None:
     async with opened(new_app(), size=(80, 24)) as pilot:
-        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("enter", *"8,16")
         for size in WAY:
             await at(pilot, size)

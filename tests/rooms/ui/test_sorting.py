@@ -9,7 +9,7 @@ from tests.helpers.app.fake_run import finished, opened, reach_gap, rounds, sett
 from tests.helpers.app.looking import done_run, shown, table_of
 from textual.pilot import Pilot
 
-from cpugpu_tui.ui.order import AS_RAN, MEASURES, Order, in_order, next_order, order_text
+from cpugpu_tui.ui.panes.timing_order import AS_RAN, MEASURES, Order, in_order, next_order, order_text
 
 
 def sizes(pilot: Pilot[None]) -> list[int]:
@@ -52,7 +52,7 @@ async def test_the_highlighted_row_stays_highlighted_and_in_sight() -> None:
         await pilot.press("S")
         assert table_of(pilot).highlighted == key
         assert sizes(pilot)[table_of(pilot).cursor_row] == 50
-        await settled(pilot, lambda: pilot.app.picture.cursor == key)
+        await settled(pilot, lambda: pilot.app.state.cursor == key)
 
 
 async def test_during_a_run_rows_move_to_their_place_and_those_without_a_value_stand_last() -> None:
@@ -87,7 +87,7 @@ async def test_a_filter_and_a_new_run_keep_the_order() -> None:
 async def test_every_measure_sorts_by_its_own_value_and_names_both_directions() -> None:
     async with opened() as pilot:
         await done_run(pilot)
-        run = pilot.app.picture.run
+        run = pilot.app.state.run
         keys = list(run.rows)
         order = AS_RAN
         for name, (measure, *_) in MEASURES.items():

@@ -191,9 +191,9 @@ async def test_a_torch_that_can_use_no_gpu(
     backend = FakeBackend()
     backend.devices = DevicesFound(devices=DEVICES[:1], no_gpu=said)
     async with opened(new_app(backend=backend), size=SMALL) as pilot:
-        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("enter")
-        await settled(pilot, lambda: bool(pilot.app.picture.devices))
+        await settled(pilot, lambda: bool(pilot.app.state.devices))
         pilot.app.screen.query_one("#devices").focus()
         await reads(pilot, said)
         await pilot.press("escape")
@@ -248,9 +248,9 @@ def simulated_app(folder: Path, simulation: Simulation, **request: Any) -> CpuGp
 
 
 async def run_to_its_end(pilot: Pilot[Any]) -> None:
-    await settled(pilot, lambda: pilot.app.picture.agent_ready)
+    await settled(pilot, lambda: pilot.app.state.agent_ready)
     await pilot.press("r")
-    await settled(pilot, lambda: pilot.app.picture.run.finished is not None and not pilot.app.picture.situation.live)
+    await settled(pilot, lambda: pilot.app.state.run.finished is not None and not pilot.app.state.situation.live)
 
 
 @pytest.mark.parametrize(

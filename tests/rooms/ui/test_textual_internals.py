@@ -13,9 +13,9 @@ from pathlib import Path
 import textual
 
 from cpugpu_tui import ui
-from cpugpu_tui.ui.textual_internals import PRIVATE_NAMES
+from cpugpu_tui.ui.terminal.textual_internals import PRIVATE_NAMES
 
-THE_FILE = "cpugpu_tui.ui.textual_internals"
+THE_FILE = "cpugpu_tui.ui.terminal.textual_internals"
 
 
 @cache
@@ -38,7 +38,7 @@ def test_this_textual_has_every_private_name_that_is_used() -> None:
         kind = getattr(importlib.import_module(module), class_name, None)
         if kind is None or not any(name in names_of(each) for each in kind.__mro__ if each is not object):
             missing.append(f"{place} ({reason})")
-    assert not missing, f"Textual {textual.__version__} lacks {'; '.join(missing)}. See ui/textual_internals.py."
+    assert not missing, f"Textual {textual.__version__} lacks {'; '.join(missing)}. See textual_internals.py."
 
 
 def test_no_other_file_uses_or_hides_a_private_name_of_textual() -> None:
@@ -46,7 +46,7 @@ def test_no_other_file_uses_or_hides_a_private_name_of_textual() -> None:
     for info in pkgutil.walk_packages(ui.__path__, f"{ui.__name__}."):
         if info.name != THE_FILE:
             found += private_uses(info.name)
-    assert not found, f"Use ui/textual_internals.py, or another name: {'; '.join(found)}"
+    assert not found, f"Use textual_internals.py, or another name: {'; '.join(found)}"
 
 
 def private_uses(module_name: str) -> list[str]:

@@ -24,7 +24,7 @@ async def test_a_box_that_is_closed_twice_closes_nothing_behind_it(second: str) 
 async def test_what_is_typed_after_quitting_begins_no_run() -> None:
     app = new_app()
     async with opened(app) as pilot:
-        await settled(pilot, lambda: app.picture.agent_ready)
+        await settled(pilot, lambda: app.state.agent_ready)
         send_at_once(app, "q", "r", "?")
         await settled(pilot, lambda: app.return_value is not None)
     assert app.backend.sessions == []
@@ -34,7 +34,7 @@ async def test_what_comes_while_the_app_ends_finds_pages_without_widgets_and_doe
     async with opened() as pilot:
         await pilot.press("?")
         await pilot.app.screen.query("*").remove()  # as the end of the app does, a screen at a time
-        pilot.app.leave()
+        pilot.app.leaving.leave()
         pilot.app.change(notice="said too late")
 
 

@@ -1,198 +1,286 @@
-"""The app as a person meets it: themes, screens, and what each key does.
-
-Screens that a key opens are imported by that key: they take 10 ms, which the first frame need not wait for.
-"""
+"""The app as a person meets it: the shell with its controllers. What a key does is in the controller that it names."""
 
 from __future__ import annotations
 
+import gc
+import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import events, on
 from textual.binding import BindingType
+from textual.dom import DOMNode
 from textual.driver import Driver
+from textual.geometry import Size
 from textual.screen import Screen
+from textual.widgets import DataTable
 
-from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import Plan
-from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.ui import keys as commands
-from cpugpu_tui.ui import themes
-from cpugpu_tui.ui.backend import Backend
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui import keys, themes
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.controllers.comparing import Comparing
+from cpugpu_tui.ui.controllers.exporting import Exporting
+from cpugpu_tui.ui.controllers.history import History
+from cpugpu_tui.ui.controllers.leaving import Leaving
+from cpugpu_tui.ui.controllers.live import Live
+from cpugpu_tui.ui.controllers.paging import Paging
+from cpugpu_tui.ui.controllers.palette import Palette
+from cpugpu_tui.ui.controllers.port import main_screen
+from cpugpu_tui.ui.controllers.preparing import Preparing
+from cpugpu_tui.ui.controllers.repeating import Repeating
+from cpugpu_tui.ui.controllers.running import Running
+from cpugpu_tui.ui.controllers.timings import Timings
+from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
+from cpugpu_tui.ui.live import messages
+from cpugpu_tui.ui.live.backend import Backend
+from cpugpu_tui.ui.live.bridge import Bridge
+from cpugpu_tui.ui.live.quiet_reader import QuietReader
 from cpugpu_tui.ui.options import AppOptions, AppResult
-from cpugpu_tui.ui.paging import Paging
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.workload import WorkloadPane
-from cpugpu_tui.ui.picture import Whole
 from cpugpu_tui.ui.screens.main import MainScreen
-from cpugpu_tui.ui.screens.page import Page
+from cpugpu_tui.ui.shell import Shell
+from cpugpu_tui.ui.terminal.clipboard import envelope
+from cpugpu_tui.ui.terminal.repaint_throttle import PaintGate
 
 if TYPE_CHECKING:
-    from cpugpu_tui.ui.screens.claims import ClaimsScreen
+    from textual.actions import ActionParseResult
 
-__all__ = ["AppOptions", "AppResult", "CpuGpuApp"]
+    from cpugpu_tui.demo.recording import Recording
+    from cpugpu_tui.ui.controllers.demo import DemoRunning
 
-WIDTHS: list[tuple[int, str]] | None = [(0, "-tiny"), (60, "-narrow"), (100, "-normal"), (160, "-wide")]
-HEIGHTS: list[tuple[int, str]] | None = [(0, "-flat"), (16, "-short"), (34, "-tall")]
-"""Columns and rows from which on `app.tcss` has another layout."""
+GRACE_S = 1.2
+"""How long leaving waits for the run to end: it takes 0.3 s as a rule, and a signal must be obeyed within 2 s."""
 
 
-class CpuGpuApp(Paging):
-    """Times workloads on CPU and GPU and shows it."""
+def first_state(options: AppOptions, recording: Recording | None) -> AppState:
+    """Return what is shown before anything has been opened."""
+    state = AppState(request=options.request, worker=options.worker, keymap=options.keymap)
+    if recording is not None:
+        return replace(
+            state, situation=Situation(replay=True, demo=True), replay_tag=recording.tag,
+            replay_of=recording.summary, ceilings=recording.ceilings,
+        )  # fmt: skip
+    trace = options.replay
+    if trace is None:
+        return state
+    return replace(
+        state, situation=Situation(replay=True), replay_tag=trace.header.tag, replay=trace.name,
+        replay_of=trace.header.summary,
+    )  # fmt: skip
 
-    CSS_PATH = "app.tcss"
+
+class CpuGpuApp(Shell[AppResult]):
+    """Times workloads on CPU and GPU and shows it; with a recording in its options it is the demo."""
+
     TITLE = "cpugpu-tui"
-    ENABLE_COMMAND_PALETTE = False
-    HORIZONTAL_BREAKPOINTS = WIDTHS
-    VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [*commands.bindings(), *commands.digits()]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings(), *keys.digits()]
 
     def __init__(
-        self,
-        options: AppOptions,
-        glyphs: Glyphs = UNICODE,
-        backend: Backend | None = None,
-        *,
-        theme: str = themes.DEFAULT_THEME,
-        sixteen_colours: bool = False,
-        driver_class: type[Driver] | None = None,
-    ) -> None:
-        """Start on `theme` unless the options name one; with sixteen colours only those made for them.
+        self, options: AppOptions, glyphs: Glyphs = UNICODE, backend: Backend | None = None, *,
+        theme: str = themes.DEFAULT_THEME, sixteen_colours: bool = False, driver_class: type[Driver] | None = None,
+    ) -> None:  # fmt: skip
+        """Take note of the options; everything slow is opened after the first frame.
 
         Raises:
             UsageError: there is no theme of that name.
         """
-        super().__init__(options, backend, driver_class)
-        self.animation_level = "none"
-        self._options, self._glyphs = options, glyphs
-        self.set_class(glyphs is ASCII, "-ascii")  # on every screen a scrollbar would be a row of question marks
-        self.set_keymap(options.keymap.for_textual())
-        own_themes = options.config_dir / "themes" if options.config_dir is not None else None
-        self.start_theme(options.theme or theme, own_themes, sixteen_colours=sixteen_colours)
+        self.gate = PaintGate(self)
+        super().__init__(
+            options, glyphs, first_state(options, options.demo), theme=theme, sixteen_colours=sixteen_colours,
+            driver_class=driver_class,
+        )  # fmt: skip
+        self.bridge = Bridge(backend or _backend(options), self.post_message)
+        self._is_opened = False
+        self._terminal_size: Size | None = None
+        self._construct(options.demo)
+
+    def _construct(self, recording: Recording | None) -> None:
+        """Make the controllers, each from those that it uses."""
+        bridge = self.bridge
+        reader = QuietReader(bridge.between_runs)
+        self.timings = Timings(self)
+        self.preparing = Preparing(self, bridge)
+        self.repeating = Repeating(self, reader)
+        self.comparing = Comparing(self, bridge, reader)
+        self.exporting = Exporting(self, bridge.history, self.copy_to_clipboard)
+        self.history = History(self, bridge.history)
+        self.live = Live(self, bridge, self.gate, self.repeating.compared)
+        running = Running(self, bridge, self.live, self.history, self.repeating)
+        self.running: Running | DemoRunning = running
+        self.leaving = Leaving(
+            self, is_busy=lambda: self.state.situation.live, stop=self._stop_run, leave=self._leave,
+            question=("A run is going on. Stop it and quit?", "let it run"), grace_s=GRACE_S,
+        )  # fmt: skip
+        self.paging = Paging(
+            self, (self.repeating.drop_count, self._close_in_panes, self.history.return_to_present,
+                   self.repeating.return_to_parent),
+        )  # fmt: skip
+        self.routes = {
+            messages.RunAdvanced: (self.preparing.meet_run_devices, self.live.advance),
+            messages.SeriesEnded: (
+                self.repeating.look_before, self.comparing.compare_with_baseline, self.preparing.consider_python,
+                self.leaving.go_if_asked, self.live.end_series,
+            ),
+            messages.CeilingsKnown: (self.live.show_ceilings,),
+            messages.CalibrationAdvanced: (self.live.show_calibration,),
+            messages.TelemetryArrived: (self.preparing.consider_python, self.live.show_telemetry),
+            messages.AgentReported: (self.preparing.consider_python, self.live.meet_agent),
+            messages.DevicesReported: (self.preparing.consider_python, self.preparing.meet_devices),
+            messages.InterpreterFound: (self.preparing.offer_python,),
+            messages.EarlierKnown: (self.preparing.learn_earlier,),
+            messages.SavingChanged: (self.live.mark_unsaved,),
+            messages.NoticeGiven: (self.live.notice,),
+            WorkloadPane.Highlighted: (self.preparing.highlight,),
+            WorkloadPane.Opened: (self.preparing.open_form,),
+            TimingTable.RowChosen: (self.timings.open_row,),
+            messages.ClaimWanted: (running.measure_claim,),
+        }  # fmt: skip
+        if recording is not None:
+            from cpugpu_tui.ui.controllers.demo import DemoRunning
+
+            demo = self.running = DemoRunning(
+                self, bridge, self.live, self.history, self.timings, running, recording
+            )  # fmt: skip
+            for message, take in ((messages.RunAdvanced, demo.name_run), (messages.SeriesEnded, demo.show_end)):
+                self.routes[message] = (take, *self.routes[message])
+        self.routes[messages.SavedRunChosen] = (self.running.choose_saved,)
+        self.palette = Palette(self, self.themes, self.running.run_named, self.run_action)
 
     def get_default_screen(self) -> Screen[None]:
         """Open on the main screen."""
-        return MainScreen(self.picture, self._glyphs)
+        return MainScreen(self.state, self.glyphs)
 
     def on_mount(self) -> None:
-        """Begin."""
-        self.answer_signals()
-        self.show_first()
-        self.follow_theme_files()
+        """Begin with what is known already; the first paint opens the rest."""
+        if self.signals is not None:
+            self.signals.answer(self.leaving.leave)
+        self.app_suspend_signal.subscribe(self, lambda _: self.bridge.suspend_agents(), immediate=True)
+        self.app_resume_signal.subscribe(self, self._come_back, immediate=True)
+        self.set_interval(1.0, self.live.tick)
+        self.change()
+        self.themes.follow_files()
 
-    # ---------------------------------------------------------------- commands
+    def _open_backend(self) -> None:
+        """Start what takes its time, now that there is something to look at."""
+        self._is_opened = True
+        # What was made until here stays; without it a full collection is short, and `start` put them all off.
+        gc.freeze()
+        gc.enable()
+        self.start_thread(self.bridge.open, "open")
+        if self.state.situation.demo:
+            self.call_later(self.running.run)
 
-    def action_run(self) -> None:
-        """Run what is highlighted, or the plan of the saved run that is shown, or was run again last."""
-        if self.picture.past is not None:
-            self.run_past_again()
-        elif self.picture.again is not None:
-            self.begin_plan(self.picture.again, self.picture.count or 1, again=True)
-        else:
-            self._start(self.picture.request)
+    # ---------------------------------------------------------------- keys
 
-    def action_find_crossover(self) -> None:
-        """Find from which size on the GPU wins at what is highlighted; sizes a person named are its range."""
-        self._start(replace(self.picture.request, find_crossover=True))
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Perform an action, or say why that is impossible now: a key that does nothing seems broken."""
+        own = default_namespace is None or default_namespace is self
+        command = keys.command_of(action) if isinstance(action, str) and own else None
+        why = keys.impossible(command, self.state.situation) if command is not None else ""
+        if command is not None and why:
+            name = keys.label(command, self.state.situation)
+            self.say(self.state.keymap.said(f"{name}: {why}"))
+            return True
+        return await super().run_action(action, default_namespace, namespaces)
 
-    def _start(self, request: PlanRequest) -> None:
-        if self._refused():
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Refuse what is impossible now."""
+        command = keys.command_of(keys.action_of(*parameters)) if action == "do" and len(parameters) == 1 else None
+        return True if command is None or command.possible(self.state.situation) else None
+
+    def _close_in_panes(self) -> bool:
+        main = main_screen(self)
+        return main is not None and main.close_one()
+
+    @on(DataTable.RowHighlighted, "#timing-table")
+    def _highlight(self, message: DataTable.RowHighlighted) -> None:
+        # An empty table highlights nothing.
+        self.timings.highlight(str(message.row_key.value) if message.row_key is not None else None)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Ask the terminal to take a text, also from inside tmux and screen."""
+        super().copy_to_clipboard(text)
+        self.write_to_terminal(envelope(text, os.environ))
+
+    # ---------------------------------------------------------------- paints
+
+    def is_timing(self) -> bool:
+        """Whether a run is live."""
+        return self.gate.held
+
+    async def on_event(self, event: events.Event) -> None:
+        """Let what a person does be answered at once."""
+        if isinstance(event, events.Key | events.Resize | events.Paste) and self.leaving.exit_code is None:
+            self.gate.open_window()
+        if not isinstance(event, events.Resize):
+            await super().on_event(event)
             return
-        try:
-            plan = build_plan(replace(request, gaps=True))
-        except UsageError as error:
-            self.change(problem=error)
+        is_old = event.size == self._terminal_size
+        self._terminal_size = event.size
+        await super().on_event(event)
+        if is_old:
+            self.lay_out_again()
+
+    def laid_out(self) -> None:
+        """Paint anew where the size is the old one: Textual sees no change, the terminal lost all."""
+        if self.screen_stack and self.screen.size == self._terminal_size:
+            self.screen.refresh()
+
+    def frame_done(self, *, in_vain: bool) -> None:
+        """Tell the gate what Textual painted, or composed in vain."""
+        if in_vain:
+            self.gate.dropped()
             return
-        self.begin_plan(plan, self.picture.count or request.repeat, request.case_timeout_s)
+        self.gate.painted()
+        # `call_after_refresh` comes before the paint: the imports of that thread would delay it.
+        if not self._is_opened:
+            self._open_backend()
 
-    def begin_plan(
-        self, plan: Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False,
-        whole: Whole | None = None,
-    ) -> None:  # fmt: skip
-        """Start a plan; `again`: `r` runs it once more, until something else is highlighted; `whole`: see `R`."""
-        self.leave_history()
-        self.expect_runs(plan, whole)
-        self.bridge.expect_series()
-        self.run_worker(
-            lambda: self.bridge.run_series(plan, repeats, case_timeout_s),
-            thread=True, exclusive=True, exit_on_error=False, group="run",
-        )  # fmt: skip
-        kept = None if whole is None else self.picture.again  # a row that is run alone is not what `r` runs next
-        self.begin_series(
-            problem=None, repeats=repeats, repeat_number=1, again=plan if again else kept, count=0, whole=whole,
-            situation=Situation(live=True, ran=self.picture.situation.ran),
-        )  # fmt: skip
-        self.set_terminal_title(f"cpugpu-tui: {plan.name}")
-        if isinstance(self.screen, MainScreen):
-            self.screen.query_one(TimingTable).focus()
+    def watch_theme(self) -> None:
+        """Colour the cells of the table, which carry their colours, in the new theme."""
+        self.call_after_refresh(self._restyle)
 
-    def _refused(self) -> bool:
-        """Say that nothing is run during a replay; pages reach this where no key is refused before."""
-        if self.picture.situation.replay:
-            self.change(problem=UsageError("This is a replay.", "Start cpugpu-tui without --replay to run something."))
-        return self.picture.situation.replay
+    def _restyle(self) -> None:
+        main = main_screen(self)
+        if main is not None:
+            main.restyle()
 
-    def action_pause(self) -> None:
-        """Pause or resume the run."""
-        paused = self.picture.situation.paused
-        if paused:
-            self.bridge.resume()
-        else:
-            self.bridge.pause()
-        self.situate(paused=not paused)
+    def _come_back(self, _: object) -> None:
+        """Go on after a suspension, on a terminal that shows nothing of ours any more."""
+        self.bridge.resume_agents()
+        # During a run the gate is shut and Textual would draw only what changes from now on.
+        self.gate.open_window()
+        self.refresh(layout=True)
+        self.screen.refresh()
 
-    def action_stop(self) -> None:
-        """Stop after the block; when that was asked for already, at once."""
-        if self.picture.situation.stopping:
-            self.bridge.kill()
-        else:
-            self.bridge.stop()
-            self.situate(stopping=True, paused=False)
+    # ---------------------------------------------------------------- the end
 
-    def action_measure(self) -> None:
-        """Measure the machine for its card."""
-        if self._refused():
-            return
-        self.leave_history()
-        request = self.picture.request
-        plan = Plan(
-            "machine", (), devices=request.devices, calibrate=True, gaps=True, simulation=request.simulation
-        )  # fmt: skip
-        self.bridge.expect_series()
-        self.run_worker(
-            lambda: self.bridge.calibrate(plan), thread=True, exclusive=True, exit_on_error=False, group="run"
-        )
-        self.begin_series(
-            problem=None, calibrating="starting",
-            situation=Situation(live=True, ran=self.picture.situation.ran),
-        )  # fmt: skip
-        from cpugpu_tui.ui.screens.machine import MachineScreen
+    def _stop_run(self) -> None:
+        self.bridge.kill(leaving=True)
+        self.change(quitting=True)
 
-        if not isinstance(self.screen, MachineScreen):
-            self.action_machine()
+    def _leave(self, code: int) -> None:
+        run = self.state.own.run
+        self.bridge.leave()
+        self.set_terminal_title("")
+        number = run.run.number if run.run is not None else None
+        self.exit(AppResult(run, number, self.state.notice, code), return_code=code)
 
-    def on_claims_screen_wanted(self, message: ClaimsScreen.Wanted) -> None:
-        """Close the page and measure what a claim needs, on the devices that were asked for."""
-        while isinstance(self.screen, Page):
-            self.pop_screen()
-        if message.judged.wants_ceilings:
-            self.action_measure()
-        elif message.judged.request is not None and isinstance(self.screen, MainScreen):
-            asked = self.picture.request
-            request = replace(
-                message.judged.request, devices=asked.devices, mnist=asked.mnist, simulation=asked.simulation
-            )  # fmt: skip
-            pane = self.screen.query_one(WorkloadPane)
-            pane.choose("+".join(request.names))
-            pane.change(request)
-            self._start(request)
+    def close(self) -> None:
+        """End the run's threads and agents; the history stays open for what is not saved yet."""
+        self.bridge.close()
 
-    def run_named(self, name: str) -> None:
-        """Highlight a preset or a workload and run it, with the parameters that it has."""
-        while isinstance(self.screen, Page):
-            self.pop_screen()
-        if isinstance(self.screen, MainScreen):
-            pane = self.screen.query_one(WorkloadPane)
-            pane.choose(name)
-            self._start(pane.entry.request)
+
+def _backend(options: AppOptions) -> Backend:
+    if options.demo is None:
+        return Backend(options)
+    from cpugpu_tui.ui.live.demo_backend import DemoBackend
+
+    return DemoBackend(options)

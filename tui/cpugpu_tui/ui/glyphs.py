@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from math import isfinite
 
-from cpugpu_tui.ui.terminal import Capabilities
+from cpugpu_tui.ui.terminal.guard import Capabilities
 
 
 @dataclass(frozen=True)

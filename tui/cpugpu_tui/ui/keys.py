@@ -57,102 +57,117 @@ class Command:
     """One or two words for the footer."""
     help: str
     """One sentence for the help screen and docs/keys.md."""
-    action: str | None
-    """Action of the app; None where the widget with the focus answers the key."""
+    does: str
+    """Controller of the app and its method, `running.run`; or, without a point, an action of Textual's own."""
     possible: Callable[[Situation], bool] = _always
+
+    @property
+    def action(self) -> str:
+        """What Textual calls it."""
+        return action_of(self.does) if "." in self.does else self.does
+
+
+def action_of(does: object) -> str:
+    """Return Textual's name for calling a controller's method: `Shell.action_do` finds it."""
+    return f"do('{does}')"
 
 
 COMMANDS: tuple[Command, ...] = (
     Command(
         "run", ("r",), "Run",
-        "Run what is highlighted, and run it again; a count before it makes one series of runs, as in 5 r.", "run",
-        lambda s: s.may_start or s.may_play,
+        "Run what is highlighted, and run it again; a count before it makes one series of runs, as in 5 r.",
+        "running.run", lambda s: s.may_start or s.may_play,
     ),
     Command(
         "run-row", ("R",), "Run row",
         "Run the highlighted row again alone: a run of its own, compared with the one it comes from, which esc shows.",
-        "run_row", lambda s: s.ran and s.may_start and not s.past,
+        "running.run_row", lambda s: s.ran and s.may_start and not s.past,
     ),
     Command(
-        "pause", ("space",), "Pause", "Pause the run after the block in flight, and resume it.", "pause",
+        "pause", ("space",), "Pause", "Pause the run after the block in flight, and resume it.", "running.pause",
         lambda s: s.live and not s.stopping,
     ),
     Command(
-        "stop", ("x",), "Stop", "Stop after the block in flight; pressed twice, at once.", "stop",
+        "stop", ("x",), "Stop", "Stop after the block in flight; pressed twice, at once.", "running.stop",
         lambda s: s.live,
     ),
-    Command("open", ("enter",), "Open", "Open the detail of a row, or the parameters of a workload.", "open"),
-    Command("back", ("escape",), "Back", "Close what is open: a screen, the filter, the zoom.", "close"),
+    Command("open", ("enter",), "Open", "Open the detail of a row, or the parameters of a workload.", "paging.open"),
+    Command("back", ("escape",), "Back", "Close what is open: a screen, the filter, the zoom.", "paging.close"),
     Command(
-        "filter", ("/",), "Filter", "Show only the rows whose name or verdict holds what you type.", "filter",
+        "filter", ("/",), "Filter", "Show only the rows whose name or verdict holds what you type.", "paging.filter",
         lambda s: s.ran,
     ),
     Command(
         "sort", ("s",), "Sort", "Sort by the next column (size, speedup, times, limit, run order).",
-        "sort", lambda s: s.ran,
+        "timings.sort", lambda s: s.ran,
     ),
-    Command("reverse", ("S",), "Reverse", "Reverse the sort order.", "reverse", lambda s: s.ran),
-    Command("chart", ("g",), "Chart", "Show both times over size, with the crossover; back again.", "chart"),
+    Command("reverse", ("S",), "Reverse", "Reverse the sort order.", "timings.reverse", lambda s: s.ran),
+    Command(
+        "chart", ("g",), "Chart", "Show both times over size, with the crossover; back again.", "timings.toggle_chart",
+    ),
     Command(
         "what-if", ("w",), "What if", "Ask what if: no transfer, pinned memory, no launch cost, one CPU thread.",
-        "what_if", lambda s: s.ran,
+        "timings.what_if", lambda s: s.ran,
     ),
     Command(
         "find", ("f",), "Find", "Find the crossover of the highlighted workload: sizes are chosen as it goes.",
-        "find_crossover", lambda s: s.may_start,
+        "running.find_crossover", lambda s: s.may_start,
     ),
     Command(
         "history", ("h",), "History",
-        "List the saved runs, and open one in these panes; pressed there, back to the present run.", "history",
+        "List the saved runs, and open one in these panes; pressed there, back to the present run.", "history.toggle",
         lambda s: s.may_start or s.demo,
     ),
-    Command("machine", ("m",), "Machine", "Show what CPU, GPU and the cable between reach at most.", "machine"),
     Command(
-        "measure", ("M",), "Measure", "Measure the machine for its card: all cores and the GPU, about 20 s.", "measure",
-        lambda s: s.may_start,
+        "machine", ("m",), "Machine", "Show what CPU, GPU and the cable between reach at most.",
+        "paging.toggle_machine",
+    ),
+    Command(
+        "measure", ("M",), "Measure", "Measure the machine for its card: all cores and the GPU, about 20 s.",
+        "running.measure", lambda s: s.may_start,
     ),
     Command(
         "claims", ("K", "k"), "Claims",
-        "Show what publications claim, and whether it holds here.", "claims",
+        "Show what publications claim, and whether it holds here.", "comparing.toggle_claims",
     ),
     Command(
         "python", ("p",), "Python",
         "Use the interpreter that was found, whose torch can use the GPU; search for one if none is known.",
-        "use_python", lambda s: s.may_start,
+        "preparing.use_python", lambda s: s.may_start,
     ),
     Command(
         "compare", ("c",), "Compare", "Compare the series on the screen with the previous one, or an older one.",
-        "compare", lambda s: s.ran and not s.live,
+        "comparing.toggle", lambda s: s.ran and not s.live,
     ),
     Command(
         "baseline", ("b",), "Baseline", "Make this series the baseline, which the status line then compares with.",
-        "set_baseline", lambda s: s.ran and not s.live,
+        "comparing.set_baseline", lambda s: s.ran and not s.live,
     ),
     Command(
         "export", ("e",), "Export", "Write the run to a file: JSON, NDJSON, CSV, Markdown or HTML, as its name ends.",
-        "export", lambda s: s.ran and (s.demo or not s.live),
+        "exporting.ask", lambda s: s.ran and (s.demo or not s.live),
     ),
     Command(
         "copy-row", ("y",), "Copy row", "Copy the highlighted row as Markdown, where the terminal has a clipboard.",
-        "copy_row", lambda s: s.ran,
+        "exporting.copy_row", lambda s: s.ran,
     ),
     Command(
         "copy-command", ("C",), "Copy command", "Copy the command that repeats this run, where the terminal allows it.",
-        "copy_command", lambda s: s.ran,
+        "exporting.copy_command", lambda s: s.ran,
     ),
     Command("next-pane", ("tab",), "Next pane", "Go to the next pane; shift+tab goes back.", "focus_next"),
     Command(
         "zoom", ("z",), "Zoom", "Give the pane with the focus the whole screen, and take it back; telemetry: one GPU.",
-        "zoom",
+        "paging.zoom",
     ),
-    Command("next-theme", ("t",), "Theme", "Change to the next theme.", "next_theme"),
-    Command("choose-theme", ("T",), "Themes", "List the themes with a preview.", "choose_theme"),
+    Command("next-theme", ("t",), "Theme", "Change to the next theme.", "themes.put_on_next"),
+    Command("choose-theme", ("T",), "Themes", "List the themes with a preview.", "themes.choose"),
     Command(
-        "palette", (":",), "Commands", "Find a command, a preset or a theme by some of its letters.", "palette",
+        "palette", (":",), "Commands", "Find a command, a preset or a theme by some of its letters.", "palette.open",
     ),
-    Command("help", ("?",), "Help", "Explain the pane with the focus, and list all keys.", "help"),
+    Command("help", ("?",), "Help", "Explain the pane with the focus, and list all keys.", "paging.toggle_help"),
     Command("suspend", ("ctrl+z",), "Suspend", "Suspend app and run; fg brings both back.", "suspend_process"),
-    Command("quit", ("q", "ctrl+c"), "Quit", "Quit; asks only during a run.", "leave"),
+    Command("quit", ("q", "ctrl+c"), "Quit", "Quit; asks only during a run.", "leaving.ask"),
 )  # fmt: skip
 """Every command, in the order in which help lists them."""
 
@@ -180,7 +195,6 @@ def bindings(ids: Iterable[str] | None = None, action: str | None = None) -> lis
     return [
         Binding(",".join(command.keys), action or command.action, command.label, id=command.id, show=False)
         for command in wanted
-        if command.action is not None
     ]
 
 
@@ -188,7 +202,7 @@ def digits() -> list[Binding]:
     """Return the bindings of the digits, which count; a keymap leaves them alone."""
     from textual.binding import Binding
 
-    return [Binding(digit, f"count({digit})", show=False) for digit in "0123456789"]
+    return [Binding(digit, f"do('repeating.count', {digit})", show=False) for digit in "0123456789"]
 
 
 def command_of(action: str) -> Command | None:

@@ -48,6 +48,17 @@ class AppOptions:
 
 
 @dataclass(frozen=True)
+class FleetOptions:
+    """How the app of a fleet looks."""
+
+    theme: str | None = None
+    """Name of a theme; None for the default."""
+    config_dir: Path | None = None
+    """Folder whose `themes` are the person's own."""
+    keymap: Keymap = DEFAULT_KEYMAP
+
+
+@dataclass(frozen=True)
 class AppResult:
     """What a person takes along."""
 

@@ -42,8 +42,8 @@ from cpugpu_tui.state.no_core import WORD as NO_CORE_WORD
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.state.thread_columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
-from cpugpu_tui.ui.legend import BAD, ODD, OPEN, is_impossible, is_odd
 from cpugpu_tui.ui.panes.lines import spelled
+from cpugpu_tui.ui.panes.timing_legend import BAD, ODD, OPEN, is_impossible, is_odd
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.row_names import (
     NAMES_IN_FULL,
@@ -139,7 +139,7 @@ def change_cells(changes: Changes | None, row: Row, run: RunState, glyphs: Glyph
     if changes is None:
         return {}
     from cpugpu_tui.render.comparison import SHORT_WORDS, VERDICT_WORDS
-    from cpugpu_tui.ui import change_cells as beside
+    from cpugpu_tui.ui.panes import change_cells as beside
 
     found = changes.of(run, row)
     words = VERDICT_WORDS if wide else SHORT_WORDS

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cpugpu_tui.ui.options import AppOptions, AppResult
-from cpugpu_tui.ui.terminal import Capabilities, private_terminal, refuse, this_terminal
+from cpugpu_tui.ui.options import AppOptions, AppResult, FleetOptions
+from cpugpu_tui.ui.terminal.guard import Capabilities, private_terminal, refuse, this_terminal
 
 if TYPE_CHECKING:
     from cpugpu_tui.session.fleet.running import Deliver, Fleet
     from cpugpu_tui.session.fleet.state import FleetState
-    from cpugpu_tui.ui.app import CpuGpuApp
-    from cpugpu_tui.ui.fleet import FleetOptions
+    from cpugpu_tui.ui.shell import Shell
 
-WAIT_S = 5.0
-"""How long a fleet's agents may take to be gone once the app is closed; they go with this process in any case."""
+AnyShell = TypeVar("AnyShell", bound="Shell[Any]")
 
 
 def run_app(options: AppOptions) -> AppResult:
@@ -30,32 +30,10 @@ def run_app(options: AppOptions) -> AppResult:
     found = _usable_terminal()
     # Collections among imports and style sheets take a tenth of the time to the first frame; it turns them on again.
     gc.disable()
-    from rich.console import Console
-
-    from cpugpu_tui.config import paths
     from cpugpu_tui.ui.app import CpuGpuApp
-    from cpugpu_tui.ui.diff_driver import ThriftyDriver
-    from cpugpu_tui.ui.glyphs import glyphs_for
-    from cpugpu_tui.ui.signals import LoopSignals
-    from cpugpu_tui.ui.themes import DEFAULT_THEME
 
-    theme = "ansi-dark" if found.wants_ansi_theme else DEFAULT_THEME
-    log_path = options.log_path or paths.log_path()
-    with private_terminal(log_path, utf8=found.utf8) as terminal:
-        kind = CpuGpuApp if options.demo is None else _demo_app()
-        app = kind(
-            options, glyphs_for(found), theme=theme, sixteen_colours=found.colours == "16", driver_class=ThriftyDriver
-        )  # fmt: skip
-        # Tracebacks of a crash would otherwise go where fd 2 goes: to the log.
-        app.error_console = Console(file=terminal.stream, markup=False, highlight=False, emoji=False)
-        app.signals = LoopSignals()
-        with app.signals.obeyed() as tty:
-            try:
-                result = app.run(mouse=False)
-            finally:
-                tty.is_back = True
-                app.bridge.close()
-    result = result or AppResult(app.picture.run, None, app.picture.notice, app.return_code or 1)
+    app, result = _run(lambda glyphs, **looks: CpuGpuApp(options, glyphs, **looks), found, options.log_path)
+    result = result or AppResult(app.state.run, None, app.state.notice, app.return_code or 1)
     return replace(result, outbox=app.bridge.outbox)
 
 
@@ -67,33 +45,38 @@ def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: Fleet
         UnfitError: this terminal cannot show it.
     """
     found = _usable_terminal()
+    from cpugpu_tui.ui.fleet import FleetApp
+
+    app, _ = _run(lambda glyphs, **looks: FleetApp(fleet, state, also, options, glyphs, **looks), found, None)
+    if app.running.failure is not None:
+        raise app.running.failure
+
+
+def _run(make: Callable[..., AnyShell], found: Capabilities, log_path: Path | None) -> tuple[AnyShell, Any]:
+    """Run the app that `make` returns on the terminal that was found; return it and its result, None after a crash."""
     from rich.console import Console
 
     from cpugpu_tui.config import paths
-    from cpugpu_tui.ui.diff_driver import ThriftyDriver
-    from cpugpu_tui.ui.fleet import FleetApp
     from cpugpu_tui.ui.glyphs import glyphs_for
-    from cpugpu_tui.ui.signals import LoopSignals
+    from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
+    from cpugpu_tui.ui.terminal.signals import LoopSignals
     from cpugpu_tui.ui.themes import DEFAULT_THEME
 
     theme = "ansi-dark" if found.wants_ansi_theme else DEFAULT_THEME
-    with private_terminal(paths.log_path(), utf8=found.utf8) as terminal:
-        app = FleetApp(
-            fleet, state, also, options, glyphs_for(found), theme=theme, sixteen_colours=found.colours == "16",
-            driver_class=ThriftyDriver,
+    with private_terminal(log_path or paths.log_path(), utf8=found.utf8) as terminal:
+        app = make(
+            glyphs_for(found), theme=theme, sixteen_colours=found.colours == "16", driver_class=DiffDriver
         )  # fmt: skip
+        # Tracebacks of a crash would otherwise go where fd 2 goes: to the log.
         app.error_console = Console(file=terminal.stream, markup=False, highlight=False, emoji=False)
         app.signals = LoopSignals()
         with app.signals.obeyed() as tty:
             try:
-                app.run(mouse=False)
+                result = app.run(mouse=False)
             finally:
                 tty.is_back = True
-                if not app.is_over:
-                    fleet.kill()
-                    app.wait(WAIT_S)
-    if app.failure is not None:
-        raise app.failure
+                app.close()
+    return app, result
 
 
 def _usable_terminal() -> Capabilities:
@@ -104,9 +87,3 @@ def _usable_terminal() -> Capabilities:
         raise refusal
     os.environ.setdefault("TEXTUAL_COLOR_SYSTEM", found.textual_color_system)
     return found
-
-
-def _demo_app() -> type[CpuGpuApp]:
-    from cpugpu_tui.ui.demo import DemoApp
-
-    return DemoApp

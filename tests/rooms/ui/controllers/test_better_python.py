@@ -22,9 +22,9 @@ from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.transport import interpreter_search
 from cpugpu_tui.transport.interpreter_search import Interpreter
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.controllers.preparing import lacks_torch
 from cpugpu_tui.ui.options import AppOptions
-from cpugpu_tui.ui.picture import Picture
-from cpugpu_tui.ui.preparing import lacks_torch
 
 __all__ = ["fake_nvml", "nvml_library"]
 
@@ -51,7 +51,7 @@ async def test_a_cpu_build_beside_a_gpu_offers_the_better_interpreter_and_p_take
 async def test_p_says_so_where_there_is_no_better_one() -> None:
     backend = backend_with(None, torch_cuda="13.0")
     async with opened(new_app(backend=backend), size=SMALL) as pilot:
-        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("p")
         await reads(pilot, "No other interpreter was found whose torch can do more.")
         assert backend.python == ""
@@ -102,9 +102,9 @@ def test_which_torch_is_lacking(lacking: bool, gpus: int, facts: dict[str, Any])
     """On a machine without a GPU any torch will do; a CUDA of a newer major version than the driver's never runs."""
     latest: TelemetryRead = readings(gpus)
     shown = {"environment": {**ENVIRONMENT, **facts}, "telemetry": TelemetryState(latest=latest)}
-    assert lacks_torch(Picture(**shown)) is lacking
-    assert not lacks_torch(Picture(**shown, request=PlanRequest(simulation=Simulation())))
-    assert not lacks_torch(Picture(**shown, worker="thread"))
+    assert lacks_torch(AppState(**shown)) is lacking
+    assert not lacks_torch(AppState(**shown, request=PlanRequest(simulation=Simulation())))
+    assert not lacks_torch(AppState(**shown, worker="thread"))
 
 
 def only(monkeypatch: pytest.MonkeyPatch, python: Path | str) -> list[Path | None]:
@@ -131,7 +131,7 @@ async def test_where_torch_is_missing_p_starts_an_agent_that_has_it(
     async with ShownApp(app) as pilot:
         await reads(pilot, "Press p to use", "cannot import torch", "cannot run")
         await pilot.press("p")
-        await settled(pilot, lambda: app.picture.environment.get("interpreter") == str(torch_python))
+        await settled(pilot, lambda: app.state.environment.get("interpreter") == str(torch_python))
         await reads(pilot, "ready", "Press r")
         assert "cannot" not in joined(screen_lines(pilot))
     assert folders == [None], "nobody asked to run what lies in the current folder"
@@ -147,14 +147,14 @@ async def test_beside_a_driver_with_gpus_the_cpu_build_of_this_environment_is_fo
     fake_nvml.use()
     app = CpuGpuApp(AppOptions(PlanRequest(("matmul",), sizes="8", rounds=2), database=tmp_path / "results.db"))
     async with ShownApp(app) as pilot:
-        await settled(pilot, lambda: app.picture.better_python is not None)
+        await settled(pilot, lambda: app.state.better_python is not None)
         await reads(pilot, f"This torch ({torch.__version__}) cannot use the GPU. Press p to use")
         await pilot.press("p")
-        await settled(pilot, lambda: app.picture.agent_ready)
+        await settled(pilot, lambda: app.state.agent_ready)
         await pilot.press("r")
-        await settled(pilot, lambda: app.picture.run.finished is not None and not app.picture.situation.live)
-        assert app.picture.run.run is not None
-        assert app.picture.run.run.environment["python_option"] == better
+        await settled(pilot, lambda: app.state.run.finished is not None and not app.state.situation.live)
+        assert app.state.run.run is not None
+        assert app.state.run.run.environment["python_option"] == better
 
 
 async def test_auto_takes_it_without_a_key(
@@ -164,6 +164,6 @@ async def test_auto_takes_it_without_a_key(
     monkeypatch.setattr("sys.executable", str(bare_python))
     app = CpuGpuApp(AppOptions(python="auto", database=tmp_path / "results.db"))
     async with ShownApp(app) as pilot:
-        await settled(pilot, lambda: app.picture.environment.get("interpreter") == str(torch_python))
+        await settled(pilot, lambda: app.state.environment.get("interpreter") == str(torch_python))
         await reads(pilot, "ready", "it has torch")
     assert folders == [Path.cwd()]

@@ -18,8 +18,8 @@ from textual.widgets import Input
 from cpugpu_tui.demo.recording import SHIPPED, Recording, packed, shipped
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.state.state import TelemetryState
+from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap
-from cpugpu_tui.ui.demo import DemoApp
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.chart import ChartScreen
@@ -47,20 +47,20 @@ async def demo(
     recording: Recording, pace: float = AT_ONCE, size: tuple[int, int] = (120, 40)
 ) -> AsyncIterator[Pilot[Any]]:
     """The app, and its end."""
-    app = DemoApp(AppOptions(demo=recording, demo_pace=pace))
+    app = CpuGpuApp(AppOptions(demo=recording, demo_pace=pace))
     async with app.run_test(size=size) as pilot:
         try:
-            await settled(pilot, lambda: app.picture.run.run is not None)
+            await settled(pilot, lambda: app.state.run.run is not None)
             yield pilot
         finally:
             app.bridge.kill()
-            await settled(pilot, lambda: not app.picture.situation.live)
+            await settled(pilot, lambda: not app.state.situation.live)
             app.bridge.close()
 
 
 async def ended(pilot: Pilot[Any]) -> None:
     """Wait for the end, and close the chart that it ends on."""
-    await settled(pilot, lambda: pilot.app.picture.situation.ran and not pilot.app.picture.situation.live)
+    await settled(pilot, lambda: pilot.app.state.situation.ran and not pilot.app.state.situation.live)
     if isinstance(pilot.app.screen, ChartScreen):
         await pilot.press("escape")
 
@@ -95,7 +95,7 @@ async def test_at_80_columns_the_answer_is_whole_and_the_rows_stay(whole: Record
 
 async def test_its_end_names_the_keys_in_force(whole: Recording) -> None:
     keymap = Keymap({**DEFAULT_KEYMAP.keys, "run": ("f5",), "history": ("L",)})
-    app = DemoApp(AppOptions(demo=Recording(whole.runs[:1]), demo_pace=AT_ONCE, keymap=keymap))
+    app = CpuGpuApp(AppOptions(demo=Recording(whole.runs[:1]), demo_pace=AT_ONCE, keymap=keymap))
     async with app.run_test(size=(120, 40)) as pilot:
         await ended(pilot)
         assert "f5 plays it again, L lists its runs" in screen_text(pilot)
@@ -105,15 +105,15 @@ async def test_its_end_names_the_keys_in_force(whole: Recording) -> None:
 async def test_it_begins_by_itself_and_ends_in_the_recorded_state(whole: Recording) -> None:
     async with demo(whole) as pilot:
         await ended(pilot)
-        picture = pilot.app.picture
-        assert picture.run == whole.runs[0].state, "the search, whose crossover is what it is all about"
+        state = pilot.app.state
+        assert state.run == whole.runs[0].state, "the search, whose crossover is what it is all about"
         telemetry = TelemetryState()
         for run in whole.runs:
             for event in run.events:
                 if isinstance(event, TelemetryRead):
                     telemetry = telemetry.apply(event)
-        assert picture.telemetry == telemetry
-        assert picture.ceilings == whole.ceilings
+        assert state.telemetry == telemetry
+        assert state.ceilings == whole.ceilings
         assert "the demo has ended: r plays it again" in text_of(pilot, "#status")
 
 
@@ -145,7 +145,7 @@ async def test_each_run_is_highlighted_as_if_it_had_been_chosen(short: Recording
     async with demo(Recording(short.runs[1:])) as pilot:
         await ended(pilot)
         assert pilot.app.screen.query_one(WorkloadPane).entry.name == "mnist-mlp"
-        assert pilot.app.picture.request.scale == "small"
+        assert pilot.app.state.request.scale == "small"
 
 
 # ------------------------------------------------------------------ what keys do
@@ -154,35 +154,35 @@ async def test_each_run_is_highlighted_as_if_it_had_been_chosen(short: Recording
 async def test_skip_goes_to_the_end_of_the_run_and_then_to_the_next(short: Recording) -> None:
     async with demo(short, NEVER) as pilot:
         await pilot.press("x")
-        await settled(pilot, lambda: pilot.app.picture.run.finished is not None)
-        assert pilot.app.picture.run == short.runs[0].state
+        await settled(pilot, lambda: pilot.app.state.run.finished is not None)
+        assert pilot.app.state.run == short.runs[0].state
         assert "quick" in text_of(pilot, "#status")
         assert "done 14 points · run 1 of 2" in text_of(pilot, "#status")
         await pilot.press("x")
-        await settled(pilot, lambda: pilot.app.picture.run.run.plan.name == "mnist-mlp")
+        await settled(pilot, lambda: pilot.app.state.run.run.plan.name == "mnist-mlp")
         await pilot.press("x")
         await ended(pilot)
-        assert pilot.app.picture.run == short.runs[0].state
+        assert pilot.app.state.run == short.runs[0].state
 
 
 async def test_skip_works_out_of_a_pause(short: Recording) -> None:
     async with demo(short, NEVER) as pilot:
         await pilot.press("space")
-        assert pilot.app.picture.situation.paused
+        assert pilot.app.state.situation.paused
         await pilot.press("x")
-        await settled(pilot, lambda: pilot.app.picture.run.finished is not None)
-        assert not pilot.app.picture.situation.paused
+        await settled(pilot, lambda: pilot.app.state.run.finished is not None)
+        assert not pilot.app.state.situation.paused
 
 
 async def test_r_plays_it_again_from_the_beginning(short: Recording) -> None:
     async with demo(short) as pilot:
         await ended(pilot)
-        before = pilot.app.picture
+        before = pilot.app.state
         await pilot.press("r")
-        await settled(pilot, lambda: pilot.app.picture.situation.live or pilot.app.picture is not before)
+        await settled(pilot, lambda: pilot.app.state.situation.live or pilot.app.state is not before)
         await ended(pilot)
-        assert pilot.app.picture.run == short.runs[0].state
-        assert pilot.app.picture.telemetry == before.telemetry, "not twice as long"
+        assert pilot.app.state.run == short.runs[0].state
+        assert pilot.app.state.telemetry == before.telemetry, "not twice as long"
         await pilot.press("h")
         await settled(pilot, lambda: "2 runs" in text_of(pilot, "#page-title"))
 
@@ -192,9 +192,9 @@ async def test_what_would_measure_is_dimmed_and_says_why(short: Recording, key: 
     async with demo(short) as pilot:
         await ended(pilot)
         await pilot.press(key)
-        await settled(pilot, lambda: pilot.app.picture.said)
+        await settled(pilot, lambda: pilot.app.state.said)
         assert "this is a demo, which measures nothing; start cpugpu-tui on your own" in screen_text(pilot)
-        assert not pilot.app.picture.situation.live
+        assert not pilot.app.state.situation.live
 
 
 async def test_while_it_plays_run_says_how_to_get_there(short: Recording) -> None:
@@ -209,12 +209,12 @@ async def test_while_it_plays_any_of_its_runs_can_be_opened(short: Recording) ->
         await pilot.press("h")
         await settled(pilot, lambda: "2 runs" in text_of(pilot, "#page-title"))
         await pilot.press("enter")
-        await settled(pilot, lambda: pilot.app.picture.past is not None)
-        assert pilot.app.picture.run.rows == short.runs[1].state.rows
+        await settled(pilot, lambda: pilot.app.state.past is not None)
+        assert pilot.app.state.run.rows == short.runs[1].state.rows
         await pilot.press("h")
-        assert pilot.app.picture.past is None
+        assert pilot.app.state.past is None
         await pilot.press("r")
-        await settled(pilot, lambda: pilot.app.picture.situation.live)
+        await settled(pilot, lambda: pilot.app.state.situation.live)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -223,8 +223,9 @@ async def test_it_ends_on_the_picture_of_the_crossover(short: Recording, size: t
         await settled(pilot, lambda: "the demo has ended" in screen_text(pilot))
         await settled(pilot, lambda: "both axes logarithmic" in screen_text(pilot))
         assert "215" in screen_text(pilot), "the crossover"
-        played: list[bool] = []
-        pilot.app.play = lambda: played.append(isinstance(pilot.app.screen, MainScreen))  # type: ignore[attr-defined]
+        app, played = pilot.app, []
+        expect = app.bridge.expect_series
+        app.bridge.expect_series = lambda: (played.append(isinstance(app.screen, MainScreen)), expect())
         await pilot.press("r")
         assert played == [True]
 
@@ -239,9 +240,9 @@ async def test_claims_of_a_replay_offer_no_measurement(short: Recording) -> None
 async def test_a_preset_of_the_palette_is_refused_with_the_same_reason(short: Recording) -> None:
     async with demo(short) as pilot:
         await ended(pilot)
-        pilot.app.run_named("elementwise")
+        pilot.app.running.run_named("elementwise")
         await settled(pilot, lambda: "Not run: this is a demo" in screen_text(pilot))
-        assert not pilot.app.picture.situation.live
+        assert not pilot.app.state.situation.live
 
 
 async def test_a_run_is_exported_while_it_plays(short: Recording, tmp_path: Path) -> None:
@@ -250,7 +251,7 @@ async def test_a_run_is_exported_while_it_plays(short: Recording, tmp_path: Path
         await pilot.press("e")
         pilot.app.screen.query_one(Input).value = str(path)
         await pilot.press("enter")
-        await settled(pilot, lambda: "Wrote" in pilot.app.picture.said)
+        await settled(pilot, lambda: "Wrote" in pilot.app.state.said)
     assert "NVIDIA H200" in path.read_text()
 
 
@@ -260,13 +261,13 @@ async def test_an_earlier_run_is_opened_from_the_history_in_memory(short: Record
         await pilot.press("h")
         await settled(pilot, lambda: "2 runs" in text_of(pilot, "#page-title"))
         await pilot.press("G", "enter")
-        await settled(pilot, lambda: pilot.app.picture.past is not None)
-        assert pilot.app.picture.run.rows == short.runs[0].state.rows
+        await settled(pilot, lambda: pilot.app.state.past is not None)
+        assert pilot.app.state.run.rows == short.runs[0].state.rows
         status = text_of(pilot, "#status")
         assert status.startswith(" run 1 of ")
         assert "REPLAY" in status
         await pilot.press("r")
-        await settled(pilot, lambda: pilot.app.picture.past is None)
+        await settled(pilot, lambda: pilot.app.state.past is None)
 
 
 async def test_claims_are_judged_by_what_has_been_played(whole: Recording) -> None:

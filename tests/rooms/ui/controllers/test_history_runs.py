@@ -56,7 +56,7 @@ async def test_r_runs_the_same_plan_with_the_same_seed_until_something_else_is_c
         assert session.plan == replace(plan, gaps=True)
         assert isinstance(pilot.app.screen, MainScreen)
         assert status(pilot).startswith("mine")
-        assert pilot.app.picture.past is None
+        assert pilot.app.state.past is None
         await finish(pilot, session)
         session = await again(pilot, 2)
         assert session.plan.seed == 77
@@ -94,7 +94,7 @@ async def test_during_a_run_nothing_is_read(store: Store) -> None:
 
 
 async def test_another_terminals_run_is_followed_to_its_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cpugpu_tui.ui.looking_back.FOLLOW_S", 0.02)
+    monkeypatch.setattr("cpugpu_tui.ui.controllers.history.FOLLOW_S", 0.02)
     monkeypatch.setattr("cpugpu_tui.ui.screens.run_list.LOOK_S", 0.02)
     events = stream("a", age_ns=0)
     cases = begin(store, events)
@@ -105,12 +105,12 @@ async def test_another_terminals_run_is_followed_to_its_end(store: Store, monkey
         store.commit_case("a", cases[1])
         await settled(pilot, lambda: "→ running 2" in listed(pilot)[0])
         await pilot.press("enter")
-        await settled(pilot, lambda: pilot.app.picture.past is not None)
+        await settled(pilot, lambda: pilot.app.state.past is not None)
         assert status(pilot).startswith("run 1, live in another terminal matmul → running 2/3")
         assert "▲ GPU" not in shown(pilot)[2]
         store.commit_case("a", cases[2])
         await settled(pilot, lambda: "▲ GPU" in shown(pilot)[2])
-        assert not pilot.app.picture.situation.live
+        assert not pilot.app.state.situation.live
         last = events[-1]
         assert isinstance(last, RunFinished)
         store.finish_run("a", last)
@@ -120,7 +120,7 @@ async def test_another_terminals_run_is_followed_to_its_end(store: Store, monkey
 async def test_a_run_that_is_deleted_while_it_is_followed_is_missed_in_a_sentence(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cpugpu_tui.ui.looking_back.FOLLOW_S", 0.02)
+    monkeypatch.setattr("cpugpu_tui.ui.controllers.history.FOLLOW_S", 0.02)
     begin(store, stream("a"))
     async with opened(app_with(store)) as pilot:
         await open_newest(pilot)

@@ -22,7 +22,7 @@ from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app import AppOptions, CpuGpuApp
 from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.keys import COMMANDS
-from cpugpu_tui.ui.screens.detail import DetailScreen
+from cpugpu_tui.ui.screens.detail.screen import DetailScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.themes import ThemesScreen

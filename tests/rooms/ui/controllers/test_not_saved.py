@@ -21,22 +21,22 @@ async def test_rows_that_are_not_saved_yet_are_marked_until_they_are(tmp_path: P
     asked = PlanRequest(("matmul",), sizes="64", rounds=5, simulation=Simulation())
     app = CpuGpuApp(AppOptions(asked, database=path))
     async with ShownApp(app) as pilot:
-        await settled(pilot, lambda: app.picture.agent_ready)
+        await settled(pilot, lambda: app.state.agent_ready)
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             await run_to_its_end(pilot)
             await reads(pilot, "*matmul 64", "Not saved yet: The database", "Close that program")
-            (row,) = app.picture.run.rows.values()
+            (row,) = app.state.run.rows.values()
             assert not row.saved
-            assert app.picture.run.run is not None
-            assert app.picture.run.run.number is None
+            assert app.state.run.run is not None
+            assert app.state.run.run.number is None
             await pilot.press("enter")
             await reads(pilot, "* not saved: the history has not taken this row")
             await pilot.press("escape")
             other.execute("ROLLBACK")
-            await settled(pilot, lambda: not app.picture.unsaved)
-        assert app.picture.run.run.number == 1
-        assert all(row.saved for row in app.picture.run.rows.values())
+            await settled(pilot, lambda: not app.state.unsaved)
+        assert app.state.run.run.number == 1
+        assert all(row.saved for row in app.state.run.rows.values())
         await reads(pilot, "done 1 point")
         assert "*matmul" not in joined(screen_lines(pilot))
         assert "Not saved" not in joined(screen_lines(pilot))
@@ -55,7 +55,7 @@ async def test_a_history_that_could_not_be_opened_is_used_once_it_can(tmp_path: 
         await run_to_its_end(pilot)
         await reads(pilot, "Not saved")
         path.parent.mkdir()
-        await settled(pilot, lambda: not app.picture.unsaved and not app.picture.notice)
+        await settled(pilot, lambda: not app.state.unsaved and not app.state.notice)
         assert "Not saved" not in joined(screen_lines(pilot)[:1])
     with closing(Store.open(path)) as store:
         assert [run.status for run in store.runs()] == ["done"]

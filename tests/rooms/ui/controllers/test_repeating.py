@@ -33,13 +33,13 @@ from cpugpu_tui.model import Device, DevicesFound, Plan, RunFinished, RunStarted
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.measured import measured
 from cpugpu_tui.store import Store
-from cpugpu_tui.ui import running
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.controllers import live
 from cpugpu_tui.ui.glyphs import ASCII
+from cpugpu_tui.ui.live.quiet_reader import QuietReader
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings import TimingsPane
-from cpugpu_tui.ui.quiet_reader import QuietReader
 
 REQUEST = PlanRequest(("matmul",), sizes="64,256")
 
@@ -78,13 +78,13 @@ async def whole_series(pilot: Pilot[Any], keys: Sequence[str], count: int, gpu_f
     """Press the keys, and give each run of the series its times."""
     app = pilot.app
     before = len(app.backend.sessions)
-    await settled(pilot, lambda: app.picture.agent_ready)
+    await settled(pilot, lambda: app.state.agent_ready)
     await pilot.press(*keys)
     for index in range(count):
         await settled(pilot, lambda index=index: len(app.backend.sessions) == before + index + 1)
         feed(app.backend.sessions[-1], gpu_factor, index)
         app.backend.sessions[-1].put(RunFinished(status="done"))
-    await settled(pilot, lambda: not app.picture.situation.live)
+    await settled(pilot, lambda: not app.state.situation.live)
     assert len(app.backend.sessions) == before + count
 
 
@@ -265,9 +265,9 @@ async def test_a_run_waits_for_the_step_of_reading_in_flight() -> None:
         reader = threading.Thread(target=read)
         reader.start()
         inside.wait(PATIENCE_S)
-        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("r")
-        assert pilot.app.picture.situation.live
+        assert pilot.app.state.situation.live
         assert pilot.app.backend.sessions == []
         leave.set()
         reader.join(PATIENCE_S)
@@ -279,15 +279,15 @@ async def test_a_run_waits_for_the_step_of_reading_in_flight() -> None:
 
 async def test_a_count_is_said_in_the_status_line_and_esc_drops_it() -> None:
     async with opened(new_app(REQUEST)) as pilot:
-        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("1", "2")
         assert "12 runs: r starts, esc drops" in status_of(pilot)
         await pilot.press("escape")
         assert "12 runs" not in status_of(pilot)
         session = await start_run(pilot)
-        assert pilot.app.picture.repeats == 1
+        assert pilot.app.state.repeats == 1
         await pilot.press("5")
-        assert pilot.app.picture.count == 0
+        assert pilot.app.state.count == 0
         session.put(RunFinished(status="done"))
 
 
@@ -298,7 +298,7 @@ async def test_a_count_makes_one_series_and_its_rows_say_how_far_the_runs_are_ap
         assert told(pilot, "min-max %") == "0.2, 0.2"
         assert "min-max of 3 runs up to 0.2%" in title_of(pilot)
         await whole_run(pilot)
-        assert pilot.app.picture.repeats == 1  # the count was for one series
+        assert pilot.app.state.repeats == 1  # the count was for one series
         assert "min-max" not in title_of(pilot)
 
 
@@ -306,7 +306,7 @@ async def test_digits_in_the_filter_are_text() -> None:
     async with opened(new_app(REQUEST)) as pilot:
         await whole_run(pilot)
         await pilot.press("/", "2", "5")
-        assert pilot.app.picture.count == 0
+        assert pilot.app.state.count == 0
         assert len(table_of(pilot).row_keys) == 1
 
 
@@ -316,9 +316,9 @@ async def test_digits_in_the_filter_are_text() -> None:
 async def test_shift_r_runs_the_highlighted_row_as_a_run_of_its_own_and_esc_brings_all_back() -> None:
     async with opened(new_app(REQUEST)) as pilot:
         first = await whole_run(pilot)
-        whole = pilot.app.picture.run
+        whole = pilot.app.state.run
         table_of(pilot).move_cursor(row=1)
-        await settled(pilot, lambda: pilot.app.picture.cursor == first.plan.cases[1].key)
+        await settled(pilot, lambda: pilot.app.state.cursor == first.plan.cases[1].key)
         await whole_series(pilot, ["R"], 1, gpu_factor=1.25)
         again = pilot.app.backend.sessions[-1]
         assert again.plan.cases == first.plan.cases[1:]
@@ -328,7 +328,7 @@ async def test_shift_r_runs_the_highlighted_row_as_a_run_of_its_own_and_esc_brin
         assert "one row re-run, esc back to all" in title_of(pilot)
         assert "run 8 vs run 7" in title_of(pilot)
         await pilot.press("escape")
-        assert pilot.app.picture.run is whole
+        assert pilot.app.state.run is whole
         assert len(table_of(pilot).row_keys) == 2
         assert "one row" not in title_of(pilot)
 
@@ -352,7 +352,7 @@ async def test_a_row_that_is_run_again_and_again_is_compared_with_the_whole_run_
 async def test_only_a_long_run_rings_the_bell(
     monkeypatch: pytest.MonkeyPatch, longer_than_s: float, rings: int
 ) -> None:
-    monkeypatch.setattr(running, "BELL_S", longer_than_s)
+    monkeypatch.setattr(live, "BELL_S", longer_than_s)
     async with opened(new_app(REQUEST)) as pilot:
         rung: list[str] = []
         titles: list[str] = []

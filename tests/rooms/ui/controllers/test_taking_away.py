@@ -17,7 +17,7 @@ from textual.widgets import Input
 
 from cpugpu_tui.model import RunFinished, RunStarted
 from cpugpu_tui.store import Store
-from cpugpu_tui.ui.history import SavedRuns
+from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.screens.export_form import ExportForm
 from cpugpu_tui.ui.screens.main import MainScreen
 
@@ -54,7 +54,7 @@ def hint(pilot: Pilot[Any]) -> str:
 
 def keep_run(store: Store, pilot: Pilot[Any]) -> None:
     """Save what is on the screen."""
-    started: RunStarted = pilot.app.picture.run.run
+    started: RunStarted = pilot.app.state.run.run
     store.import_run([replace(started, number=None), RunFinished(status="done", seq=2)])
 
 
@@ -63,7 +63,7 @@ async def test_y_copies_the_row_under_the_cursor() -> None:
         await done_run(pilot)
         table_of(pilot).focus()
         await pilot.press("home", "j")
-        await settled(pilot, lambda: "/50/" in (pilot.app.picture.cursor or ""))
+        await settled(pilot, lambda: "/50/" in (pilot.app.state.cursor or ""))
         await pilot.press("y")
         head, rule, row = pilot.app.clipboard.splitlines()
         assert head.startswith("| size | CPU | GPU |")
@@ -79,7 +79,7 @@ async def test_a_new_run_ends_what_an_earlier_key_came_to() -> None:
         await pilot.press("y")
         assert "sent to the clipboard" in text_of(pilot, "#status")
         await pilot.press("r")
-        await settled(pilot, lambda: pilot.app.picture.situation.live)
+        await settled(pilot, lambda: pilot.app.state.situation.live)
         assert "sent to the clipboard" not in text_of(pilot, "#status")
 
 
@@ -136,8 +136,8 @@ async def test_a_run_that_was_not_saved_is_a_sentence(tmp_path: Path) -> None:
     async with opened() as pilot:
         await done_run(pilot)
         await ask(pilot, tmp_path / "x.md")
-        await settled(pilot, lambda: pilot.app.picture.problem is not None)
-        assert "There is no history here" in str(pilot.app.picture.problem)
+        await settled(pilot, lambda: pilot.app.state.problem is not None)
+        assert "There is no history here" in str(pilot.app.state.problem)
         assert list(tmp_path.iterdir()) == []
 
 

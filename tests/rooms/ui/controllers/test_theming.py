@@ -62,7 +62,7 @@ async def done(config_dir: Path | None = None, theme: str = "slate", size: tuple
 
 async def look_again(pilot: Pilot[Any]) -> None:
     """Let the second pass after which the app looks at the folder."""
-    pilot.app._look()
+    pilot.app.themes.look()
     await pilot.pause()
     await pilot.pause()
 
@@ -90,7 +90,7 @@ def unreadable(pilot: Pilot[Any]) -> list[str]:
 async def test_what_is_drawn_can_be_read_in_every_theme() -> None:
     async with done() as pilot:
         app = pilot.app
-        for name in (name for name in app.theme_names if not app.available_themes[name].ansi):
+        for name in (name for name in app.themes.names if not app.available_themes[name].ansi):
             app.theme = name
             for _ in range(3):
                 await pilot.pause()
@@ -116,7 +116,7 @@ async def test_the_list_colours_the_whole_screen_behind_it(tmp_path: Path) -> No
         await pilot.press("T")
         await settled(pilot, lambda: len(pilot.app.screen_stack) > 1)
         options = pilot.app.screen.query_one(OptionList)
-        options.highlighted = pilot.app.theme_names.index("night-flight")
+        options.highlighted = pilot.app.themes.names.index("night-flight")
         await settled(pilot, lambda: pilot.app.theme == "night-flight")
         behind = looks(pilot)
         assert [line[0] for line in behind[8:14]] == [line[0] for line in fresh[8:14]]
@@ -131,7 +131,7 @@ async def test_enter_keeps_the_theme_and_all_is_drawn_in_it() -> None:
     async with done(theme="slate") as pilot:
         await pilot.press("T")
         await settled(pilot, lambda: len(pilot.app.screen_stack) > 1)
-        for _ in range(abs(pilot.app.theme_names.index("paper") - pilot.app.theme_names.index("slate"))):
+        for _ in range(abs(pilot.app.themes.names.index("paper") - pilot.app.themes.names.index("slate"))):
             await pilot.press("k")
         await pilot.press("enter")
         await settled(pilot, lambda: len(pilot.app.screen_stack) == 1)
@@ -161,10 +161,10 @@ async def test_a_theme_never_moves_what_cannot_be_seen_under_no_color(monkeypatc
 async def test_a_new_file_a_changed_one_and_one_that_goes_are_picked_up(tmp_path: Path) -> None:
     async with done(tmp_path) as pilot:
         app = pilot.app
-        assert "mine" not in app.theme_names
+        assert "mine" not in app.themes.names
         path = write(tmp_path, GOOD)
-        await settled(pilot, lambda: "mine" in app.theme_names)  # by its own clock, once a second
-        assert app.theme_names[0] == "mine"
+        await settled(pilot, lambda: "mine" in app.themes.names)  # by its own clock, once a second
+        assert app.themes.names[0] == "mine"
         app.theme = "mine"
         write(tmp_path, GOOD.replace("#101010", "#202020"))
         await look_again(pilot)
@@ -177,7 +177,7 @@ async def test_a_new_file_a_changed_one_and_one_that_goes_are_picked_up(tmp_path
         await look_again(pilot)
         (tmp_path / "themes/other.toml").unlink()
         await look_again(pilot)
-        assert "mine" not in app.theme_names
+        assert "mine" not in app.themes.names
 
 
 def whole_answer(pilot: Pilot[Any]) -> str:
@@ -243,13 +243,13 @@ async def test_no_file_is_looked_at_during_a_run_and_none_is_opened_that_did_not
         read = Path.read_text
         monkeypatch.setattr(Path, "read_text", lambda self, *a, **k: opens.append(self) or read(self, *a, **k))
         seen.clear()
-        pilot.app._look()
+        pilot.app.themes.look()
         assert seen == [str(tmp_path / "themes")]
         assert not opens
         await start_run(pilot)
         seen.clear()
         write(tmp_path, GOOD + "# changed")
-        pilot.app._look()
+        pilot.app.themes.look()
         assert seen == []
 
 

@@ -10,10 +10,10 @@ from tests.helpers.app.several_gpus import run_of as simulated
 
 from cpugpu_tui.model import METRICS, Case
 from cpugpu_tui.state.state import RunState
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.panes.answer import pane_lines
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import plain
 
 SMALL, TALL, WIDE = (78, 2, 4), (118, 3, 6), (118, 7, 7)
@@ -36,8 +36,8 @@ def variants() -> RunState:
 
 def shown(run: RunState, size: tuple[int, int, int], cursor: str = "", glyphs: Glyphs = UNICODE) -> list[str]:
     """The lines of the pane that say anything."""
-    picture = Picture(run=run, situation=Situation(ran=True), cursor=cursor)
-    return [text for line in pane_lines(picture, *size, glyphs) if (text := plain(line))]
+    state = AppState(run=run, situation=Situation(ran=True), cursor=cursor)
+    return [text for line in pane_lines(state, *size, glyphs) if (text := plain(line))]
 
 
 def test_at_80x24_the_answer_stands_whole_and_its_reasons_fold_away() -> None:

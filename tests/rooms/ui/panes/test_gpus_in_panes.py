@@ -12,7 +12,7 @@ from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.answer import pane_lines
 from cpugpu_tui.ui.panes.device_choice import option_names, toggled
 from cpugpu_tui.ui.panes.timing_columns import LEAST_ROUNDS, PADDING, columns, shape_of
-from cpugpu_tui.ui.screens.detail import detail_lines
+from cpugpu_tui.ui.screens.detail.screen import detail_lines
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +90,11 @@ def test_a_slow_gpu_has_a_sign_in_its_cell_and_among_the_bars(eight: RunState, g
 
 
 def test_the_answer_pane_says_which_gpu_it_speaks_of(eight: RunState) -> None:
+    from cpugpu_tui.ui.app_state import AppState
     from cpugpu_tui.ui.keys import Situation
-    from cpugpu_tui.ui.picture import Picture
 
-    picture = Picture(run=eight, situation=Situation(ran=True))
-    said = text_of(pane_lines(picture, 117, 4, 4, UNICODE))
+    state = AppState(run=eight, situation=Situation(ran=True))
+    said = text_of(pane_lines(state, 117, 4, 4, UNICODE))
     assert said[0].startswith("workload                       GPU wins from")
     assert any(line.startswith("cuda:6 is slow: ") for line in said)
 

@@ -1,4 +1,4 @@
-"""What the panes say, as pure functions of the picture."""
+"""What the panes say, as pure functions of the state."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui import rows
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.keys import COMMANDS, Situation, markdown
 from cpugpu_tui.ui.panes.footer import keys_line
@@ -34,7 +35,6 @@ from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
 from cpugpu_tui.ui.panes.workload import Entry, parameter_lines
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans, plain, width_of
 
 CASES = tuple(Case("matmul", size) for size in (16, 64, 256))
@@ -225,15 +225,15 @@ def test_filter_words_match_name_verdict_and_failure() -> None:
 # ------------------------------------------------------------------ status
 
 
-def picture_of(run: RunState, **changes: object) -> Picture:
+def state_of(run: RunState, **changes: object) -> AppState:
     situation = Situation(live=run.finished is None, ran=True)
-    return replace(Picture(run=run, situation=situation, agent_ready=True), **changes)  # type: ignore[arg-type]
+    return replace(AppState(run=run, situation=situation, agent_ready=True), **changes)  # type: ignore[arg-type]
 
 
 def test_the_status_says_how_far_it_is_and_what_is_left() -> None:
     run = run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0]))
     run = run.apply(Progressed(case=CASES[1].key, device="cuda:0", phase="round", round_index=3, seconds_left=42.0))
-    line = plain(status_line(picture_of(run, step_s=2.0), 100, UNICODE))
+    line = plain(status_line(state_of(run, step_s=2.0), 100, UNICODE))
     assert line.startswith("quick ███░░░░░░░ 1 of 3 points · 0:40 left · matmul 64 GPU round 3")
     assert line.endswith("torch 2.11.0+cu130")
     assert len(line) == 100
@@ -243,13 +243,13 @@ def test_between_two_cases_the_status_ends_in_no_dot() -> None:
     run = run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0])).apply(
         Progressed(case="", device="", phase="gap")
     )
-    assert plain(status_line(picture_of(run), 60, UNICODE)).partition("torch")[0].rstrip().endswith("points")
+    assert plain(status_line(state_of(run), 60, UNICODE)).partition("torch")[0].rstrip().endswith("points")
 
 
 @given(st.integers(10, 300), st.text(max_size=80))
 def test_the_status_line_is_as_wide_as_the_screen_or_its_left_side(width: int, notice: str) -> None:
-    line = status_line(picture_of(run_of(), notice=notice), width, UNICODE)
-    left = status_line(picture_of(run_of(), notice=notice), 0, UNICODE)
+    line = status_line(state_of(run_of(), notice=notice), width, UNICODE)
+    left = status_line(state_of(run_of(), notice=notice), 0, UNICODE)
     assert width_of(line) == max(width, width_of(left))
 
 

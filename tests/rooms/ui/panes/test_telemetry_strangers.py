@@ -18,7 +18,7 @@ from cpugpu_tui.model import GpuProcess, MigInstance, Reading
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.roles import Spans, width_of
-from cpugpu_tui.ui.screens.gpu_lines import gpu_lines
+from cpugpu_tui.ui.screens.gpu import gpu_lines
 
 NAMES_AT_ONCE = 100
 """Random names to an example: 100 examples are the ten thousand that the panel was promised to survive."""

@@ -22,7 +22,7 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.ui import chart
+from cpugpu_tui.ui.chart import drawing as chart
 from cpugpu_tui.ui.panes import chart as pane
 from cpugpu_tui.ui.panes.chart import ChartPane
 from cpugpu_tui.ui.panes.lines import Lines
@@ -88,7 +88,7 @@ async def test_w_moves_the_marker_and_the_answer_says_where_to() -> None:
         moved = column_of(await charted(pilot), "X")
         for _ in range(6):
             await pilot.press("w")
-            if pilot.app.picture.what_if == "resident":
+            if pilot.app.state.what_if == "resident":
                 break
         assert column_of(text_of(pilot), "X") < moved
         await pilot.press("g")
@@ -114,7 +114,7 @@ async def test_j_and_k_move_the_line_of_the_highlighted_row() -> None:
     async with opened(size=(80, 24)) as pilot:
         await done_run(pilot)
         await pilot.press("home", "g")
-        first, second = (case.size for case in pilot.app.picture.run.run.plan.cases[:2])
+        first, second = (case.size for case in pilot.app.state.run.run.plan.cases[:2])
         await settled(pilot, lambda: f": {first}: CPU" in text_of(pilot))
         await pilot.press("j")
         await settled(pilot, lambda: f": {second}: CPU" in text_of(pilot))
@@ -163,12 +163,12 @@ async def test_nothing_is_drawn_until_a_case_has_finished(monkeypatch: pytest.Mo
 
 async def test_f_finds_the_crossover_with_sizes_of_its_own_and_not_during_a_run() -> None:
     async with opened(new_app(PlanRequest(names=("matmul",), sizes="16,64,256"))) as pilot:
-        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("f")
         await settled(pilot, lambda: len(pilot.app.backend.sessions) == 1)
         session = pilot.app.backend.sessions[0]
         assert session.plan.search is not None
-        assert not pilot.app.picture.request.find_crossover, "r asks for what is highlighted, as before"
+        assert not pilot.app.state.request.find_crossover, "r asks for what is highlighted, as before"
         await settled(pilot, lambda: pilot.app.gate.held)
         await pilot.press("f")
         assert len(pilot.app.backend.sessions) == 1

@@ -145,7 +145,7 @@ async def test_a_row_counts_as_soon_as_it_is_finished_and_the_saved_runs_wait_fo
 async def test_opened_before_the_history_it_reads_the_saved_runs_when_that_is_open() -> None:
     backend = SavingBackend()
     async with opened(new_app(backend=backend)) as pilot:
-        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
         pilot.app.change(agent_ready=False)
         await show(pilot, "p3-batch-100")
         assert "not measured yet" in text_of(pilot, "#claim")
@@ -164,7 +164,7 @@ def whole(cases: Sequence[Case], cpu_ns: float, gpu_ns: float) -> list[Event]:
 async def test_enter_measures_what_the_claim_needs_on_the_devices_asked_for() -> None:
     async with opened(new_app(PlanRequest(devices=("cpu", "cuda:1")))) as pilot:
         app = pilot.app
-        await settled(pilot, lambda: app.picture.agent_ready)
+        await settled(pilot, lambda: app.state.agent_ready)
         await show(pilot, "p3-batch-1000")
         await pilot.press("enter", "enter")
         await settled(pilot, lambda: len(app.backend.sessions) == 1)
@@ -184,7 +184,7 @@ async def test_enter_measures_what_the_claim_needs_on_the_devices_asked_for() ->
 
 async def test_enter_says_what_would_run_and_how_long_before_a_second_one_starts_it() -> None:
     async with opened() as pilot:
-        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
         await show(pilot, "p1-cpu-rises")
         assert "enter again" not in text_of(pilot, "#claim")
         await pilot.press("enter")
@@ -201,7 +201,7 @@ async def test_enter_says_what_would_run_and_how_long_before_a_second_one_starts
 
 async def test_enter_measures_the_machine_for_a_claim_about_it() -> None:
     async with opened() as pilot:
-        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
         await show(pilot, "p4-units")
         await pilot.press("enter")
         assert "about 20 s" in text_of(pilot, "#claim")

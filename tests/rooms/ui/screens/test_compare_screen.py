@@ -185,8 +185,8 @@ async def test_a_baseline_that_cannot_be_kept_is_a_sentence(store: Store) -> Non
         await open_newest(pilot)
         backend.outbox, backend._no_store = None, StoreError("The disk is full.", "Free some space.")
         await pilot.press("b")
-        await settled(pilot, lambda: pilot.app.picture.problem is not None)
-        assert "The disk is full." in str(pilot.app.picture.problem)
+        await settled(pilot, lambda: pilot.app.state.problem is not None)
+        assert "The disk is full." in str(pilot.app.state.problem)
         assert store.baselines() == {}
 
 

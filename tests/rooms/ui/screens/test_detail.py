@@ -40,8 +40,8 @@ from cpugpu_tui.model import (
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.roles import plain
-from cpugpu_tui.ui.screens.detail import DetailScreen, detail_lines
-from cpugpu_tui.ui.screens.distribution import distribution
+from cpugpu_tui.ui.screens.detail.distribution import distribution
+from cpugpu_tui.ui.screens.detail.screen import DetailScreen, detail_lines
 
 ALL, ONE = Case("matmul", 64), Case("matmul", 64, threads=1)
 DEVICES = (Device("cpu", "Xeon 8480"), Device("cuda:0", "NVIDIA H200", "GPU-1"))
@@ -372,7 +372,7 @@ async def test_the_app_shows_it_and_it_scrolls() -> None:
         for event in timed(gpu=PARTS | MOVES):
             session.put(replace(event, case=case.key))
         session.gap(case)
-        await settled(pilot, lambda: pilot.app.picture.run.rows[case.key].status == "ok")
+        await settled(pilot, lambda: pilot.app.state.run.rows[case.key].status == "ok")
         await pilot.press("home", "enter")
         await settled(pilot, lambda: isinstance(pilot.app.screen, DetailScreen))
         assert "Where the GPU's time goes" in text_of(pilot, "#page-text")

@@ -36,12 +36,13 @@ from cpugpu_tui.session.fleet.running import Deliver, Fleet, FleetPlan
 from cpugpu_tui.session.fleet.state import CONNECTING, DONE, STOPPED, FleetState, HostChanged, Told
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap, keymap_of
-from cpugpu_tui.ui.fleet import FleetApp, FleetOptions
-from cpugpu_tui.ui.fleet_lines import case_name, host_line, name_width
+from cpugpu_tui.ui.fleet import FleetApp
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.options import FleetOptions
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.roles import plain
 from cpugpu_tui.ui.screens.fleet import FleetScreen, HostScreen
+from cpugpu_tui.ui.screens.fleet_lines import case_name, host_line, name_width
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.themes import DEFAULT_THEME
 
@@ -110,7 +111,7 @@ async def opened(
     async with app.run_test(size=size) as pilot:
         yield pilot, fleet
         fleet.wanted.put(None)
-        app.wait(PATIENCE_S)
+        app.running.wait(PATIENCE_S)
 
 
 async def settled(pilot: Pilot[Any], has_come: Callable[[], bool]) -> None:
@@ -304,7 +305,7 @@ async def test_once_all_is_over_it_leaves_without_asking() -> None:
         fleet.wanted.put(None)
         app = pilot.app
         assert isinstance(app, FleetApp)
-        await settled(pilot, lambda: app.is_over)
+        await settled(pilot, lambda: app.running.is_over)
         await pilot.press("q")
         await settled(pilot, lambda: not app.is_running)
         assert fleet.asked == []
@@ -320,7 +321,7 @@ async def test_a_broken_theme_file_is_said_and_another_theme_stands_in_for_it(tm
         await settled(pilot, lambda: "mine.toml" in plain(app.screen.query_one("#page-keys", Lines).lines[0]))
         assert app.theme == DEFAULT_THEME
         fleet.wanted.put(None)
-        app.wait(10)
+        app.running.wait(10)
     with pytest.raises(UsageError):
         FleetApp(fleet, state, lambda _host, _told: None, FleetOptions(theme="theirs", config_dir=tmp_path))
 

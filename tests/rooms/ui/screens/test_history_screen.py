@@ -31,13 +31,13 @@ from cpugpu_tui.errors import StoreError
 from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.glyphs import ASCII
-from cpugpu_tui.ui.history import SavedRuns, ago
+from cpugpu_tui.ui.live.saved_runs import SavedRuns, ago
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.screens.boxes import ConfirmScreen
 from cpugpu_tui.ui.screens.chart import ChartScreen
 from cpugpu_tui.ui.screens.claims import ClaimsScreen
-from cpugpu_tui.ui.screens.confirm import ConfirmScreen
-from cpugpu_tui.ui.screens.detail import DetailScreen
+from cpugpu_tui.ui.screens.detail.screen import DetailScreen
 from cpugpu_tui.ui.screens.history import HistoryScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 
@@ -117,7 +117,7 @@ async def test_filter_and_place_are_there_again_when_the_list_is(store: Store) -
     async with opened(app_with(store)) as pilot:
         await list_runs(pilot)
         await pilot.press("slash", *"id", "enter", "j", "j", "enter")
-        await settled(pilot, lambda: pilot.app.picture.past is not None)
+        await settled(pilot, lambda: pilot.app.state.past is not None)
         assert status(pilot).startswith("run 3 of 3 h ago")
         await pilot.press("h")
         screen = await list_runs(pilot)
@@ -199,7 +199,7 @@ async def test_the_present_comes_back_as_it_goes_on(store: Store, key: str) -> N
         assert shown(pilot) == before
         assert telemetry(pilot).startswith("Telemetry\n")
         assert "55%" in telemetry(pilot)
-        assert not pilot.app.picture.situation.past
+        assert not pilot.app.state.situation.past
 
 
 async def test_chart_what_if_detail_and_claims_work_on_it_and_say_whose_they_are(store: Store) -> None:
@@ -207,15 +207,15 @@ async def test_chart_what_if_detail_and_claims_work_on_it_and_say_whose_they_are
     async with opened(app_with(store)) as pilot:
         await open_newest(pilot)
         await pilot.press("w")
-        assert pilot.app.picture.what_if != "resident"
+        assert pilot.app.state.what_if != "resident"
         for key, page in (("g", ChartScreen), ("enter", DetailScreen), ("K", ClaimsScreen)):
             await pilot.press(key)
             await settled(pilot, lambda page=page: isinstance(pilot.app.screen, page))
             assert text_of(pilot, "#page-title").strip().startswith("run 1 of 3 h ago")
             await pilot.press("escape")
-        assert pilot.app.picture.past is not None
+        assert pilot.app.state.past is not None
         await pilot.press("escape")
-        assert (pilot.app.picture.past, pilot.app.picture.what_if) == (None, "resident")
+        assert (pilot.app.state.past, pilot.app.state.what_if) == (None, "resident")
 
 
 async def test_leaving_from_a_saved_run_takes_ones_own_along(store: Store) -> None:
@@ -237,7 +237,7 @@ async def test_a_run_that_was_interrupted_says_so(store: Store) -> None:
         await list_runs(pilot)
         assert "! interrupted" in listed(pilot)[0]
         await pilot.press("enter")
-        await settled(pilot, lambda: pilot.app.picture.past is not None)
+        await settled(pilot, lambda: pilot.app.state.past is not None)
         assert status(pilot).startswith("run 1 of 3 h ago matmul ! interrupted 1/3")
 
 
@@ -359,7 +359,7 @@ async def test_a_newer_history_is_read_and_what_it_holds_beyond_us_is_said(store
             await pilot.press("d", "y")
             await settled(pilot, lambda: "nothing is saved" in " ".join(text_of(pilot, "#about").split()))
             await pilot.press("j", "enter")
-            await settled(pilot, lambda: pilot.app.picture.past is not None)
+            await settled(pilot, lambda: pilot.app.state.past is not None)
             assert status(pilot).startswith("run 1 of 3 h ago")
 
 

@@ -18,10 +18,10 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.status import status_line
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import plain
 from cpugpu_tui.ui.screens.machine import MachineScreen
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -64,13 +64,13 @@ def text_of(pilot: Pilot[Any], selector: str) -> str:
 async def measuring(pilot: Pilot[Any], key: str = "M") -> Any:
     """Press the key, wait until the first step is said; return the session."""
     app = pilot.app
-    await settled(pilot, lambda: app.picture.agent_ready)
+    await settled(pilot, lambda: app.state.agent_ready)
     before = len(app.backend.sessions)
     await pilot.press(key)
     await settled(pilot, lambda: len(app.backend.sessions) > before)
     session = app.backend.sessions[-1]
     session.put(Progressed(case="", device="cpu", phase="calibration", note="float32 matmul 512"))
-    await settled(pilot, lambda: app.picture.calibrating == "cpu, float32 matmul 512")
+    await settled(pilot, lambda: app.state.calibrating == "cpu, float32 matmul 512")
     return session
 
 
@@ -89,7 +89,7 @@ async def test_m_opens_it_and_esc_and_m_close_it() -> None:
 async def test_all_that_matters_is_on_the_first_screen_of_80_by_24() -> None:
     size = (80, 24)
     async with opened(new_app(backend=KnowingBackend(CPU, GPU)), size) as pilot:
-        await settled(pilot, lambda: bool(pilot.app.picture.ceilings))
+        await settled(pilot, lambda: bool(pilot.app.state.ceilings))
         await pilot.press("m")
         await settled(pilot, lambda: "pinned" in text_of(pilot, "#page-text"))
         shown = text_of(pilot, "#page-text").splitlines()[: size[1] - 2]
@@ -141,10 +141,10 @@ async def test_beside_a_run_it_cannot_be_measured_and_after_it_the_rows_stay() -
         assert pilot.app.backend.sessions == [run]
         run.put(*whole_sweep(run.plan))
         await finish(pilot, run)
-        rows = pilot.app.picture.run.rows
+        rows = pilot.app.state.run.rows
         session = await measuring(pilot)
         await finish(pilot, session)
-        assert (pilot.app.picture.run.rows, pilot.app.picture.run.status) == (rows, "done")
+        assert (pilot.app.state.run.rows, pilot.app.state.run.status) == (rows, "done")
 
 
 async def test_while_it_measures_nothing_is_run_and_x_stops_it() -> None:
@@ -160,9 +160,9 @@ async def test_what_could_not_be_measured_is_said_on_the_card_until_the_next_tim
     async with opened(new_app(backend=KnowingBackend(CPU))) as pilot:
         session = await measuring(pilot)
         session.put(RunFinished(status="failed", message="cuda:0 failed.", remedy="Free some memory.", exit_code=4))
-        await settled(pilot, lambda: not pilot.app.picture.situation.live)
+        await settled(pilot, lambda: not pilot.app.state.situation.live)
         assert "cuda:0 failed. Free some memory." in text_of(pilot, "#page-text")
-        assert pilot.app.picture.notice is None
+        assert pilot.app.state.notice is None
         session = await measuring(pilot)
         session.put(DevicesFound(devices=(), no_gpu="This torch is a CPU-only build. Install a CUDA build."))
         await finish(pilot, session)
@@ -172,5 +172,5 @@ async def test_what_could_not_be_measured_is_said_on_the_card_until_the_next_tim
 
 
 def test_the_status_line_names_what_is_measured() -> None:
-    text = plain(status_line(Picture(calibrating="cpu, copy of 1,024 MiB"), 120, UNICODE))
+    text = plain(status_line(AppState(calibrating="cpu, copy of 1,024 MiB"), 120, UNICODE))
     assert "measuring the machine · cpu, copy of 1,024 MiB" in text

@@ -14,10 +14,9 @@ from textual.pilot import Pilot
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP
 from cpugpu_tui.ui.keys import COMMANDS, Situation
-from cpugpu_tui.ui.palette import command_entries, ranked, theme_entries, workload_entries
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.main import MainScreen
-from cpugpu_tui.ui.screens.palette import PaletteScreen
+from cpugpu_tui.ui.screens.palette import PaletteScreen, command_entries, ranked, theme_entries, workload_entries
 
 ALL = [
     *command_entries(Situation(ran=True), DEFAULT_KEYMAP),
@@ -83,11 +82,11 @@ async def test_the_impossible_is_dimmed_says_why_and_stays_undone() -> None:
 
 async def test_a_preset_is_highlighted_and_run() -> None:
     async with opened() as pilot:
-        await settled(pilot, lambda: pilot.app.picture.agent_ready)
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press(":", *"run vec", "enter")
         await settled(pilot, lambda: bool(pilot.app.backend.sessions) and pilot.app.gate.held)
         assert pilot.app.backend.sessions[-1].plan.name == "vector-dot"
-        assert "+".join(pilot.app.picture.request.names) == "vector-dot"
+        assert "+".join(pilot.app.state.request.names) == "vector-dot"
 
 
 async def test_during_a_run_presets_wait() -> None:

@@ -20,8 +20,7 @@ from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.telemetry.facts import BUSY_SWEEPS
 from cpugpu_tui.ui.panes.telemetry.quantities import GPU
 from cpugpu_tui.ui.roles import plain, width_of
-from cpugpu_tui.ui.screens.gpu import GpuScreen
-from cpugpu_tui.ui.screens.gpu_lines import GPM, gpu_lines, host_lines
+from cpugpu_tui.ui.screens.gpu import GPM, GpuScreen, gpu_lines, host_lines
 from cpugpu_tui.ui.screens.main import MainScreen
 
 WIDTHS = (76, 116, 196)
@@ -218,9 +217,9 @@ async def test_the_page_opens_on_the_gpu_that_the_run_uses() -> None:
     used = replace(gpu(2), uuid="GPU-1")  # as fake_run's DEVICES
     app = app_with(sweep(gpu(0), used))
     async with opened(app) as pilot:
-        await settled(pilot, lambda: app.picture.agent_ready)
+        await settled(pilot, lambda: app.state.agent_ready)
         await pilot.press("r")
-        await settled(pilot, lambda: bool(app.picture.run.devices))
+        await settled(pilot, lambda: bool(app.state.run.devices))
         pilot.app.screen.query_one("#telemetry").focus()
         await pilot.press("z")
         await settled(pilot, lambda: isinstance(pilot.app.screen, GpuScreen) and bool(shown(pilot)))
@@ -263,5 +262,5 @@ async def test_lines_that_say_the_same_are_not_painted(monkeypatch: pytest.Monke
         await zoomed(pilot)
         painted: list[Any] = []
         monkeypatch.setattr(Lines, "refresh", lambda self, *regions, **kwargs: painted.append((self.id, regions)))
-        app.change(telemetry=app.picture.telemetry)
+        app.change(telemetry=app.state.telemetry)
         assert painted == []

@@ -22,9 +22,9 @@ TWO = DevicesFound(devices=(*DEVICES, Device("cuda:1", "NVIDIA A100", "GPU-2", 8
 
 
 async def open_form(pilot: Pilot[Any]) -> WorkloadForm:
-    await settled(pilot, lambda: pilot.app.picture.agent_ready)
+    await settled(pilot, lambda: pilot.app.state.agent_ready)
     await pilot.press("enter")
-    await settled(pilot, lambda: isinstance(pilot.app.screen, WorkloadForm) and not pilot.app.picture.surveying)
+    await settled(pilot, lambda: isinstance(pilot.app.screen, WorkloadForm) and not pilot.app.state.surveying)
     return pilot.app.screen  # type: ignore[no-any-return]
 
 
@@ -77,7 +77,7 @@ async def test_what_was_asked_for_and_is_not_there_can_be_seen_and_taken_out() -
         assert "cuda:5 (no agent reported it)" in said(pilot)
         form.query_one("#devices").focus()
         await pilot.press("down", "down", "down", "space", "enter")
-        assert pilot.app.picture.request.devices == ("auto",)
+        assert pilot.app.state.request.devices == ("auto",)
 
 
 async def test_the_list_is_left_at_its_ends_for_the_fields_above_and_below() -> None:
@@ -122,7 +122,7 @@ async def test_during_a_run_no_agent_is_asked_and_its_own_devices_are_known(monk
         await pilot.press("shift+tab")
         await open_form(pilot)
         assert asked == []
-        assert pilot.app.picture.devices == DEVICES
+        assert pilot.app.state.devices == DEVICES
 
 
 async def test_a_run_waits_for_no_survey(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from tests.helpers.app.looking import done_run, text_of
 
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.session.repeat_command import repeat_text
-from cpugpu_tui.ui.clipboard import envelope, way
+from cpugpu_tui.ui.terminal.clipboard import envelope, way
 
 
 def taken(stream: str) -> str:
@@ -55,7 +55,7 @@ async def test_capital_c_copies_the_command_that_repeats_the_run_and_says_so(mon
     async with opened() as pilot:
         await done_run(pilot)
         await pilot.press("C")
-        run = pilot.app.picture.run.run
+        run = pilot.app.state.run.run
         assert pilot.app.clipboard == repeat_text(run) == "cpugpu-tui run quick"
         said = "Copied, if the terminal allows it: cpugpu-tui run quick"
         assert text_of(pilot, "#status").startswith(said)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpugpu_tui.ui.diff_driver import ScreenMemory
+from cpugpu_tui.ui.terminal.diff_driver import ScreenMemory
 
 COLUMNS, ROWS = 24, 5
 

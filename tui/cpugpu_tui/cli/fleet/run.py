@@ -113,7 +113,7 @@ def _in_the_app(theme: str | None) -> Callable[[Fleet, Run], None]:
     """Return what shows a fleet in the app while it runs."""
     from cpugpu_tui.config import config, paths
     from cpugpu_tui.ui.custom_keys import keymap_of
-    from cpugpu_tui.ui.fleet import FleetOptions
+    from cpugpu_tui.ui.options import FleetOptions
     from cpugpu_tui.ui.start import run_fleet_app
 
     looks = FleetOptions(theme, paths.config_dir(), keymap_of(config.load().keys))

@@ -14,11 +14,11 @@ from cpugpu_tui.render.answer_table import table_lines
 from cpugpu_tui.render.answers import answer_lines, leading_answers, lines_beside_table
 from cpugpu_tui.render.sentences import cut_short
 from cpugpu_tui.session.planning import scale_text
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.chart.what_if import finished_rows, shown_row, what_if_sentence
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import PicturePane, spelled, wrapped
-from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.panes.lines import StatePane, spelled, wrapped
 from cpugpu_tui.ui.roles import Spans
-from cpugpu_tui.ui.what_if import finished_rows, shown_row, what_if_sentence
 
 if TYPE_CHECKING:
     from cpugpu_tui.transport.interpreter_search import Interpreter
@@ -29,30 +29,30 @@ LONG_NOTICE = 24
 """Characters of a notice that the status line shows whole also at 80 columns."""
 
 
-class AnswerPane(PicturePane):
+class AnswerPane(StatePane):
     """One to three lines under the table; as many as a failure needs, for half of a sentence tells no remedy."""
 
-    def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
+    def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the sentences, cut at the pane's height."""
         least, most = (limit.cells if limit is not None else None for limit in
                        (self.styles.min_height, self.styles.max_height))  # fmt: skip
-        return pane_lines(picture, size.width, least or 1, most or least or 1, self.glyphs)
+        return pane_lines(state, size.width, least or 1, most or least or 1, self.glyphs)
 
 
-def pane_lines(picture: Picture, width: int, least: int, most: int, glyphs: Glyphs) -> list[Spans]:
+def pane_lines(state: AppState, width: int, least: int, most: int, glyphs: Glyphs) -> list[Spans]:
     """Return `least` lines or, for what went wrong or a long answer, up to `most`: failures, answer, what to press."""
     lines: list[Spans] = []
-    for text, role in _failures(picture, glyphs):
+    for text, role in _failures(state, glyphs):
         if len(lines) < most:
             lines += wrapped(spelled(text, glyphs), width, role, lines=most - len(lines))
-    table = _table(picture, width, glyphs)
-    sentences = _sentences(picture, has_table=bool(table))
+    table = _table(state, width, glyphs)
+    sentences = _sentences(state, has_table=bool(table))
     # Half of the first sentence is no answer: at 80x24 a long one takes the row of the table that it needs.
     # Beside a table at least one line says what it leaves out: which GPU is slow, whose threads lacked a core.
     first = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
     whole = len(table) + min(first, 1) if table else first
     height = max(least, min(len(lines) + 1 if lines else whole, most))
-    lines += _shortened(picture, table, height - len(lines) - min(first, 1))
+    lines += _shortened(state, table, height - len(lines) - min(first, 1))
     for index, (text, role) in enumerate(sentences):
         is_first = index == 0
         lines += _whole_sentences(spelled(text, glyphs), width, role, height - len(lines), is_first=is_first)
@@ -69,64 +69,64 @@ def _whole_sentences(text: str, width: int, role: str, room: int, *, is_first: b
     return wrapped(text, width, role, lines=room) if is_first and room > 0 else []
 
 
-def _table(picture: Picture, width: int, glyphs: Glyphs) -> list[Spans]:
+def _table(state: AppState, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return the answers of several sweeps, a head and a line each; empty for a run with one."""
-    head, *rows = table_lines(picture.run, width, lambda text: spelled(text, glyphs)) or ("",)
+    head, *rows = table_lines(state.run, width, lambda text: spelled(text, glyphs)) or ("",)
     return [((head, "muted"),), *(((row, "strong"),) for row in rows)] if rows else []
 
 
-def _shortened(picture: Picture, table: list[Spans], room: int) -> list[Spans]:
+def _shortened(state: AppState, table: list[Spans], room: int) -> list[Spans]:
     """Return a table in fewer lines: from the sweep of the highlighted row on, and how many answers are left out."""
     if len(table) <= room or room < 3:
         return table[:room]
-    row, head, rows = picture.run.rows.get(picture.cursor or ""), table[0], table[1:]
-    sweeps = [answer.rows[0].case.sweep for answer in leading_answers(picture.run)]
+    row, head, rows = state.run.rows.get(state.cursor or ""), table[0], table[1:]
+    sweeps = [answer.rows[0].case.sweep for answer in leading_answers(state.run)]
     first = sweeps.index(row.case.sweep) if row is not None and row.case.sweep in sweeps else 0
     kept = room - 2
     first = min(first, len(rows) - kept)
-    more = picture.keymap.said(f"{len(rows) - kept} more: {{zoom}} enlarges the pane.")
+    more = state.keymap.said(f"{len(rows) - kept} more: {{zoom}} enlarges the pane.")
     return [head, *rows[first : first + kept], ((more, "muted"),)]
 
 
-def _failures(picture: Picture, glyphs: Glyphs) -> list[tuple[str, str]]:
+def _failures(state: AppState, glyphs: Glyphs) -> list[tuple[str, str]]:
     """Return what went wrong, cause and remedy, most important first."""
-    run, situation = picture.run, picture.situation
+    run, situation = state.run, state.situation
     found: list[tuple[str, str]] = []
-    if picture.better_python is not None and situation.may_start and picture.past is None:
-        found.append((_better_python(picture, picture.better_python), "warn"))
-    if picture.problem is not None:
-        found.append((f"{glyphs.no} {picture.problem}", "bad"))
+    if state.better_python is not None and situation.may_start and state.past is None:
+        found.append((_better_python(state, state.better_python), "warn"))
+    if state.problem is not None:
+        found.append((f"{glyphs.no} {state.problem}", "bad"))
     if run.finished is not None and run.finished.message and not situation.live:
         text = f"{run.finished.message} {run.finished.remedy}".strip()
         found.append((text, "bad" if run.status == "failed" else "warn"))
-    row = run.rows.get(picture.cursor or "")
+    row = run.rows.get(state.cursor or "")
     if row is not None and row.failure is not None and row.failure.kind != "skipped" and not situation.live:
         name = f"{row.case.workload} {size_text(row.case.size)}"
         found.append((f"{glyphs.no} {name}: {row.failure.message} {row.failure.remedy}".strip(), "bad"))
-    if picture.unsaved and picture.past is None:
-        found.append((picture.unsaved.text, "warn"))
-    notice = picture.notice or ""
-    if len(notice) > LONG_NOTICE and not situation.ran and picture.past is None:
+    if state.unsaved and state.past is None:
+        found.append((state.unsaved.text, "warn"))
+    notice = state.notice or ""
+    if len(notice) > LONG_NOTICE and not situation.ran and state.past is None:
         found.append((notice, "warn"))
-    if picture.theme_notice and not situation.live:
-        found.append((picture.theme_notice, "warn"))
+    if state.theme_notice and not situation.live:
+        found.append((state.theme_notice, "warn"))
     return found
 
 
-def _better_python(picture: Picture, found: Interpreter) -> str:
+def _better_python(state: AppState, found: Interpreter) -> str:
     """Return which key takes the interpreter that was found, and why a person would press it."""
-    torch = picture.environment.get("torch")
+    torch = state.environment.get("torch")
     cause = f"This torch ({torch}) cannot use the GPU. " if torch else ""
-    return f"{cause}{picture.keymap.said('Press {python} to use')} {found.path}: it {found.able}."
+    return f"{cause}{state.keymap.said('Press {python} to use')} {found.path}: it {found.able}."
 
 
-def _sentences(picture: Picture, *, has_table: bool) -> list[tuple[str, str]]:
+def _sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:
     """Return what is said, most important first; beside a table of answers what that leaves out."""
-    run, situation, keymap = picture.run, picture.situation, picture.keymap
+    run, situation, keymap = state.run, state.situation, state.keymap
     sentences: list[tuple[str, str]] = []
     if has_table or answer_lines(run):
         said = lines_beside_table(run) if has_table else answer_lines(run)
-        sentences += [(text, "key") for text in (_what_if(picture),) if text]
+        sentences += [(text, "key") for text in (_what_if(state),) if text]
         # There is little room at 80x24, and a bracket that was left wide belongs to the first sentence.
         unfinished = [(text, "warn") for text in (cut_short(run),) if text]
         # In the app a row says why by itself, once one goes to it.
@@ -139,16 +139,16 @@ def _sentences(picture: Picture, *, has_table: bool) -> list[tuple[str, str]]:
     elif situation.replay:
         sentences.append(("This is a replay: readings of another time, and nothing is run beside them.", "strong"))
         sentences.append(("Start cpugpu-tui without --replay to run something.", "muted"))
-    elif not situation.ran and picture.problem is None:
+    elif not situation.ran and state.problem is None:
         choose = "Up and down choose another workload, {open} changes its parameters, {help} explains."
         sentences.append((keymap.said(choose), "muted"))
     return sentences
 
 
-def _what_if(picture: Picture) -> str:
+def _what_if(state: AppState) -> str:
     """Return where the crossover of the highlighted sweep would be in the chosen world; empty for the measured one."""
-    row = shown_row(picture.run, picture.cursor)
-    if picture.what_if == RESIDENT or row is None:
+    row = shown_row(state.run, state.cursor)
+    if state.what_if == RESIDENT or row is None:
         return ""
     sweep = row.case.sweep
-    return what_if_sentence(picture.run, sweep, finished_rows(picture.run, sweep), picture.what_if)
+    return what_if_sentence(state.run, sweep, finished_rows(state.run, sweep), state.what_if)

@@ -10,10 +10,10 @@ from textual.message import Message
 
 from cpugpu_tui.model import Device
 from cpugpu_tui.model.quantities import gib
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 
 AUTO, EVERY = "auto", "cuda"
@@ -36,26 +36,26 @@ class DeviceChoice(Lines, can_focus=True):
     class Submitted(Message):
         """The person is content with the form."""
 
-    def __init__(self, chosen: tuple[str, ...], picture: Picture, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, chosen: tuple[str, ...], state: AppState, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
         """Begin with these names, `auto` among them or those of devices."""
         super().__init__(id=id)
         self.chosen = chosen
         """Names as a plan takes them."""
-        self._picture, self._glyphs = picture, glyphs
+        self._state, self._glyphs = state, glyphs
         self._asked = chosen
         self._cursor = 0
 
-    def show_picture(self, picture: Picture) -> None:
+    def show_state(self, state: AppState) -> None:
         """Show the devices that are known by now."""
-        self._picture = picture
+        self._state = state
         self.redraw()
 
     def redraw(self) -> None:
         """Write all lines."""
-        picture, width = self._picture, max(20, self.size.width)
-        names = option_names(self._asked, picture.devices)
+        state, width = self._state, max(20, self.size.width)
+        names = option_names(self._asked, state.devices)
         self._cursor = min(self._cursor, len(names) - 1)
-        labels = {device.name: device for device in picture.devices}
+        labels = {device.name: device for device in state.devices}
         if not self.has_focus:
             told = ", ".join(_told(name, labels) for name in self.chosen)
             self.show([((self._said(told, width), "text"),)])
@@ -65,10 +65,10 @@ class DeviceChoice(Lines, can_focus=True):
             sign = "[x]" if name in self.chosen else "[ ]"
             role = "chosen" if index == self._cursor else "text"
             lines.append(((self._said(f"{sign} {_told(name, labels)}", width), role),))
-        if picture.surveying:
+        if state.surveying:
             lines.append((("asking an agent which GPUs there are", "muted"),))
-        elif picture.devices_remark:
-            lines += wrapped(spelled(picture.devices_remark, self._glyphs), width, "warn")
+        elif state.devices_remark:
+            lines += wrapped(spelled(state.devices_remark, self._glyphs), width, "warn")
         self.show(lines)
 
     def _said(self, text: str, width: int) -> str:
@@ -86,7 +86,7 @@ class DeviceChoice(Lines, can_focus=True):
 
     def action_move(self, step: int) -> None:
         """Move the cursor; beyond either end of the list to the next field, or the one before."""
-        count = len(option_names(self._asked, self._picture.devices))
+        count = len(option_names(self._asked, self._state.devices))
         if 0 <= self._cursor + step < count:
             self._cursor += step
             self.redraw()
@@ -97,7 +97,7 @@ class DeviceChoice(Lines, can_focus=True):
 
     def action_choose(self) -> None:
         """Take the device under the cursor in, or out."""
-        name = option_names(self._asked, self._picture.devices)[self._cursor]
+        name = option_names(self._asked, self._state.devices)[self._cursor]
         self.chosen = toggled(self.chosen, name)
         self.redraw()
         self.post_message(self.Changed())

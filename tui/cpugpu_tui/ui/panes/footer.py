@@ -9,10 +9,10 @@ from textual.binding import Binding
 from textual.geometry import Size
 from textual.screen import Screen
 
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, Command, Situation, key_name, label
-from cpugpu_tui.ui.panes.lines import PicturePane
-from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.panes.lines import StatePane
 from cpugpu_tui.ui.roles import Spans
 
 IMPORTANCE = (
@@ -22,13 +22,13 @@ IMPORTANCE = (
 """Commands that the footer names, from those that a narrow terminal keeps; seven fit into 80 columns at any time."""
 
 
-class KeysPane(PicturePane):
+class KeysPane(StatePane):
     """One line at the bottom."""
 
-    def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
+    def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the line."""
-        working = working_keys(self.screen, picture.keymap) if self.is_mounted else None
-        return (keys_line(picture.situation, size.width, picture.keymap, working),)
+        working = working_keys(self.screen, state.keymap) if self.is_mounted else None
+        return (keys_line(state.situation, size.width, state.keymap, working),)
 
 
 SELECTS = ("select", "select_cursor")
@@ -51,7 +51,7 @@ def working_keys(screen: Screen[Any], keymap: Keymap) -> dict[str, str]:
             if len(key) == 1 and focused is not None and focused.check_consume_key(name, key):
                 continue
             bound = active.get(name)
-            action = bound.binding.action.removeprefix("app.").partition("(")[0] if bound is not None else ""
+            action = bound.binding.action.removeprefix("app.") if bound is not None else ""
             if action == command.action or (command.id == "open" and action in SELECTS):
                 found.setdefault(command.id, key_name(key))
     return found

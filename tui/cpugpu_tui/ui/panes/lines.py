@@ -11,8 +11,8 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans, role_style
 
 
@@ -28,7 +28,6 @@ class Lines(Widget):
     """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        """Start without lines."""
         super().__init__(id=id, classes=classes)
         self._lines: tuple[Spans, ...] = ()
 
@@ -61,41 +60,41 @@ class Lines(Widget):
         return Strip(segments).adjust_cell_length(self.size.width, base)
 
 
-class PicturePane(Lines):
-    """Lines that are a function of the picture and of the pane's own size."""
+class StatePane(Lines):
+    """Lines that are a function of the state and of the pane's own size."""
 
-    def __init__(self, glyphs: Glyphs, picture: Picture, *, id: str | None = None) -> None:  # noqa: A002
-        """Draw this picture with these glyphs; it is part of the first frame."""
+    def __init__(self, glyphs: Glyphs, state: AppState, *, id: str | None = None) -> None:  # noqa: A002
+        """Draw this state with these glyphs; it is part of the first frame."""
         super().__init__(id=id)
         self.glyphs = glyphs
-        self._picture = picture
+        self._state = state
         self._drawn_for = Size(0, 0)
 
-    def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
-        """Return the lines for a picture in this many cells."""
+    def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
+        """Return the lines for a state in this many cells."""
         raise NotImplementedError
 
-    def show_picture(self, picture: Picture) -> None:
-        """Show a picture; nothing is painted where it says the same as before."""
-        self._picture = picture
+    def show_state(self, state: AppState) -> None:
+        """Show a state; nothing is painted where it says the same as before."""
+        self._state = state
         if self.size.width:
             self._drawn_for = self.size
-            self.show(self.draw(picture, self.size))
+            self.show(self.draw(state, self.size))
 
     def on_resize(self) -> None:
         """Draw again in the new size, which may need another number of lines."""
-        self.show_picture(self._picture)
+        self.show_state(self._state)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return one cell per line that the picture takes at this width, for `height: auto`."""
+        """Return one cell per line that the state takes at this width, for `height: auto`."""
         del container, viewport
-        return len(self.draw(self._picture, Size(width, self.size.height)))
+        return len(self.draw(self._state, Size(width, self.size.height)))
 
     def render_line(self, y: int) -> Strip:
         """Return line `y`; the first frame comes before the first resize, and so draws for itself."""
         if self._drawn_for != self.size:
             self._drawn_for = self.size
-            self._lines = tuple(self.draw(self._picture, self.size))
+            self._lines = tuple(self.draw(self._state, self.size))
         return super().render_line(y)
 
 
@@ -123,3 +122,13 @@ def wrapped(text: str, width: int, role: str = "text", lines: int = 0) -> list[S
     held = _UNIT_GAP.sub(_NO_BREAK, text)
     pieces = textwrap.wrap(held, max(width, 10), max_lines=lines or None, placeholder=" ...") if text else []
     return [((piece.replace(_NO_BREAK, " "), role),) for piece in pieces]
+
+
+INDENT = "  "
+"""Of everything that stands under a heading."""
+
+
+def paragraph(text: str, width: int, role: str = "text") -> list[Spans]:
+    """Return a sentence as lines of at most `width` cells, each indented; nothing for an empty one."""
+    pieces = textwrap.wrap(text, max(width, 12), initial_indent=INDENT, subsequent_indent=INDENT) if text else []
+    return [((piece, role),) for piece in pieces]

@@ -9,113 +9,117 @@ from textual.geometry import Size
 from cpugpu_tui.model import CALIBRATION, Progressed
 from cpugpu_tui.model.quantities import duration, size_text
 from cpugpu_tui.render.progress import bar, left_text, points_text
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import PicturePane, spelled
+from cpugpu_tui.ui.panes.lines import StatePane, spelled
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans, plain, width_of
 
 LONG_STEP_S = 2.0
 """An operation longer than this has its own clock in the line, which then moves once a second."""
 
 
-class StatusPane(PicturePane):
+class StatusPane(StatePane):
     """One line at the top."""
 
-    def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
+    def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the line: what must be said left, where it runs right, as far as both fit."""
-        return (status_line(picture, size.width, self.glyphs),)
+        return (status_line(state, size.width, self.glyphs),)
 
 
-def status_line(picture: Picture, width: int, glyphs: Glyphs) -> Spans:
+def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     """Return the status line, exactly `width` cells wide unless the left side alone is wider."""
-    said = _said(picture, width, glyphs) if picture.said and not picture.quitting else ()
-    now = said or _joined([_doing(picture, glyphs), _step(picture, glyphs)])
-    left = _joined([tags(picture), _count(picture, glyphs), now])
+    said = _said(state, width, glyphs) if state.said and not state.quitting else ()
+    now = said or _joined([_doing(state, glyphs), _step(state, glyphs)])
+    left = _joined([tags(state), _count(state, glyphs), now])
     if not said:
-        left = _joined([left, _notices(picture, glyphs, width - width_of(left) - 1)])
-    for right in (*_places(picture, glyphs), ""):
+        left = _joined([left, _notices(state, glyphs, width - width_of(left) - 1)])
+    for right in (*_places(state, glyphs), ""):
         room = width - width_of(left) - len(right)
         if room >= 2 or not right:
             return (*left, (" " * max(room, 0), "text"), (right, "muted"))
     return left
 
 
-def _said(picture: Picture, width: int, glyphs: Glyphs) -> Spans:
+def _said(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     """Return what came of the last key; it takes the place of everything but the tags, and an ellipsis says more."""
-    text, room = spelled(picture.said, glyphs), width - width_of(tags(picture)) - 1
+    text, room = spelled(state.said, glyphs), width - width_of(tags(state)) - 1
     if len(text) > room > len(glyphs.ellipsis):
         text = text[: room - len(glyphs.ellipsis)] + glyphs.ellipsis
     return ((text, "strong"),)
 
 
-def tags(picture: Picture) -> Spans:
+def tags(state: AppState) -> Spans:
     """Return what must never be overlooked about the numbers."""
-    spans: list[tuple[str, str]] = [*past_tag(picture), *replay_tag(picture)]
-    if picture.simulated:
+    spans: list[tuple[str, str]] = [*past_tag(state), *replay_tag(state)]
+    if state.simulated:
         spans += [(" SIMULATED ", "tag")]
-    if picture.worker != "process":
-        spans += [(f" worker: {picture.worker} ", "tag")]
+    if state.worker != "process":
+        spans += [(f" worker: {state.worker} ", "tag")]
     return tuple(spans)
 
 
-def _count(picture: Picture, glyphs: Glyphs) -> Spans:
+def _count(state: AppState, glyphs: Glyphs) -> Spans:
     """Return how many runs have been typed, and what to do with them."""
-    if not picture.count:
+    if not state.count:
         return ()
-    runs = f"{picture.count} run{'s' if picture.count > 1 else ''}"
+    runs = f"{state.count} run{'s' if state.count > 1 else ''}"
     return (
         (f"{runs}: ", "strong"),
-        (picture.keymap.of("run"), "key"),
+        (state.keymap.of("run"), "key"),
         (" starts, ", "text"),
-        (picture.keymap.of("back"), "key"),
+        (state.keymap.of("back"), "key"),
         (f" drops {glyphs.dot}", "text"),
     )
 
 
-def replay_tag(picture: Picture) -> Spans:
+def replay_tag(state: AppState) -> Spans:
     """Return that this is a recording, if it is one."""
-    return ((f" {picture.replay_tag} ", "tag"),) if picture.replay_tag else ()
+    return ((f" {state.replay_tag} ", "tag"),) if state.replay_tag else ()
 
 
-def past_tag(picture: Picture) -> Spans:
+def past_tag(state: AppState) -> Spans:
     """Return which saved run is shown, if one is: it must never look like a live one."""
-    return ((f" {picture.past.text} ", "tag"), (" ", "text")) if picture.past is not None else ()
+    return ((f" {state.past.text} ", "tag"), (" ", "text")) if state.past is not None else ()
 
 
-def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
+def _doing(state: AppState, glyphs: Glyphs) -> Spans:
     """Return the name of the run with its progress, or that nothing runs."""
-    run, situation = picture.run, picture.situation
-    name = run.run.plan.name if run.run is not None else "+".join(picture.request.names)
-    if picture.quitting:
+    run, situation = state.run, state.situation
+    name = run.run.plan.name if run.run is not None else "+".join(state.request.names)
+    if state.quitting:
         return (("quitting: the run is being stopped", "strong"),)
-    if picture.past is not None:
-        return _past(picture, glyphs)
-    if picture.replay:
-        return ((spelled(picture.replay, glyphs), "title"),)
-    if picture.calibrating:
+    if state.past is not None:
+        return _past(state, glyphs)
+    if state.replay:
+        return ((spelled(state.replay, glyphs), "title"),)
+    if state.calibrating:
         return (
-            ("measuring the machine ", "title"), (f"{glyphs.dot} ", "muted"), calibration_step(picture)
+            ("measuring the machine ", "title"), (f"{glyphs.dot} ", "muted"), calibration_step(state)
         )  # fmt: skip
     ended = situation.demo and run.finished is not None  # the next recorded run comes in a moment
     if situation.live and not ended and (run.run is None or run.finished is not None):
-        return ((f"{name} ", "title"), ("starting" if picture.agent_ready else "starting the agent", "text"))
+        return ((f"{name} ", "title"), ("starting" if state.agent_ready else "starting the agent", "text"))
     if situation.live and not ended:
-        state = "stopping" if situation.stopping else "paused" if situation.paused else ""
-        series = f"run {picture.repeat_number} of {picture.repeats}" if picture.repeats > 1 else ""
-        left = _time_left(picture) if not state else ""
+        standing = "stopping" if situation.stopping else "paused" if situation.paused else ""
+        series = f"run {state.repeat_number} of {state.repeats}" if state.repeats > 1 else ""
+        left = _time_left(state) if not standing else ""
         return (
             (f"{name} ", "title"),
-            *_bar(picture, glyphs),
+            *_bar(state, glyphs),
             (points_text(run), "strong"),
-            *((f" {glyphs.dot} {part}", "warn" if part == state else "text") for part in (state, left, series) if part),
+            *(
+                (f" {glyphs.dot} {part}", "warn" if part == standing else "text")
+                for part in (standing, left, series)
+                if part
+            ),
         )
     if run.finished is not None:
         glyph, role = status_sign(run.status, glyphs)
         number = f" {glyphs.dot} run {run.run.number}" if run.run is not None and run.run.number is not None else ""
         number += (
-            f" {glyphs.dot} run {picture.repeat_number} of {picture.repeats}"
-            if situation.demo and picture.repeats > 1
+            f" {glyphs.dot} run {state.repeat_number} of {state.repeats}"
+            if situation.demo and state.repeats > 1
             else ""
         )
         failed = f" {glyphs.dot} {run.failed} failed" if run.failed else ""
@@ -123,31 +127,31 @@ def _doing(picture: Picture, glyphs: Glyphs) -> Spans:
             (f"{name} ", "title"),
             (f"{glyph} {run.status}", role),
             (f" {points_text(run)}{failed}{number}", "text"),
-            *_baseline(picture, glyphs),
+            *_baseline(state, glyphs),
         )
-    if picture.problem is not None and not (picture.agent_ready and picture.environment.get("torch")):
+    if state.problem is not None and not (state.agent_ready and state.environment.get("torch")):
         return (("cpugpu-tui ", "title"), ("cannot run", "bad"))
-    return (("cpugpu-tui ", "title"), ("ready" if picture.agent_ready else "starting the agent", "muted"))
+    return (("cpugpu-tui ", "title"), ("ready" if state.agent_ready else "starting the agent", "muted"))
 
 
-def _past(picture: Picture, glyphs: Glyphs) -> Spans:
+def _past(state: AppState, glyphs: Glyphs) -> Spans:
     """Return name, end and cases of the saved run that is shown."""
-    assert picture.past is not None
-    run, status = picture.run, picture.past.summary.status
+    assert state.past is not None
+    run, status = state.run, state.past.summary.status
     sign, role = status_sign(status, glyphs)
     failed = f" {glyphs.dot} {run.failed} failed" if run.failed else ""
     return (
-        (f"{stranger(spelled(picture.past.summary.name, glyphs), 40, glyphs)} ", "title"),
+        (f"{stranger(spelled(state.past.summary.name, glyphs), 40, glyphs)} ", "title"),
         (f"{sign} {status}", role),
         (f" {run.settled}/{len(run.rows)}{failed}", "text"),
-        *_baseline(picture, glyphs),
+        *_baseline(state, glyphs),
     )
 
 
-def _baseline(picture: Picture, glyphs: Glyphs) -> Spans:
+def _baseline(state: AppState, glyphs: Glyphs) -> Spans:
     """Return how the series on the screen stands to the baseline, as far as that is known."""
-    series_id, text = picture.baseline
-    if not text or picture.run.run is None or picture.run.run.series_id != series_id:
+    series_id, text = state.baseline
+    if not text or state.run.run is None or state.run.run.series_id != series_id:
         return ()
     return ((f" {glyphs.dot} {spelled(text, glyphs)}", "text"),)
 
@@ -161,46 +165,46 @@ def status_sign(status: str, glyphs: Glyphs) -> tuple[str, str]:
     return signs.get(status, (glyphs.no, "bad"))
 
 
-def calibration_step(picture: Picture) -> tuple[str, str]:
+def calibration_step(state: AppState) -> tuple[str, str]:
     """Return what is being measured for the machine card, or that it waits."""
-    situation = picture.situation
+    situation = state.situation
     if situation.stopping or situation.paused:
         return ("stopping" if situation.stopping else "paused", "warn")
-    return (picture.calibrating, "text")
+    return (state.calibrating, "text")
 
 
-def _time_left(picture: Picture) -> str:
-    current = picture.run.current
+def _time_left(state: AppState) -> str:
+    current = state.run.current
     if current is None or current.seconds_left is None:
         return ""
-    return left_text(picture.run, current.seconds_left - picture.step_s)
+    return left_text(state.run, current.seconds_left - state.step_s)
 
 
-def _bar(picture: Picture, glyphs: Glyphs) -> Spans:
+def _bar(state: AppState, glyphs: Glyphs) -> Spans:
     """Return how much of the run is done, as a bar."""
-    done, rest = bar(picture.run, glyphs.full, glyphs.empty)
+    done, rest = bar(state.run, glyphs.full, glyphs.empty)
     return ((done, "key"), (f"{rest} ", "muted"))
 
 
-def _step(picture: Picture, glyphs: Glyphs) -> Spans:
+def _step(state: AppState, glyphs: Glyphs) -> Spans:
     """Return what the agent is doing, with its own clock when it takes long."""
-    current = picture.run.current
-    if current is None or not picture.situation.live or picture.situation.paused or picture.situation.stopping:
+    current = state.run.current
+    if current is None or not state.situation.live or state.situation.paused or state.situation.stopping:
         return ()
     if current.phase == CALIBRATION:
         return ((f"{glyphs.dot} measuring {current.note}", "text"),)
-    clock, elapsed_s = "", picture.step_s + (current.elapsed_s or 0.0)
+    clock, elapsed_s = "", state.step_s + (current.elapsed_s or 0.0)
     if elapsed_s >= LONG_STEP_S or (current.estimate_s or 0) >= LONG_STEP_S:
         of = f" of about {duration(current.estimate_s)}" if current.estimate_s else ""
         clock = f" {duration(elapsed_s)}{of}"
     note = f" {glyphs.dot} {current.note}" if current.note else ""
-    doing = f"{step_text(picture, current)}{clock}{note}"  # empty in a gap between two cases
+    doing = f"{step_text(state, current)}{clock}{note}"  # empty in a gap between two cases
     return ((f"{glyphs.dot} {doing}", "muted"),) if doing else ()
 
 
-def step_text(picture: Picture, current: Progressed) -> str:
+def step_text(state: AppState, current: Progressed) -> str:
     """Return `matmul 512 GPU round 3`."""
-    row = picture.run.rows.get(current.case)
+    row = state.run.rows.get(current.case)
     case = f"{row.case.workload} {size_text(row.case.size)}" if row is not None else current.case
     device = {"": "", "cpu": " CPU"}.get(current.device, " GPU")
     name = "round" if current.phase == "gap" else current.phase
@@ -208,13 +212,13 @@ def step_text(picture: Picture, current: Progressed) -> str:
     return f"{case}{device} {phase}".rstrip()
 
 
-def _notices(picture: Picture, glyphs: Glyphs, width: int) -> Spans:
+def _notices(state: AppState, glyphs: Glyphs, width: int) -> Spans:
     """Return what a person should know all the time; what is too long for the line says what it is about."""
-    past = picture.past
-    shown = picture.notice if past is None or picture.notice != past.notice else None
+    past = state.past
+    shown = state.notice if past is None or state.notice != past.notice else None
     said: list[tuple[str, str]] = []
-    unsaved = picture.unsaved.text if picture.unsaved else None
-    for text in (unsaved or shown, spelled(picture.theme_notice, glyphs)):
+    unsaved = state.unsaved.text if state.unsaved else None
+    for text in (unsaved or shown, spelled(state.theme_notice, glyphs)):
         room = max(width - width_of(tuple(said)) - len(said) // 2 - 2, 8)
         if text:
             brief = text.partition(": ")[0] if len(text) > room else text
@@ -222,12 +226,12 @@ def _notices(picture: Picture, glyphs: Glyphs, width: int) -> Spans:
     return tuple(said)
 
 
-def _places(picture: Picture, glyphs: Glyphs) -> list[str]:
+def _places(state: AppState, glyphs: Glyphs) -> list[str]:
     """Return interpreter and torch build, longest form first; of a replay what was recorded, as much as fits."""
-    if picture.replay_of:
-        parts = picture.replay_of.split(" · ")  # the most telling first
+    if state.replay_of:
+        parts = state.replay_of.split(" · ")  # the most telling first
         return [spelled(" · ".join(parts[:count]), glyphs) for count in range(len(parts), 0, -1)]
-    environment = (picture.run.run.environment if picture.run.run is not None else None) or picture.environment
+    environment = (state.run.run.environment if state.run.run is not None else None) or state.environment
     torch, python = environment.get("torch"), environment.get("python")
     if not torch:
         return []

@@ -19,12 +19,12 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.coordinate import Coordinate
 from textual.geometry import Region
-from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import DataTable
 from textual.widgets.data_table import ColumnKey, RowKey
 
-from cpugpu_tui.ui.textual_internals import PrivateTable
+from cpugpu_tui.ui.live.messages import Report
+from cpugpu_tui.ui.terminal.textual_internals import PrivateTable
 
 Cells = Mapping[str, str | Text]
 """Column key → what it says."""
@@ -80,13 +80,12 @@ class TimingTable(PrivateTable):
     }
     """
 
-    class RowChosen(Message):
+    @dataclass
+    class RowChosen(Report):
         """The person pressed enter on a row, or clicked the row under the cursor."""
 
-        def __init__(self, row_key: str) -> None:
-            """Name the row by the key given to `upsert`."""
-            super().__init__()
-            self.row_key = row_key
+        row_key: str
+        """The key given to `upsert`."""
 
     _dirty: list[Region] | None = None
     _steered = False

@@ -17,15 +17,15 @@ from cpugpu_tui.render.columns import CHANGE, CHANGE_CPU, SPREAD
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.state.thread_columns import is_beside, thread_columns
 from cpugpu_tui.ui import rows
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.legend import legend, signs_of
-from cpugpu_tui.ui.line_field import LineField
-from cpugpu_tui.ui.order import AS_RAN, Order, in_order, order_text
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.timing_columns import WORDS_WIDTH, columns, shape_of
+from cpugpu_tui.ui.panes.timing_legend import legend, signs_of
+from cpugpu_tui.ui.panes.timing_order import AS_RAN, Order, in_order, order_text
 from cpugpu_tui.ui.panes.timing_table import TimingTable
-from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.panes.typing_line import LineField
 from cpugpu_tui.ui.roles import rich_text
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ class TimingsPane(Vertical):
     """Shows the rows of a run that the filter lets through."""
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
-        """Draw with these glyphs."""
         super().__init__(id=id)
         self._glyphs = glyphs
         self._run = RunState()
@@ -63,17 +62,17 @@ class TimingsPane(Vertical):
         """The table."""
         return self.query_one(TimingTable)
 
-    def show_picture(self, picture: Picture) -> None:
-        """Show the rows of the picture's run; cells that say the same as before are not painted."""
-        before, self._run, self._order = self._run, picture.run, picture.order
-        self._changes = picture.changes if picture.past is None else None
-        if _run_id(before) != _run_id(picture.run):
+    def show_state(self, state: AppState) -> None:
+        """Show the rows of the state's run; cells that say the same as before are not painted."""
+        before, self._run, self._order = self._run, state.run, state.order
+        self._changes = state.changes if state.past is None else None
+        if _run_id(before) != _run_id(state.run):
             self.table.clear()
             self._shown = None
-        self._keymap = picture.keymap
+        self._keymap = state.keymap
         self._show_rows()
-        self._show_title(is_alone=picture.whole is not None)
-        current = picture.run.current
+        self._show_title(is_alone=state.parent is not None)
+        current = state.run.current
         if current is not None and current.case:
             self.table.follow(current.case)
 
@@ -152,7 +151,7 @@ class TimingsPane(Vertical):
         if len(self._run.gpus) > 1 and not rows.gpu_only(self._run):
             title += f"[not reverse not bold] {self._glyphs.dot} speedup of {self._run.gpus[0].name}[/]"
         if self._changes is not None and self._changes.run_id == _run_id(self._run):
-            from cpugpu_tui.ui.change_cells import title_parts
+            from cpugpu_tui.ui.panes.change_cells import title_parts
 
             parts = title_parts(self._changes, self._run, alone=is_alone)
             said = escape("".join(f" {self._glyphs.dot} {part}" for part in parts))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from textual.geometry import Size
 
-from cpugpu_tui.ui.panes.lines import PicturePane, spelled, wrapped
-from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.panes.lines import StatePane, spelled, wrapped
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.workloads import PRESETS
 
@@ -22,46 +22,46 @@ CLAIMS = "Five publications compared CPU and GPU. Choose one ({open} opens it, {
 DEMO = "No NVIDIA GPU was found, so only the CPU can be timed. To see a GPU: q, then cpugpu-tui demo (90 s, recorded)."
 
 
-class WelcomePane(PicturePane):
+class WelcomePane(StatePane):
     """Fills the place of the timings until there are any."""
 
-    def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
+    def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the lines that fit."""
-        lines = welcome_lines(picture, size.width)
+        lines = welcome_lines(state, size.width)
         return [tuple((spelled(text, self.glyphs), role) for text, role in line) for line in lines]
 
 
-def is_first(picture: Picture) -> bool:
+def is_first(state: AppState) -> bool:
     """Whether nothing has run and nothing is being started: there are no rows to show."""
-    situation = picture.situation
+    situation = state.situation
     return not (situation.ran or situation.live or situation.replay or situation.past)
 
 
-def welcome_lines(picture: Picture, width: int) -> list[Spans]:
+def welcome_lines(state: AppState, width: int) -> list[Spans]:
     """Return what will appear, the publications' claims, and where there is no GPU the demo."""
-    said = picture.keymap.said
-    lines: list[Spans] = wrapped(said(first_sentence(picture)), width, "strong")
+    said = state.keymap.said
+    lines: list[Spans] = wrapped(said(first_sentence(state)), width, "strong")
     lines += wrapped(ROWS, width, "muted")
-    if lacks_gpu(picture):
-        lines += wrapped(DEMO.replace("q,", f"{picture.keymap.of('quit')},"), width, "warn")
+    if lacks_gpu(state):
+        lines += wrapped(DEMO.replace("q,", f"{state.keymap.of('quit')},"), width, "warn")
     lines += [(), *wrapped(said(CLAIMS), width)]
     for name, claim in claims():
         lines.append(((f" {name:<{NAME_CELLS}}", "key"), (whole_clauses(claim, width - NAME_CELLS - 1), "text")))
     return lines
 
 
-def first_sentence(picture: Picture) -> str:
+def first_sentence(state: AppState) -> str:
     """Return what `run` will find out."""
-    name = "+".join(picture.request.names)
+    name = "+".join(state.request.names)
     if name in PRESETS and PRESETS[name].is_search:
         return "Press {run}: find the size at which the GPU starts to win."
     return f"Press {{run}}: run {name} on CPU and GPU."
 
 
-def lacks_gpu(picture: Picture) -> bool:
+def lacks_gpu(state: AppState) -> bool:
     """Whether the machine was looked at and has no GPU that can be timed."""
-    latest = picture.telemetry.latest
-    return not picture.simulated and latest is not None and not latest.gpus
+    latest = state.telemetry.latest
+    return not state.simulated and latest is not None and not latest.gpus
 
 
 def claims() -> list[tuple[str, str]]:

@@ -13,17 +13,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
-from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.ui.estimate_lines import estimate_of, memory_words, plan_of, time_words
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Lines, PicturePane, spelled, wrapped
-from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.live.messages import Report
+from cpugpu_tui.ui.panes.estimate_lines import estimate_of, memory_words, plan_of, time_words
+from cpugpu_tui.ui.panes.lines import Lines, StatePane, spelled, wrapped
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.workloads import PRESETS
 
@@ -79,29 +79,25 @@ class WorkloadPane(Vertical):
         Binding("k", "cursor(-1)", show=False),
     ]
 
-    class Highlighted(Message):
-        """Another entry is highlighted."""
+    @dataclass
+    class Highlighted(Report):
+        """Another entry is highlighted: `request` is what `r` runs now."""
 
-        def __init__(self, request: PlanRequest) -> None:
-            """Carry what `r` runs now."""
-            super().__init__()
-            self.request = request
+        request: PlanRequest
 
-    class Opened(Message):
+    @dataclass
+    class Opened(Report):
         """The person wants to change the parameters of an entry."""
 
-        def __init__(self, entry: Entry) -> None:
-            """Carry the entry."""
-            super().__init__()
-            self.entry = entry
+        entry: Entry
 
-    def __init__(self, glyphs: Glyphs, picture: Picture, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, glyphs: Glyphs, state: AppState, *, id: str | None = None) -> None:  # noqa: A002
         """List everything, highlight what was asked for."""
         super().__init__(id=id)
-        self._entries = entries(picture.request)
-        self._first = "+".join(picture.request.names)
+        self._entries = entries(state.request)
+        self._first = "+".join(state.request.names)
         self._names_only: bool | None = None
-        self._glyphs, self._picture = glyphs, picture
+        self._glyphs, self._state = glyphs, state
 
     def compose(self) -> ComposeResult:
         """Yield the list and the description."""
@@ -109,7 +105,7 @@ class WorkloadPane(Vertical):
         which.show([self._which(self._first)])
         yield which
         yield OptionList(*(Option(entry.name) for entry in self._entries.values()), markup=False, compact=True)
-        parameters = ParametersPane(self._glyphs, self._picture, id="parameters")
+        parameters = ParametersPane(self._glyphs, self._state, id="parameters")
         parameters.entry = self._entries[self._first]
         yield parameters
 
@@ -153,12 +149,12 @@ class WorkloadPane(Vertical):
             self.options.highlighted = list(self._entries).index(name)
             self.change(request)
 
-    def show_picture(self, picture: Picture) -> None:
+    def show_state(self, state: AppState) -> None:
         """Show the parameters of what is highlighted."""
         self.query_one("#which", Lines).show([self._which(self.entry.name)])
         pane = self.query_one(ParametersPane)
         pane.entry = self.entry
-        pane.show_picture(picture)
+        pane.show_state(state)
 
     def action_cursor(self, step: int) -> None:
         """Move the highlight."""
@@ -192,26 +188,26 @@ class WorkloadPane(Vertical):
             self.options.replace_option_prompt_at_index(index, prompt)
 
 
-class ParametersPane(PicturePane):
+class ParametersPane(StatePane):
     """What is highlighted, in words: the claim, and how it would run."""
 
     entry: Entry | None = None
     _estimated: tuple[tuple[object, ...], Mapping[str, str]] | None = None
     """What the last estimate was made from, and said."""
 
-    def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
+    def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the claim and the parameters."""
         if self.entry is None:
             return ()
-        lines = parameter_lines(self.entry, self._facts(picture, self.entry.request), size.width, size.height)
+        lines = parameter_lines(self.entry, self._facts(state, self.entry.request), size.width, size.height)
         return [tuple((spelled(text, self.glyphs), role) for text, role in line) for line in lines]
 
-    def _facts(self, picture: Picture, request: PlanRequest) -> Mapping[str, str]:
+    def _facts(self, state: AppState, request: PlanRequest) -> Mapping[str, str]:
         """Return parameters and estimate; every gap of a run asks, and nothing of it changes meanwhile."""
-        rests_on = (request, picture.devices, id(picture.earlier), picture.own.ceilings)
+        rests_on = (request, state.devices, id(state.earlier), state.own.ceilings)
         if self._estimated is None or self._estimated[0] != rests_on:
             try:
-                found = estimate_of(picture, request)
+                found = estimate_of(state, request)
             except UsageError as error:
                 return {"": str(error)}
             taken = {"time": time_words(found, request.repeat), "memory": memory_words(found, {})[0]}

@@ -8,11 +8,11 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.chart import ChartPane
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.status import status_line
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
@@ -21,28 +21,27 @@ class ChartScreen(Page, inherit_bindings=False):
     """Fills the screen with the chart; a page without a text to scroll."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("X", "app.linear('linear_sizes')", show=False),
-        Binding("Y", "app.linear('linear_times')", show=False),
-        Binding("j,down,right", "app.move_highlight(1)", show=False),
-        Binding("k,up,left", "app.move_highlight(-1)", show=False),
+        Binding("X", "app.do('timings.toggle_axis', 'linear_sizes')", show=False),
+        Binding("Y", "app.do('timings.toggle_axis', 'linear_times')", show=False),
+        Binding("j,down,right", "app.do('timings.move', 1)", show=False),
+        Binding("k,up,left", "app.do('timings.move', -1)", show=False),
     ]
     AUTO_FOCUS = ""
     TOPIC = "chart"
 
-    def __init__(self, picture: Picture, glyphs: Glyphs) -> None:
-        """Draw with these glyphs."""
-        super().__init__(picture)
+    def __init__(self, state: AppState, glyphs: Glyphs) -> None:
+        super().__init__(state)
         self._glyphs = glyphs
 
     def compose(self) -> ComposeResult:
         """Yield the status of the run, the chart, and its keys."""
         yield Lines(id="page-title")
-        yield ChartPane(self._glyphs, self.picture, alone=True, id="chart")
+        yield ChartPane(self._glyphs, self.state, alone=True, id="chart")
         yield Lines(id="page-keys")
 
     def page_title(self) -> Spans:
         """Return the status line: the run goes on behind it."""
-        return status_line(self.picture, max(self.size.width - 2, 0), self._glyphs)
+        return status_line(self.state, max(self.size.width - 2, 0), self._glyphs)
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return nothing: the chart is a widget of its own."""
@@ -52,15 +51,15 @@ class ChartScreen(Page, inherit_bindings=False):
     def redraw(self) -> None:
         """Write title and keys, and draw what has changed of the chart."""
         self.query_one("#page-title", Lines).show([self.page_title()])
-        self.query_one(ChartPane).show_picture(self.picture)
+        self.query_one(ChartPane).show_state(self.state)
         self.show_keys(self.page_keys())
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys of the chart, after those of a demo that has ended on it."""
-        picture = self.picture
-        sizes, times = (("log" if on else "linear") for on in (picture.linear_sizes, picture.linear_times))
-        demo = (("{run}", "play again"), ("{history}", "runs")) if picture.situation.may_play else ()
-        what_if = (("{what-if}", "what if"),) if picture.situation.ran else ()
+        state = self.state
+        sizes, times = (("log" if on else "linear") for on in (state.linear_sizes, state.linear_times))
+        demo = (("{run}", "play again"), ("{history}", "runs")) if state.situation.may_play else ()
+        what_if = (("{what-if}", "what if"),) if state.situation.ran else ()
         return (
             *demo, ("{chart}", "back"), *what_if, ("j k", "row"), ("X", f"{sizes} sizes"), ("Y", f"{times} times"),
         )  # fmt: skip

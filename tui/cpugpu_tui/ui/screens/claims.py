@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.message import Message
 
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS
@@ -17,12 +15,13 @@ from cpugpu_tui.compare.claims import JudgedClaim, command, judge_all, numbers_o
 from cpugpu_tui.model import Ceilings
 from cpugpu_tui.session.planning import build_plan
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui import keys as commands
-from cpugpu_tui.ui.estimate_lines import seconds_text
+from cpugpu_tui.ui import keys
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.live.messages import ClaimWanted
+from cpugpu_tui.ui.panes.estimate_lines import seconds_text
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
@@ -49,7 +48,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
         Binding("pageup", "move(-10)", show=False),
         Binding("home", "move(-999)", show=False),
         Binding("G,end", "move(999)", show=False),
-        *commands.bindings(["open"], "measure_claim"),
+        *keys.bindings(["open"], "measure_claim"),
     ]
     AUTO_FOCUS = ""
     TOPIC = "claims"
@@ -58,25 +57,9 @@ class ClaimsScreen(Page, inherit_bindings=False):
     ClaimsScreen #claim { height: 9; padding: 0 1; background: $surface; }
     """
 
-    class SavedRead(Message):
-        """The saved runs have been read."""
-
-        def __init__(self, points: tuple[TimedCase, ...]) -> None:
-            """Carry what they add."""
-            super().__init__()
-            self.points = points
-
-    class Wanted(Message):
-        """The person wants what a claim needs to be measured."""
-
-        def __init__(self, judged: JudgedClaim) -> None:
-            """Carry the claim."""
-            super().__init__()
-            self.judged = judged
-
-    def __init__(self, picture: Picture, glyphs: Glyphs, read_saved: ReadSaved) -> None:
+    def __init__(self, state: AppState, glyphs: Glyphs, read_saved: ReadSaved) -> None:
         """Draw with these glyphs; read saved runs by this function, on a thread."""
-        super().__init__(picture)
+        super().__init__(state)
         self._glyphs, self._read_saved = glyphs, read_saved
         self._saved: tuple[TimedCase, ...] = ()
         self._reading = self._stale = False
@@ -107,42 +90,40 @@ class ClaimsScreen(Page, inherit_bindings=False):
     @property
     def judged(self) -> tuple[JudgedClaim, ...]:
         """Every claim; judged again only when a row has finished, or saved runs or the machine card came in."""
-        picture = self.picture
-        run = picture.run
-        judged_by = (run.run and run.run.run_id, run.settled, self._saved, picture.ceilings)
+        state = self.state
+        run = state.run
+        judged_by = (run.run and run.run.run_id, run.settled, self._saved, state.ceilings)
         if judged_by != self._judged_by:
-            points = points_of(run) if run.simulated == picture.simulated else ()
-            numbers = numbers_of(points, self._saved, picture.ceilings, simulated=picture.simulated)
+            points = points_of(run) if run.simulated == state.simulated else ()
+            numbers = numbers_of(points, self._saved, state.ceilings, simulated=state.simulated)
             self._judged, self._judged_by = judge_all(numbers), judged_by
         return self._judged
 
-    def show_picture(self, picture: Picture) -> None:
-        """Show a newer picture; saved runs are read again when a run is over, and when the history has been opened."""
-        before = self.picture
-        over = before.situation.live and not picture.situation.live
+    def show_state(self, state: AppState) -> None:
+        """Show a newer state; saved runs are read again when a run is over, and when the history has been opened."""
+        before = self.state
+        over = before.situation.live and not state.situation.live
         # The agent starts after the history is open, and the card comes from there.
-        opened = picture.agent_ready > before.agent_ready or picture.ceilings != before.ceilings
+        opened = state.agent_ready > before.agent_ready or state.ceilings != before.ceilings
         self._stale = self._stale or over or opened
-        super().show_picture(picture)
+        super().show_state(state)
         self._read()
 
     def _read(self) -> None:
         """Read the saved runs, on a thread, and never while something is being timed."""
-        situation = self.picture.situation
+        situation = self.state.situation
         if not self._stale or self._reading or (situation.live and not situation.demo):
             return
         self._stale, self._reading = False, True
-        run, ceilings = self.picture.run, self.picture.ceilings
+        run, ceilings = self.state.run, self.state.ceilings
         self.run_worker(
-            lambda: self.post_message(self.SavedRead(self._read_saved(run, ceilings))),
+            lambda: self.call_later(self._know, self._read_saved(run, ceilings)),
             thread=True, exit_on_error=False, group="claims",
         )  # fmt: skip
         self.redraw()
 
-    @on(SavedRead)
-    def _know(self, message: SavedRead) -> None:
-        message.stop()
-        self._saved, self._reading = message.points, False
+    def _know(self, points: tuple[TimedCase, ...]) -> None:
+        self._saved, self._reading = points, False
         self.redraw()
 
     # ---------------------------------------------------------------- drawing
@@ -150,7 +131,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
     def page_title(self) -> Spans:
         """Return how many claims came out how."""
         state = "reading the saved runs" if self._reading else tally(self.judged)
-        return (*tags(self.picture), ("Claims  ", "title"), (state, "text"))
+        return (*tags(self.state), ("Claims  ", "title"), (state, "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return one line per claim."""
@@ -163,7 +144,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
         """Write list, claim and keys."""
         super().redraw()
         width = max(20, self.size.width - 2)
-        situation = self.picture.situation
+        situation = self.state.situation
         announced = self._announced == self.chosen.claim.id
         lines = about_lines(
             self.chosen, width, self._glyphs, live=situation.live, announced=announced, is_replay=situation.replay
@@ -178,7 +159,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
     @property
     def _may_measure(self) -> bool:
         """Whether enter would measure something: not during a run, in a replay, or for what nothing can tell."""
-        return self.picture.situation.may_start and bool(command(self.chosen))
+        return self.state.situation.may_start and bool(command(self.chosen))
 
     # ---------------------------------------------------------------- keys
 
@@ -199,7 +180,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
             return
         if self._announced == chosen.claim.id:
             self._announced = ""
-            self.post_message(self.Wanted(chosen))
+            self.post_message(ClaimWanted(chosen))
             return
         self._announced = chosen.claim.id
         self.redraw()

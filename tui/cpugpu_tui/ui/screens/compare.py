@@ -6,18 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Judged
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.comparison import BASE, COMPARED, NEW, NOTHING_DIFFERS, cells, said, summary
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
@@ -55,17 +53,9 @@ class CompareScreen(Page):
 
     TOPIC = "compare"
 
-    class Known(Message):
-        """The series have been read."""
-
-        def __init__(self, compared: Compared) -> None:
-            """Carry what came of it."""
-            super().__init__()
-            self.compared = compared
-
-    def __init__(self, picture: Picture, glyphs: Glyphs, read: Read) -> None:
+    def __init__(self, state: AppState, glyphs: Glyphs, read: Read) -> None:
         """Draw with these glyphs what `read` gives."""
-        super().__init__(picture)
+        super().__init__(state)
         self._glyphs, self._read = glyphs, read
         self._compared: Compared | None = None
         self._wanted = 0
@@ -77,16 +67,13 @@ class CompareScreen(Page):
     def _ask(self, place: int) -> None:
         self._wanted = place
         self.run_worker(
-            lambda: self.post_message(self.Known(self._read(place))),
+            lambda: self.call_later(self._know, self._read(place)),
             thread=True, exit_on_error=False, group="compare",
         )  # fmt: skip
 
-    @on(Known)
-    def _know(self, message: Known) -> None:
-        message.stop()
-        if message.compared.place == self._wanted or message.compared.count <= self._wanted:
-            self._compared = message.compared
-            self._wanted = message.compared.place
+    def _know(self, compared: Compared) -> None:
+        if compared.place == self._wanted or compared.count <= self._wanted:
+            self._compared, self._wanted = compared, compared.place
             self.redraw()
 
     def action_choose(self, step: int) -> None:
@@ -103,7 +90,7 @@ class CompareScreen(Page):
         if compared is not None and compared.found is not None:
             text = f"{said(compared.found.new)} vs {said(compared.found.base)}"
         which = f"{compared.place + 1} of {compared.count}  " if compared is not None and compared.count > 1 else ""
-        return (*tags(self.picture), (" Compare  ", "title"), (which, "muted"), (spelled(text, self._glyphs), "text"))
+        return (*tags(self.state), (" Compare  ", "title"), (which, "muted"), (spelled(text, self._glyphs), "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return differences, verdicts and what is said below them."""

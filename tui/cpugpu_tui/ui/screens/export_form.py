@@ -14,10 +14,10 @@ from textual.widgets import Input
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.export import formats, target
-from cpugpu_tui.ui.line_field import LineField
 from cpugpu_tui.ui.panes.lines import Lines, wrapped
+from cpugpu_tui.ui.panes.typing_line import LineField
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
-from cpugpu_tui.ui.screens.box import Box
+from cpugpu_tui.ui.screens.boxes import Box
 
 BOX_WIDTH = 76
 """Cells of the box, as `app.tcss` has it."""

@@ -10,8 +10,12 @@ from textual.binding import BindingType
 
 from cpugpu_tui.render.fleet import FleetRow, FleetStanding, fleet_rows, host_rows, standing_of
 from cpugpu_tui.session.fleet.state import FleetState, HostState
-from cpugpu_tui.ui import keys as commands
-from cpugpu_tui.ui.fleet_lines import (
+from cpugpu_tui.ui import keys
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.screens.fleet_lines import (
     case_heads,
     case_line,
     host_facts,
@@ -22,10 +26,6 @@ from cpugpu_tui.ui.fleet_lines import (
     padded,
     title_text,
 )
-from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Lines
-from cpugpu_tui.ui.picture import Picture
-from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import MOVES, Page
 
 
@@ -41,10 +41,9 @@ class FleetList(Page, inherit_bindings=False):
     FleetList #about { height: auto; max-height: 6; padding: 0 1; background: $surface; }
     """
 
-    def __init__(self, picture: Picture, state: FleetState, glyphs: Glyphs) -> None:
-        """Show this state until a newer one comes."""
-        super().__init__(picture)
-        self.state, self.glyphs = state, glyphs
+    def __init__(self, state: AppState, fleet: FleetState, glyphs: Glyphs) -> None:
+        super().__init__(state)
+        self.fleet, self.glyphs = fleet, glyphs
         self.index = self._top = 0
         self._judged: tuple[FleetState, FleetStanding] | None = None
 
@@ -56,9 +55,9 @@ class FleetList(Page, inherit_bindings=False):
         yield Lines(id="about")
         yield Lines(id="page-keys")
 
-    def show_state(self, state: FleetState) -> None:
+    def show_fleet(self, fleet: FleetState) -> None:
         """Show a newer state."""
-        self.state = state
+        self.fleet = fleet
         if self.is_mounted:
             self.redraw()
 
@@ -84,13 +83,13 @@ class FleetList(Page, inherit_bindings=False):
 
     def page_title(self) -> Spans:
         """Return how the fleet stands."""
-        stopping = self.picture.situation.stopping
+        stopping = self.state.situation.stopping
         made_up: Spans = ((" SIMULATED ", "tag"), (" ", "text")) if self._simulated else ()
-        return (*made_up, ("Fleet  ", "title"), (title_text(self.state, stopping=stopping), "text"))
+        return (*made_up, ("Fleet  ", "title"), (title_text(self.fleet, stopping=stopping), "text"))
 
     @property
     def _simulated(self) -> bool:
-        return any(each.run.simulated for each in self.state.hosts.values())
+        return any(each.run.simulated for each in self.fleet.hosts.values())
 
     def redraw(self) -> None:
         """Write what is in sight; lines that are the same are not painted."""
@@ -111,9 +110,9 @@ class FleetList(Page, inherit_bindings=False):
     def _facts(self, width: int) -> list[Spans]:
         each = self.host()
         slow: Sequence[str] = ()
-        if self.state.is_over:  # then all have done the same, and nothing is judged twice
-            if self._judged is None or self._judged[0] is not self.state:
-                self._judged = self.state, standing_of(fleet_rows(self.state))
+        if self.fleet.is_over:  # then all have done the same, and nothing is judged twice
+            if self._judged is None or self._judged[0] is not self.fleet:
+                self._judged = self.fleet, standing_of(fleet_rows(self.fleet))
             slow = self._judged[1].slow_of(each.host.host)
         return host_facts(each, slow, width, self.glyphs)
 
@@ -136,24 +135,23 @@ class FleetScreen(FleetList):
     """All hosts, or all their cases; it is never closed, for there is nothing below it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *commands.bindings(["open"], "open_host"),
-        *commands.bindings(["zoom"], "other_view"),
+        *keys.bindings(["open"], "open_host"),
+        *keys.bindings(["zoom"], "other_view"),
     ]
 
-    def __init__(self, picture: Picture, state: FleetState, glyphs: Glyphs) -> None:
-        """Begin with the hosts."""
-        super().__init__(picture, state, glyphs)
+    def __init__(self, state: AppState, fleet: FleetState, glyphs: Glyphs) -> None:
+        super().__init__(state, fleet, glyphs)
         self._shows_cases = False
         self._rows: list[FleetRow] = []
 
-    def show_state(self, state: FleetState) -> None:
+    def show_fleet(self, fleet: FleetState) -> None:
         """Show a newer state; the cursor stays on its case though others come in before it."""
         under = self._row_key()
-        super().show_state(state)
+        super().show_fleet(fleet)
         if under is not None:
-            keys = [(row.host, row.gpu, row.whole.case.key) for row in self._rows]
-            if under in keys and keys.index(under) != self.index:
-                self.index = keys.index(under)
+            names = [(row.host, row.gpu, row.whole.case.key) for row in self._rows]
+            if under in names and names.index(under) != self.index:
+                self.index = names.index(under)
                 self.redraw()
 
     def _row_key(self) -> tuple[object, ...] | None:
@@ -165,33 +163,33 @@ class FleetScreen(FleetList):
     def count(self) -> int:
         """Return how many hosts or cases there are."""
         if not self._shows_cases:
-            return len(self.state.hosts)
-        self._rows = fleet_rows(self.state)
+            return len(self.fleet.hosts)
+        self._rows = fleet_rows(self.fleet)
         return len(self._rows)
 
     def list_heads(self, width: int) -> Spans:
         """Return the heads of hosts or cases."""
-        return case_heads(name_width(self.state), width) if self._shows_cases else host_heads(self.state, width)
+        return case_heads(name_width(self.fleet), width) if self._shows_cases else host_heads(self.fleet, width)
 
     def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
         """Return a host or a case."""
-        names = name_width(self.state)
+        names = name_width(self.fleet)
         if self._shows_cases:
             return case_line(self._rows[index], names, width, self.glyphs, chosen=chosen)
-        each = list(self.state.hosts.values())[index]
+        each = list(self.fleet.hosts.values())[index]
         return host_line(each, names, width, self.glyphs, chosen=chosen)
 
     def host(self) -> HostState:
         """Return the host under the cursor, or whose case is."""
-        hosts = list(self.state.hosts.values())
+        hosts = list(self.fleet.hosts.values())
         if self._shows_cases and self._rows:
-            return self.state.hosts[self._rows[min(self.index, len(self._rows) - 1)].host]
+            return self.fleet.hosts[self._rows[min(self.index, len(self._rows) - 1)].host]
         return hosts[min(self.index, len(hosts) - 1)]
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return what can be done."""
         other = "hosts" if self._shows_cases else "all cases"
-        stop = () if self.state.is_over else (("{stop}", "stop now" if self.picture.situation.stopping else "stop"),)
+        stop = () if self.fleet.is_over else (("{stop}", "stop now" if self.state.situation.stopping else "stop"),)
         return (
             ("enter", "its cases"), ("{zoom}", other), *stop, ("{next-theme}", "theme"), ("{help}", "help"),
             ("{quit}", "quit"), ("j k", "move"),
@@ -206,20 +204,19 @@ class FleetScreen(FleetList):
             self.count()
             self.index = next((place for place, row in enumerate(self._rows) if row.host == name), 0)
         else:
-            self.index = list(self.state.hosts).index(name)
+            self.index = list(self.fleet.hosts).index(name)
         self.redraw()
 
     def action_open_host(self) -> None:
         """Show the cases of the host under the cursor."""
-        self.app.push_screen(HostScreen(self.picture, self.state, self.glyphs, self.host().host.host))
+        self.app.push_screen(HostScreen(self.state, self.fleet, self.glyphs, self.host().host.host))
 
 
 class HostScreen(FleetList):
     """One host: its cases on each of its GPUs, and what it says."""
 
-    def __init__(self, picture: Picture, state: FleetState, glyphs: Glyphs, name: str) -> None:
-        """Show the host of this name."""
-        super().__init__(picture, state, glyphs)
+    def __init__(self, state: AppState, fleet: FleetState, glyphs: Glyphs, name: str) -> None:
+        super().__init__(state, fleet, glyphs)
         self._host_name = name
         self._rows: list[FleetRow] = []
 
@@ -238,7 +235,7 @@ class HostScreen(FleetList):
 
     def host(self) -> HostState:
         """Return the host."""
-        return self.state.hosts[self._host_name]
+        return self.fleet.hosts[self._host_name]
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return what can be done."""

@@ -1,24 +1,46 @@
-"""One GPU on the whole screen: every reading with its age and history, and everybody who is on it."""
+"""All that is known of one GPU, of all of them, or of the host: a page for each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from rich.cells import chop_cells
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 
-from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry
+from cpugpu_tui.state.state import TelemetryState
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.glyphs import Glyphs, trend_text
+from cpugpu_tui.ui.panes.lines import wrapped
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
-from cpugpu_tui.ui.panes.telemetry.identity import torch_names
-from cpugpu_tui.ui.panes.telemetry.wording import stranger
-from cpugpu_tui.ui.picture import Picture
+from cpugpu_tui.ui.panes.telemetry.facts import History, instance_text, is_with_reserve, link_problem
+from cpugpu_tui.ui.panes.telemetry.identity import instance_mapping, joined, mapping, torch_names
+from cpugpu_tui.ui.panes.telemetry.quantities import (
+    GPU,
+    GPU_GROUPS,
+    HOST,
+    Quantity,
+    Readings,
+    bytes_text,
+    known,
+    top_of,
+)
+from cpugpu_tui.ui.panes.telemetry.throttling import MEANINGS, NAMELESS, quiet_words, sign_of, throttles
+from cpugpu_tui.ui.panes.telemetry.wording import (
+    UNRESOLVED,
+    age_text,
+    reason_text,
+    role_of,
+    stranger,
+    value_text,
+)
 from cpugpu_tui.ui.roles import Spans, width_of
-from cpugpu_tui.ui.screens.gpu_lines import gpu_lines, host_lines
 from cpugpu_tui.ui.screens.page import Page
 
-ALL, HOST = "all", "host"
+ALL_PAGE, HOST_PAGE = "all", "host"
 """Pages beside those of the GPUs, which are called by their number."""
 KEYS = (("{zoom}", "back"), ("tab", "next"), ("shift+tab", "previous"), ("j k g G", "scroll"))
 
@@ -33,30 +55,29 @@ class GpuScreen(Page):
 
     TOPIC = "telemetry"
 
-    def __init__(self, picture: Picture, glyphs: Glyphs) -> None:
+    def __init__(self, state: AppState, glyphs: Glyphs) -> None:
         """Open on the first GPU that the run uses, else on the first."""
-        super().__init__(picture)
+        super().__init__(state)
         self._glyphs = glyphs
-        self._page = first_page(picture)
+        self._page = first_page(state)
 
     def page_title(self) -> Spans:
         """Return the pages, the open one marked."""
-        return (*tags(self.picture), *page_tabs(pages(self.picture), self._page, self.size.width - 2, self._glyphs))
+        return (*tags(self.state), *page_tabs(pages(self.state), self._page, self.size.width - 2, self._glyphs))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the open page; a GPU that is no longer there leaves a sentence."""
-        picture, glyphs = self.picture, self._glyphs
-        state, devices = picture.telemetry, picture.run.devices
-        if self._page == HOST or state.latest is None:
-            return host_lines(state, width, glyphs)
-        if self._page == ALL:
-            lines = max(self.size.height - 2, len(state.latest.gpus) + 4)
-            return telemetry_lines(state, width, lines, glyphs, devices)
-        gpu = next((gpu for gpu in state.latest.gpus if str(gpu.index) == self._page), None)
+        glyphs, telemetry, devices = self._glyphs, self.state.telemetry, self.state.run.devices
+        if self._page == HOST_PAGE or telemetry.latest is None:
+            return host_lines(telemetry, width, glyphs)
+        if self._page == ALL_PAGE:
+            lines = max(self.size.height - 2, len(telemetry.latest.gpus) + 4)
+            return telemetry_lines(telemetry, width, lines, glyphs, devices)
+        gpu = next((gpu for gpu in telemetry.latest.gpus if str(gpu.index) == self._page), None)
         if gpu is None:
             return [((f"GPU {self._page} is not there any more.", "warn"),)]
         name: Spans = ((f"GPU {gpu.index} ", "strong"), (stranger(gpu.name, max(width - 8, 0), glyphs), "title"))
-        return [name, *gpu_lines(gpu, state, devices, width, glyphs)]
+        return [name, *gpu_lines(gpu, telemetry, devices, width, glyphs)]
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return how to turn the pages."""
@@ -64,25 +85,25 @@ class GpuScreen(Page):
 
     def action_turn(self, step: int) -> None:
         """Go to the next page, or the one before; after the last comes the first."""
-        there = pages(self.picture)
+        there = pages(self.state)
         at = there.index(self._page) if self._page in there else 0
         self._page = there[(at + step) % len(there)]
         self.query_one("#page", VerticalScroll).scroll_home(animate=False)
         self.redraw()
 
 
-def pages(picture: Picture) -> list[str]:
+def pages(state: AppState) -> list[str]:
     """Return the pages in order: all, each GPU by NVML's number, the host."""
-    read = picture.telemetry.latest
-    return [ALL, *(str(gpu.index) for gpu in (read.gpus if read is not None else ())), HOST]
+    read = state.telemetry.latest
+    return [ALL_PAGE, *(str(gpu.index) for gpu in (read.gpus if read is not None else ())), HOST_PAGE]
 
 
-def first_page(picture: Picture) -> str:
+def first_page(state: AppState) -> str:
     """Return the GPU that the run uses, else the first, else the host."""
-    read = picture.telemetry.latest
+    read = state.telemetry.latest
     gpus = read.gpus if read is not None else ()
-    used = [gpu for gpu in gpus if torch_names(gpu, picture.run.devices)]
-    return str((used or list(gpus))[0].index) if gpus else HOST
+    used = [gpu for gpu in gpus if torch_names(gpu, state.run.devices)]
+    return str((used or list(gpus))[0].index) if gpus else HOST_PAGE
 
 
 def page_tabs(there: Sequence[str], chosen: str, width: int, glyphs: Glyphs) -> Spans:
@@ -90,7 +111,7 @@ def page_tabs(there: Sequence[str], chosen: str, width: int, glyphs: Glyphs) -> 
     for form in ("GPU {}", "{}"):
         spans: list[tuple[str, str]] = []
         for page in there:
-            text = form.format(page) if page not in (ALL, HOST) else page
+            text = form.format(page) if page not in (ALL_PAGE, HOST_PAGE) else page
             is_open = page == chosen
             spans += [
                 (glyphs.cursor if is_open else " ", "key"),
@@ -100,3 +121,224 @@ def page_tabs(there: Sequence[str], chosen: str, width: int, glyphs: Glyphs) -> 
         if width_of(tuple(spans)) <= width:
             break
     return tuple(spans)
+
+
+LABEL_WIDTH, VALUE_WIDTH, AGE_WIDTH, TOP_WIDTH = 26, 13, 11, 12
+"""Cells of a row: what, how much, how old, and behind its history the top of the history's range."""
+TWO_COLUMNS_WIDTH = 150
+"""As wide as this, two readings stand side by side, and a GPU fits on a screen of 60 lines."""
+GPM = ("sm_occupancy_pct", "tensor_active_pct", "dram_active_pct")
+"""What the app does not ask for: it costs 0.7 ms a sweep."""
+GAP = 4
+"""Cells between those two columns."""
+MIG = (
+    "MIG: torch sees a slice as a device of its own, and power, temperature and clocks are those of the whole board. "
+    "Read its memory below, and watch what runs in the other slices."
+)
+SHARED = (
+    "Others use this GPU, and every time measured on it holds their share. Wait until they are gone, or choose another."
+)
+PERSISTENCE_OFF = (
+    "persistence mode is off: without a client the driver unloads, and the next first call waits for it, up to"
+    " seconds. An administrator turns it on with `nvidia-smi -pm 1`."
+)
+UNCORRECTED = "memory errors that ECC could not correct: results may be wrong. Have this GPU looked at."
+WITH_RESERVE = "memory used holds the driver's own reserve: this driver is too old to tell them apart."
+Section = list[Spans]
+
+
+def gpu_lines(
+    gpu: GpuTelemetry, state: TelemetryState, devices: Sequence[Device], width: int, glyphs: Glyphs
+) -> list[Spans]:
+    """Return who this GPU is, what to notice, every reading, its slices, and who is on it."""
+    past = {key.partition("/")[2]: values for key, values in state.history.items()
+            if key.startswith(f"gpu{gpu.index}/")}  # fmt: skip
+    problem = state.latest.problem if state.latest is not None else None
+    column = _column_width(width)
+    sections = [_table(title, group, gpu.readings, past, column, glyphs) for title, group in GPU_GROUPS.items()]
+    sections.append(_instances(gpu, devices, column, glyphs))
+    return [
+        *_identity(gpu, devices, width, glyphs),
+        *_sentence(problem, "!", "warn", width, glyphs),
+        *_remarks(gpu, past, width, glyphs),
+        (),
+        *_in_columns([section for section in sections if section], width),
+        (),
+        *_processes(gpu, width, glyphs),
+    ]
+
+
+def host_lines(state: TelemetryState, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return every reading of the host."""
+    if state.latest is None:
+        return [(("reading the machine", "muted"),)]
+    past = {key.partition("/")[2]: values for key, values in state.history.items() if key.startswith("host/")}
+    quantities = {key: quantity for key, quantity in HOST.items() if key in state.latest.host}
+    table = _table("Host", quantities, state.latest.host, past, _column_width(width), glyphs, "cpu")
+    return [*_sentence(state.latest.problem, "!", "warn", width, glyphs), *table]
+
+
+def _column_width(width: int) -> int:
+    return (width - GAP) // 2 if width >= TWO_COLUMNS_WIDTH else width
+
+
+# ------------------------------------------------------------------ who, and what to notice
+
+
+def _identity(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs: Glyphs) -> Section:
+    """Return the names of one thing; what torch calls it is known only once a run has found its devices."""
+    lines = wrapped(joined(mapping(gpu, devices, glyphs, full=True), glyphs), width, "strong")
+    if not torch_names(gpu, devices):
+        why = "the run on the screen does not use this GPU" if devices else "known once a run has found its devices"
+        lines += wrapped(f"torch's own number: {why}.", width, "muted")
+    return lines
+
+
+def _remarks(gpu: GpuTelemetry, past: History, width: int, glyphs: Glyphs) -> Section:
+    """Return in sentences what a person who measures should know, the worst first."""
+    lines = _sentence(gpu.problem, "!", "warn", width, glyphs)
+    for throttle in throttles(gpu):
+        now = "" if throttle.is_now else " (not at this moment)"
+        text = f"{throttle.text()}{now}: {MEANINGS.get(throttle.word, NAMELESS)}"
+        lines += _sentence(text, sign_of((throttle,), glyphs), throttle.role, width, glyphs)
+    slow = link_problem(gpu.readings, past.get("kernel_active_pct", ()), glyphs)
+    if slow:
+        text = f"PCIe {slow}, under load: copies take longer than they need to. Check the slot and the riser."
+        lines += _sentence(text, "!", "warn", width, glyphs)
+    if any(not process.own for process in gpu.everyone or ()):
+        lines += _sentence(SHARED, "!", "warn", width, glyphs)
+    if known(gpu.readings, "ecc_uncorrected_count"):
+        lines += _sentence(UNCORRECTED, "!!", "bad", width, glyphs)
+    if gpu.persistence is False:
+        lines += _sentence(PERSISTENCE_OFF, "!", "warn", width, glyphs)
+    if gpu.instances:
+        lines += _sentence(MIG, "", "text", width, glyphs)
+    if is_with_reserve(gpu.readings):
+        lines += _sentence(WITH_RESERVE, "", "text", width, glyphs)
+    for word in quiet_words(gpu):
+        lines += _sentence(f"{word}: {MEANINGS[word]}", "", "muted", width, glyphs)
+    return lines
+
+
+def _sentence(text: str | None, sign: str, role: str, width: int, glyphs: Glyphs) -> Section:
+    return wrapped(f"{sign} {stranger(text, 400, glyphs)}".strip(), width, role) if text else []
+
+
+# ------------------------------------------------------------------ readings
+
+
+def _table(
+    title: str,
+    quantities: Mapping[str, Quantity],
+    readings: Readings,
+    past: History,
+    width: int,
+    glyphs: Glyphs,
+    series: str = "gpu",
+) -> Section:
+    """Return a heading and a line for each key; `series` is the role of the histories."""
+    rows = [_row(key, quantity, readings, past, width, glyphs, series) for key, quantity in quantities.items()]
+    return [((title, "strong"),), *rows]
+
+
+def _row(
+    key: str, quantity: Quantity, readings: Readings, past: History, width: int, glyphs: Glyphs, series: str
+) -> Spans:
+    """Return what it is, how much, how old, its history and that history's range; or why there is no number."""
+    reading = readings.get(key)
+    label = (f"  {quantity.label:<{LABEL_WIDTH - 2}}", "muted")
+    role = role_of(quantity, reading)
+    if reading is None or reading.value is None:
+        reason = reason_text(reading, glyphs.none)
+        if reading is not None and reading.reason == "not-asked" and key in GPM:
+            reason = f"{glyphs.none} read by `cpugpu-tui telemetry --gpm`"
+        # The dash stands below the numbers' last cells where the reason then fits, but never close to the label.
+        indent = max(1, min(VALUE_WIDTH - 1, width - LABEL_WIDTH - len(reason)))
+        return (label, (" " * indent, "text"), (stranger(reason, width - LABEL_WIDTH - indent, glyphs), role))
+    number: Spans = (
+        label,
+        (f"{value_text(quantity, reading, glyphs.none):>{VALUE_WIDTH}}", role),
+        (f"  {age_text(quantity, reading):<{AGE_WIDTH - 2}}", role if role == "stale" else "muted"),
+    )
+    top = top_of(quantity, readings)
+    bars = width - width_of(number) - TOP_WIDTH - 1
+    if top is None or bars < 4:
+        return number
+    drawn = trend_text(past.get(key, ()), bars, 0, top, glyphs)
+    return (*number, (" ", "text"), (drawn, series), (f" to {quantity.text(top)}"[:TOP_WIDTH], "muted"))
+
+
+def _in_columns(sections: Sequence[Section], width: int) -> list[Spans]:
+    """Return sections below each other, or in two columns of about the same height where that is wide enough."""
+    if width < TWO_COLUMNS_WIDTH:
+        return _stacked(sections)
+    heights = [len(section) + 1 for section in sections]
+    split = min(range(1, len(sections)), key=lambda at: max(sum(heights[:at]), sum(heights[at:])), default=1)
+    left, right = _stacked(sections[:split]), _stacked(sections[split:])
+    column = _column_width(width) + GAP
+    height = max(len(left), len(right))
+    left += [()] * (height - len(left))
+    right += [()] * (height - len(right))
+    return [
+        (*first, (" " * (column - width_of(first)), "text"), *second) if second else first
+        for first, second in zip(left, right, strict=True)
+    ]
+
+
+def _stacked(sections: Sequence[Section]) -> list[Spans]:
+    lines: list[Spans] = []
+    for section in sections:
+        lines += [(), *section] if lines else section
+    return lines
+
+
+# ------------------------------------------------------------------ slices and processes
+
+
+def _instances(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs: Glyphs) -> Section:
+    """Return the slices of a GPU in MIG mode, each with its names and its processes."""
+    if not gpu.instances:
+        return []
+    lines: Section = [(("MIG instances", "strong"),)]
+    for instance in gpu.instances:
+        role = role_of(GPU["memory_used_bytes"], instance.readings.get("memory_used_bytes"))
+        text = instance_text(gpu, instance, devices, width - 2, glyphs, full=True)
+        lines.append(((f"  {text}"[:width], "stale" if role == "stale" else "text"),))
+        names = joined(instance_mapping(gpu, instance, devices, glyphs, full=True), glyphs)
+        lines += [(("    ", "text"), *line) for line in wrapped(names, width - 4, "muted")]
+        for process in instance.processes or ():
+            lines += [(("  ", "text"), *line) for line in _process(process, width - 2, glyphs)]
+    return lines
+
+
+def _processes(gpu: GpuTelemetry, width: int, glyphs: Glyphs) -> Section:
+    """Return every process with its whole command; those of a slice stand below it, and not here once more."""
+    title: Spans = (("Processes outside the instances" if gpu.instances else "Processes", "strong"),)
+    if gpu.processes is None:
+        return [title, (("  cannot be listed", "muted"),)]
+    sliced = {process.pid for instance in gpu.instances for process in instance.processes or ()}
+    processes = [process for process in gpu.processes if process.pid not in sliced]
+    if not processes:
+        return [title, (("  none", "muted"),)]
+    return [title, *(line for process in processes for line in _process(process, width, glyphs))]
+
+
+def _process(process: GpuProcess, width: int, glyphs: Glyphs) -> Section:
+    """Return number, user, memory, and the command in as many lines as it takes."""
+    memory = bytes_text(process.memory_bytes) if process.memory_bytes is not None else "memory unknown"
+    ours = " (ours)" if process.own else ""
+    if process.user is None and process.command is None:
+        return [((f"  pid {process.pid} ({UNRESOLVED}){ours}  {memory}", "text"),)]
+    user = stranger(process.user or "", 16, glyphs) or "user unknown"
+    head = f"  pid {process.pid:<8} {user:<16} {memory:>14}{ours}  "
+    command = stranger(process.command or "", 400, glyphs) or "command unknown"
+    room = width - width_of(((head, "text"),))
+    if room < 20:
+        return [((head.rstrip(), "text"),), *_chopped(command, "    ", width)]
+    first, *more = _chopped(command, " " * (width - room), width)
+    return [((head, "text"), *first[1:]), *more]
+
+
+def _chopped(command: str, indent: str, width: int) -> Section:
+    """Return a command in lines, cut by cells and anywhere: it is no prose, and characters may be two cells wide."""
+    return [((indent, "text"), (piece, "text")) for piece in chop_cells(command, width - len(indent))]

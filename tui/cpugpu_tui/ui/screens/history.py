@@ -10,12 +10,13 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Input
 
-from cpugpu_tui.ui import keys as commands
+from cpugpu_tui.ui import keys
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.history import BASELINE, SavedRuns, ago
-from cpugpu_tui.ui.history_lines import named, with_baseline
-from cpugpu_tui.ui.picture import Picture
-from cpugpu_tui.ui.screens.confirm import ConfirmScreen
+from cpugpu_tui.ui.live.messages import SavedRunChosen
+from cpugpu_tui.ui.live.saved_runs import BASELINE, SavedRuns, ago
+from cpugpu_tui.ui.screens.boxes import ConfirmScreen
+from cpugpu_tui.ui.screens.history_lines import named, with_baseline
 from cpugpu_tui.ui.screens.run_list import Place, RunList
 
 if TYPE_CHECKING:
@@ -35,19 +36,18 @@ class HistoryScreen(RunList):
     """Opens runs, runs them again, names and deletes them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *commands.bindings(["open"], "open"),
-        *commands.bindings(["run"], "again"),
-        *commands.bindings(["baseline"], "baseline"),
+        *keys.bindings(["open"], "open"),
+        *keys.bindings(["run"], "again"),
+        *keys.bindings(["baseline"], "baseline"),
         Binding("d", "delete", show=False),
-        *commands.bindings(["back"], "close_one"),
+        *keys.bindings(["back"], "close_one"),
         # What these do elsewhere they would do here to the run behind the list, not to the one under the cursor.
-        *commands.bindings(commands.OF_RUN, "nothing"),
+        *keys.bindings(keys.OF_RUN, "nothing"),
     ]
     TOPIC = "history"
 
-    def __init__(self, picture: Picture, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
-        """Take note, as the list does."""
-        super().__init__(picture, glyphs, saved, place)
+    def __init__(self, state: AppState, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
+        super().__init__(state, glyphs, saved, place)
         self._tagged: RunSummary | None = None
         """The run whose tags are being typed."""
 
@@ -55,7 +55,7 @@ class HistoryScreen(RunList):
         """Return what can be done with the run under the cursor, or with what is typed."""
         if self._line.typing:
             return (("enter", "keep"), ("esc", "as it was"))
-        again = (("{run}", "again"),) if self.picture.situation.may_start else ()
+        again = (("{run}", "again"),) if self.state.situation.may_start else ()
         return (
             ("enter", "open"), *again, ("{filter}", "filter"), ("l", "tags"), ("{baseline}", "baseline"),
             ("d", "delete"), ("esc", "all" if self._place.wanted else "back"), ("j k", "move"),
@@ -74,12 +74,12 @@ class HistoryScreen(RunList):
     def _choose(self, *, again: bool) -> None:
         if self.chosen is not None:
             self._said = (f"opening run {self.chosen.number}", "muted")
-            self.post_message(self.Chosen(self.chosen, again=again))
+            self.post_message(SavedRunChosen(self.chosen, again=again))
             self.redraw()
 
     def action_nothing(self) -> None:
         """Say why this key does nothing here."""
-        keymap = self.picture.keymap
+        keymap = self.state.keymap
         self._said = (keymap.said("That is for the run in the panes; enter opens this one there."), "warn")
         self.redraw()
 
@@ -128,7 +128,7 @@ class HistoryScreen(RunList):
             if event.is_printable and event.character is not None:
                 event.stop()
                 self._line.field.insert_text_at_cursor(event.character)
-        elif {event.key, event.character} & {*self.picture.keymap.keys["filter"]}:
+        elif {event.key, event.character} & {*self.state.keymap.keys["filter"]}:
             event.stop()
             self.open_filter()
         elif event.character == "l" and self.chosen is not None:

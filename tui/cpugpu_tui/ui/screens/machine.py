@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 
 from cpugpu_tui.analysis.card import age, card
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import calibration_step, tags
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
@@ -24,31 +24,30 @@ class MachineScreen(Page):
 
     TOPIC = "machine"
 
-    def __init__(self, picture: Picture, glyphs: Glyphs) -> None:
-        """Draw with these glyphs."""
-        super().__init__(picture)
+    def __init__(self, state: AppState, glyphs: Glyphs) -> None:
+        super().__init__(state)
         self._glyphs = glyphs
 
     def page_title(self) -> Spans:
         """Return what this is, how old, and what the key for measuring would do."""
-        return (*tags(self.picture), ("Machine card  ", "title"), *self._state())
+        return (*tags(self.state), ("Machine card  ", "title"), *self._state())
 
     def _state(self) -> Spans:
-        picture, measure = self.picture, self.picture.keymap.of("measure")
-        if picture.calibrating:
-            return (("measuring: ", "strong"), calibration_step(picture))
-        if picture.situation.demo:
+        state, measure = self.state, self.state.keymap.of("measure")
+        if state.calibrating:
+            return (("measuring: ", "strong"), calibration_step(state))
+        if state.situation.demo:
             return (("of the machine that was recorded", "text"),)
-        if picture.situation.live:
+        if state.situation.live:
             return (("a run is going on: measuring has to wait for it", "warn"),)
-        if not picture.ceilings:
+        if not state.ceilings:
             return ((measure, "key"), (" measures this machine, CPU and GPU (about 20 s)", "text"))
-        measured = age(min(found.measured_wall_ns for found in picture.ceilings), time.time_ns())
+        measured = age(min(found.measured_wall_ns for found in state.ceilings), time.time_ns())
         return ((f"measured {measured}  ", "text"), (measure, "key"), (" measures again (20 s)", "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return why a device is missing, and the card, or what it would show."""
-        known, remark = self.picture.ceilings, self.picture.calibration_remark
+        known, remark = self.state.ceilings, self.state.calibration_remark
         lines = wrapped(spelled(remark, self._glyphs), width, "warn") if remark else []
         if not known:
             return [*lines, *wrapped(EMPTY, width, "text")]

@@ -10,17 +10,18 @@ from textual.containers import Container, Vertical
 from textual.screen import Screen
 from textual.widget import Widget
 
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.answer import AnswerPane
 from cpugpu_tui.ui.panes.chart import ChartPane
 from cpugpu_tui.ui.panes.footer import KeysPane
-from cpugpu_tui.ui.panes.lines import Lines, PicturePane, spelled
+from cpugpu_tui.ui.panes.lines import Lines, StatePane, spelled
 from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.panes.telemetry import TelemetryPane
+from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings import TimingsPane
 from cpugpu_tui.ui.panes.welcome import WelcomePane, is_first
 from cpugpu_tui.ui.panes.workload import WorkloadPane
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import ROLE_CLASSES
 
 LEAST_SIZE = (60, 16)
@@ -34,26 +35,25 @@ class MainScreen(Screen[None]):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
 
-    def __init__(self, picture: Picture, glyphs: Glyphs) -> None:
-        """Show this picture in the first frame."""
+    def __init__(self, state: AppState, glyphs: Glyphs) -> None:
         super().__init__()
-        self._picture, self._glyphs = picture, glyphs
+        self._state, self._glyphs = state, glyphs
         self._zoomed: str | None = None
         self.set_class(glyphs is ASCII, "-ascii")
 
     def compose(self) -> ComposeResult:
         """Yield the panes in reading order."""
-        glyphs, picture = self._glyphs, self._picture
-        yield StatusPane(glyphs, picture, id="status")
+        glyphs, state = self._glyphs, self._state
+        yield StatusPane(glyphs, state, id="status")
         with Container(id="body"):
-            yield WorkloadPane(glyphs, picture, id="workload")
+            yield WorkloadPane(glyphs, state, id="workload")
             with Vertical(id="centre"):
                 yield TimingsPane(glyphs, id="timings")
-                yield WelcomePane(glyphs, picture, id="welcome")
-                yield ChartPane(glyphs, picture, id="chart")
-                yield AnswerPane(glyphs, picture, id="answer")
-            yield TelemetryPane(glyphs, picture, id="telemetry")
-        yield KeysPane(glyphs, picture, id="keys")
+                yield WelcomePane(glyphs, state, id="welcome")
+                yield ChartPane(glyphs, state, id="chart")
+                yield AnswerPane(glyphs, state, id="answer")
+            yield TelemetryPane(glyphs, state, id="telemetry")
+        yield KeysPane(glyphs, state, id="keys")
         yield Lines(id="too-small")
 
     def on_mount(self) -> None:
@@ -61,7 +61,7 @@ class MainScreen(Screen[None]):
         for pane in (*PANES, "chart"):
             self.query_one(f"#{pane}").border_title = pane.capitalize()
         self.query_one("#welcome").border_title = "First run"
-        self._show_welcome(self._picture)
+        self._show_welcome(self._state)
         self.query_one("#telemetry").can_focus = True
         self.query_one(WorkloadPane).options.focus()
 
@@ -74,28 +74,28 @@ class MainScreen(Screen[None]):
 
     # ---------------------------------------------------------------- content
 
-    def show_picture(self, picture: Picture) -> None:
-        """Show a picture in all panes; each paints only what differs."""
-        self._picture = picture
-        self._show_welcome(picture)
-        title = f"Telemetry of run {picture.past.summary.number}" if picture.past is not None else "Telemetry"
-        if picture.situation.demo:
-            title = spelled(f"{title} · {picture.replay_of}".replace("[", "("), self._glyphs)  # a title is markup
+    def show_state(self, state: AppState) -> None:
+        """Show a state in all panes; each paints only what differs."""
+        self._state = state
+        self._show_welcome(state)
+        title = f"Telemetry of run {state.past.summary.number}" if state.past is not None else "Telemetry"
+        if state.situation.demo:
+            title = spelled(f"{title} · {state.replay_of}".replace("[", "("), self._glyphs)  # a title is markup
         telemetry = self.query_one("#telemetry")
         # A title that is set is painted with the whole pane, though it says the same.
         if telemetry.border_title != title:
             telemetry.border_title = title
-        for pane in self.query(PicturePane):
+        for pane in self.query(StatePane):
             if pane.id != "parameters":
-                pane.show_picture(picture)
-        self.query_one(TimingsPane).show_picture(picture)
-        self.query_one(WorkloadPane).show_picture(picture)
+                pane.show_state(state)
+        self.query_one(TimingsPane).show_state(state)
+        self.query_one(WorkloadPane).show_state(state)
 
-    def _show_welcome(self, picture: Picture) -> None:
+    def _show_welcome(self, state: AppState) -> None:
         """Show what will appear in place of a table without rows."""
         # Not by a class: a table that is shown by the next key must take the focus at once.
-        self.query_one("#welcome").display = is_first(picture)
-        self.query_one("#timings").display = not is_first(picture)
+        self.query_one("#welcome").display = is_first(state)
+        self.query_one("#timings").display = not is_first(state)
 
     def on_descendant_focus(self) -> None:
         """Name the keys that work with the focus where it is now."""
@@ -115,13 +115,21 @@ class MainScreen(Screen[None]):
 
     def _show_keys(self) -> None:
         if self.is_mounted:
-            self.query_one(KeysPane).show_picture(self._picture)
+            self.query_one(KeysPane).show_state(self._state)
 
-    def show_status(self, picture: Picture) -> None:
-        """Show a picture in the status line alone."""
-        self.query_one(StatusPane).show_picture(picture)
+    def show_status(self, state: AppState) -> None:
+        """Show a state in the status line alone."""
+        self.query_one(StatusPane).show_state(state)
+
+    def restyle(self) -> None:
+        """Colour what carries its colours in the theme that is on now."""
+        self.query_one(TimingsPane).restyle()
 
     # ---------------------------------------------------------------- focus and zoom
+
+    def focus_timings(self) -> None:
+        """Put the focus on the rows."""
+        self.query_one(TimingTable).focus()
 
     @property
     def focused_pane(self) -> str:

@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import Screen
 
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.panes.lines import Lines
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
 
 MOVES: tuple[BindingType, ...] = (
@@ -39,10 +39,9 @@ class Page(Screen[None]):
     TOPIC: ClassVar[str] = "timings"
     """What help explains first while this page is open."""
 
-    def __init__(self, picture: Picture) -> None:
-        """Show this picture until a newer one comes."""
+    def __init__(self, state: AppState) -> None:
         super().__init__()
-        self.picture = picture
+        self.state = state
 
     def page_title(self) -> Spans:
         """Return the first line, which does not scroll."""
@@ -59,9 +58,9 @@ class Page(Screen[None]):
             yield Lines(id="page-text")
         yield Lines(id="page-keys")
 
-    def show_picture(self, picture: Picture) -> None:
-        """Show a newer picture."""
-        self.picture = picture
+    def show_state(self, state: AppState) -> None:
+        """Show a newer state."""
+        self.state = state
         self.redraw()
 
     def on_resize(self) -> None:
@@ -80,7 +79,7 @@ class Page(Screen[None]):
 
     def show_keys(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Write the last line: keys, or for a while what came of one."""
-        keymap, said = self.picture.keymap, self.picture.said
+        keymap, said = self.state.keymap, self.state.said
         line: Spans = tuple(
             part for key, does in pairs for part in ((f" {keymap.said(key)}", "key"), (f" {does} ", "text"))
         )

@@ -13,14 +13,14 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.history import RUNNING, SavedRuns
-from cpugpu_tui.ui.history_lines import about, haystack, heads, matching, run_line
+from cpugpu_tui.ui.live.saved_runs import RUNNING, SavedRuns
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag
 from cpugpu_tui.ui.panes.typing_line import TypingLine
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.screens.history_lines import about, haystack, heads, matching, run_line
 from cpugpu_tui.ui.screens.page import MOVES, Page
 
 if TYPE_CHECKING:
@@ -53,14 +53,6 @@ class RunList(Page, inherit_bindings=False):
     RunList #about { height: auto; max-height: 6; padding: 0 1; background: $surface; }
     """
 
-    class Chosen(Message):
-        """The person wants to see a run, or to have it run again."""
-
-        def __init__(self, run: RunSummary, *, again: bool) -> None:
-            """Carry its line; `again`: run its plan."""
-            super().__init__()
-            self.run, self.again = run, again
-
     class Read(Message):
         """Runs have been read, or have changed."""
 
@@ -77,17 +69,15 @@ class RunList(Page, inherit_bindings=False):
             # Here, because this is made on a thread: of 10 000 runs it takes 0.3 s, which the first letter would wait.
             self.haystacks = {run.number: haystack(run) for run in runs}
 
+    @dataclass
     class Failed(Message):
         """The store refused something."""
 
-        def __init__(self, error: CpuGpuError) -> None:
-            """Carry why."""
-            super().__init__()
-            self.error = error
+        error: CpuGpuError
 
-    def __init__(self, picture: Picture, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
+    def __init__(self, state: AppState, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
         """Draw with these glyphs, begin at `place`; `saved` is called on threads, and waits for the history to open."""
-        super().__init__(picture)
+        super().__init__(state)
         self._glyphs, self._saved, self._place = glyphs, saved, place
         self._runs: dict[int, RunSummary] = {}
         self._haystacks: dict[int, str] = {}
@@ -183,14 +173,14 @@ class RunList(Page, inherit_bindings=False):
             count = f"reading, {count} so far" if self._runs else "reading"
         narrowed = f"  {len(self._shown):,} shown" if self._place.wanted.strip() else ""
         where = f"  {self._index + 1:,} of {len(self._shown):,}" if len(self._shown) > self._height else ""
-        return (*replay_tag(self.picture), ("History  ", "title"), (f"{count}{narrowed}", "text"), (where, "muted"))
+        return (*replay_tag(self.state), ("History  ", "title"), (f"{count}{narrowed}", "text"), (where, "muted"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the runs in sight, or why there are none."""
         if not self._shown:
             if self._runs:
                 return wrapped("No run holds what was typed; esc shows all.", width, "muted")
-            return wrapped(self.picture.keymap.said(EMPTY), width) if self._whole and self._said[1] != "bad" else []
+            return wrapped(self.state.keymap.said(EMPTY), width) if self._whole and self._said[1] != "bad" else []
         now_ns = self._now_ns() if self._now_ns is not None else 0
         in_sight = self._shown[self._top : self._top + self._height]
         return [

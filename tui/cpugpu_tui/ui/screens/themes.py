@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
-from cpugpu_tui.ui.screens.box import Box
+from cpugpu_tui.ui.screens.boxes import Box
 from cpugpu_tui.ui.themes import ThemeChoices
 
 _INSIDE = 36
@@ -37,7 +37,6 @@ class ThemesScreen(Box[None]):
     ]
 
     def __init__(self, choices: ThemeChoices, glyphs: Glyphs) -> None:
-        """List these themes."""
         super().__init__()
         self._choices, self._glyphs = choices, glyphs
         self._before = choices.current

@@ -1,7 +1,9 @@
-"""The parameters of a workload, edited with validation under each field, and what they will take."""
+"""The form for a workload's parameters: its fields, what they say of a value, and what it would take."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
@@ -12,23 +14,121 @@ from textual.events import DescendantFocus
 from textual.widgets import Input
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.session.planning import FieldError, PlanRequest
-from cpugpu_tui.ui.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
-from cpugpu_tui.ui.form_fields import DEVICES, FIELDS, hints, placeholders, request_from, texts_of
+from cpugpu_tui.session.planning import FieldError, PlanRequest, find_preset
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.line_field import LineField
 from cpugpu_tui.ui.panes.device_choice import DeviceChoice
+from cpugpu_tui.ui.panes.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
+from cpugpu_tui.ui.panes.typing_line import LineField
 from cpugpu_tui.ui.panes.workload import Entry
-from cpugpu_tui.ui.picture import Picture, PictureModal
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
-from cpugpu_tui.ui.screens.box import Box
+from cpugpu_tui.ui.screens.boxes import Box
+
+DEVICES = "devices"
+"""The field that is chosen from, not typed."""
+
+FIELDS: dict[str, tuple[str, str]] = {
+    "sizes": ("sizes", "like 16,32,64 or 1:10000:50 (start:stop:step)"),
+    "dtype": ("dtype", "float32, tf32, float64, bfloat16 or float16"),
+    "variant": ("variant", ""),
+    "threads": ("CPU threads", "all, or numbers separated by commas"),
+    DEVICES: ("devices", "space chooses"),
+    "repeat": ("repeats", "runs of one series"),
+    "rounds": ("rounds", "per case; empty: 8 to 40, until the interval is narrow"),
+    "max_seconds": ("at most", "seconds for the whole run"),
+    "scale": ("scale", "full, or small: seconds instead of minutes"),
+}
+"""Field of `PlanRequest` → label and hint."""
+
+
+def hints(request: PlanRequest) -> dict[str, str]:
+    """Return what to write into each field; of the variant the names there are."""
+    known = request.own.infos()
+    parts = [part for name in request.names for part in find_preset(name, request.own, known).parts]
+    variants = dict.fromkeys(variant for part in parts for variant in known[part.workload].variants)
+    return {**{name: hint for name, (_, hint) in FIELDS.items()}, "variant": "one of " + ", ".join(variants)}
+
+
+def placeholders(request: PlanRequest) -> dict[str, str]:
+    """Return what an empty field stands for."""
+    plan = plan_of(PlanRequest(request.names, own=request.own))
+    sizes = list(dict.fromkeys(str(case.size) for case in plan.cases))
+    shown = sizes if len(sizes) <= 8 else [*sizes[:3], "...", sizes[-1]]
+    return {
+        "sizes": ",".join(shown),
+        "dtype": ", ".join(dict.fromkeys(case.dtype for case in plan.cases)),
+        "variant": ", ".join(dict.fromkeys(case.variant for case in plan.cases)),
+        "threads": ", ".join(dict.fromkeys(str(case.threads or "all") for case in plan.cases)),
+        "repeat": "1",
+        "rounds": f"{plan.rounds} to {plan.max_rounds}",
+        "max_seconds": "no limit",
+        "scale": "full",
+    }
+
+
+def texts_of(request: PlanRequest) -> dict[str, str]:
+    """Return the fields of a request that are typed, as a person types them."""
+    return {
+        "sizes": request.sizes or "",
+        "dtype": request.dtype or "",
+        "variant": request.variant or "",
+        "threads": request.threads or "",
+        "repeat": str(request.repeat),
+        "rounds": str(request.rounds or ""),
+        "max_seconds": f"{request.max_seconds:g}" if request.max_seconds else "",
+        "scale": request.scale,
+    }
+
+
+def request_from(texts: Mapping[str, str], devices: tuple[str, ...], base: PlanRequest) -> PlanRequest:
+    """Return the request that the fields say, checked by making its plan.
+
+    Raises:
+        FieldError: a field has a wrong value; `.field` names it.
+    """
+    typed = {name: text.strip() for name, text in texts.items()}
+    request = replace(
+        base,
+        sizes=typed["sizes"] or None,
+        dtype=typed["dtype"] or None,
+        variant=typed["variant"] or None,
+        threads=typed["threads"] or None,
+        devices=devices,
+        repeat=_whole("repeat", typed["repeat"]) or 1,
+        rounds=_whole("rounds", typed["rounds"]),
+        max_seconds=_seconds("max_seconds", typed["max_seconds"]),
+        scale=typed["scale"] or "full",
+    )
+    plan_of(request)
+    return request
+
+
+def _whole(field: str, text: str) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()) or len(text) > 9:
+        raise FieldError(field, f"{text!r} is no count.", "Write a whole number from 1 on.")
+    count = int(text)
+    if count < 1:
+        raise FieldError(field, "0 is no count.", "Write a whole number from 1 on.")
+    return count
+
+
+def _seconds(field: str, text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise FieldError(field, f"{text!r} is no time.", "Write seconds, like 20 or 1.5.") from None
+
 
 LABEL_WIDTH = 13
 """Cells left of the fields, as in `app.tcss`."""
 
 
-class WorkloadForm(PictureModal, Box[PlanRequest | None]):
+class WorkloadForm(Box[PlanRequest | None]):
     """Returns the changed request, or None if the person went back."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
@@ -39,10 +139,10 @@ class WorkloadForm(PictureModal, Box[PlanRequest | None]):
         Binding("up", "app.focus_previous", show=False),
     ]
 
-    def __init__(self, entry: Entry, picture: Picture, glyphs: Glyphs) -> None:
-        """Edit this entry's request; the picture tells devices, and what the estimate rests on."""
+    def __init__(self, entry: Entry, state: AppState, glyphs: Glyphs) -> None:
+        """Edit this entry's request; the state tells devices, and what the estimate rests on."""
         super().__init__()
-        self._entry, self._picture, self._glyphs = entry, picture, glyphs
+        self._entry, self._state, self._glyphs = entry, state, glyphs
         self._hints = hints(entry.request)
 
     def compose(self) -> ComposeResult:
@@ -56,7 +156,7 @@ class WorkloadForm(PictureModal, Box[PlanRequest | None]):
                     label.show([((text, "strong"),)])
                     yield label
                     if name == DEVICES:
-                        yield DeviceChoice(self._entry.request.devices, self._picture, self._glyphs, id=DEVICES)
+                        yield DeviceChoice(self._entry.request.devices, self._state, self._glyphs, id=DEVICES)
                     else:
                         yield typed_field(texts[name], empty[name], name)
                 yield Lines(id=f"{name}-hint", classes="hint")
@@ -78,11 +178,11 @@ class WorkloadForm(PictureModal, Box[PlanRequest | None]):
         self.query_one("#about", Lines).show([*wrapped(self._spelled(entry.summary), width), *claim])
         self._check()
 
-    def show_picture(self, picture: Picture) -> None:
+    def show_state(self, state: AppState) -> None:
         """Show devices and estimate as they are known now."""
-        self._picture = picture
+        self._state = state
         if self.query("#outcome"):
-            self.query_one(DeviceChoice).show_picture(picture)
+            self.query_one(DeviceChoice).show_state(state)
             self._check()
 
     @property
@@ -122,8 +222,8 @@ class WorkloadForm(PictureModal, Box[PlanRequest | None]):
 
     def _taken(self, request: PlanRequest) -> list[Spans]:
         """Return how many cases would run, how long they take and how much memory they need."""
-        count, found = len(plan_of(request).cases), estimate_of(self._picture, request)
-        memory, role = memory_words(found, free_bytes(self._picture, request))
+        count, found = len(plan_of(request).cases), estimate_of(self._state, request)
+        memory, role = memory_words(found, free_bytes(self._state, request))
         facts = {
             "cases": (f"{count}{', more are chosen as it goes' if plan_of(request).search else ''}", "text"),
             "time": (time_words(found, request.repeat), "text"),

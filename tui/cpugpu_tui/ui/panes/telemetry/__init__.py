@@ -8,8 +8,9 @@ from textual.geometry import Size
 
 from cpugpu_tui.model import Device
 from cpugpu_tui.state.state import TelemetryState
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import PicturePane, wrapped
+from cpugpu_tui.ui.panes.lines import StatePane, wrapped
 from cpugpu_tui.ui.panes.telemetry.arrangements import (
     Arrangement,
     blocks,
@@ -23,7 +24,6 @@ from cpugpu_tui.ui.panes.telemetry.arrangements import (
 from cpugpu_tui.ui.panes.telemetry.facts import Subject, gpu_subject, host_subject
 from cpugpu_tui.ui.panes.telemetry.identity import torch_names
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
-from cpugpu_tui.ui.picture import Picture
 from cpugpu_tui.ui.roles import Spans, width_of
 
 BLOCKS_WIDTH = 100
@@ -34,14 +34,14 @@ MORE_KEYS = "tab, z: the others"
 """How to see what is hidden."""
 
 
-class TelemetryPane(PicturePane):
+class TelemetryPane(StatePane):
     """Redrawn with every sweep; a run in progress holds that back until its next gap."""
 
-    def draw(self, picture: Picture, size: Size) -> Sequence[Spans]:
+    def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the arrangement that fits: column, blocks, lines, or the lines that fit."""
-        if picture.past is not None and picture.telemetry.latest is None:
-            return wrapped(f"Run {picture.past.summary.number} kept no readings of its machine.", size.width, "muted")
-        return telemetry_lines(picture.telemetry, size.width, self.room(), self.glyphs, picture.run.devices)
+        if state.past is not None and state.telemetry.latest is None:
+            return wrapped(f"Run {state.past.summary.number} kept no readings of its machine.", size.width, "muted")
+        return telemetry_lines(state.telemetry, size.width, self.room(), self.glyphs, state.run.devices)
 
     def room(self) -> int:
         """Return how many lines the pane may have: its height is its content's, up to `max-height`."""

@@ -1,0 +1,1 @@
+"""The chart of both times over size, as text."""

@@ -1,0 +1,325 @@
+"""The chart: times over sizes on both devices, with the crossover and what would move it.
+
+Everything but the curves' lines is text, so that it says the same in ASCII and without colour: each curve has a letter
+that stands at every size that was timed.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import itemgetter
+
+from cpugpu_tui.analysis.answer import where
+from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT
+from cpugpu_tui.decide.crossover import Crossover
+from cpugpu_tui.model import PAGEABLE, SweepKey
+from cpugpu_tui.model.quantities import MS, NS, US, S, Unit, size_text, time_text, unit_for
+from cpugpu_tui.render.answers import beside, threads_of, world
+from cpugpu_tui.render.columns import COLUMNS, MOVED
+from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.ui.chart.axis import Axis, axis_over, size_labels, time_labels
+from cpugpu_tui.ui.chart.what_if import BY_KEY, finished_rows, marked_row, what_if_sentence
+from cpugpu_tui.ui.glyphs import ASCII, Glyphs
+from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.roles import Spans, width_of
+
+LEAST_CELLS = (30, 6)
+"""Columns and rows of the field below which curves say nothing."""
+
+CROSSING, HIGHLIGHT, SEVERAL, FRAME = "X", ":", "*", "|"
+"""Signs that are no curve's: where the lead changes, the highlighted size, several curves at one place, the edge."""
+
+Cell = tuple[str, str]
+"""Sign and role."""
+
+
+@dataclass(frozen=True)
+class ChartOptions:
+    """How a person wants to see it."""
+
+    what_if: str = RESIDENT
+    """World whose crossover is marked (`WhatIf.key`)."""
+    cursor: str | None = None
+    """Key of the highlighted row."""
+    linear_sizes: bool = False
+    """Sizes on an even axis instead of a logarithmic one."""
+    linear_times: bool = False
+    in_words: bool = True
+    """Whether a sentence below says where the crossover is; not where the answer stands right below."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Times of one device over sizes."""
+
+    sign: str
+    """One letter, a capital at each size that was timed."""
+    label: str
+    role: str
+    points: tuple[tuple[int, float], ...]
+    """(size, ns), sizes rising."""
+
+
+def chart_lines(
+    run: RunState, sweep: SweepKey, width: int, height: int, options: ChartOptions, glyphs: Glyphs
+) -> list[Spans]:
+    """Return the chart of one sweep as at most `height` lines; what a line has beyond `width` cells is for cutting.
+
+    It is made of finished rows alone, and so stays the same until another one has finished.
+    """
+    rows = finished_rows(run, sweep)
+    found = [curve for curve in curves(run, rows, options.what_if) if curve.points]
+    title = _title(sweep, rows, options, width)
+    sentence = what_if_sentence(run, sweep, rows, options.what_if) if options.in_words else ""
+    below = wrapped(spelled(sentence, glyphs), width, "strong" if options.what_if != RESIDENT else "text", lines=2)
+    if not found:
+        return [title, *wrapped("The chart begins with the first size that has finished.", width, "muted")][:height]
+    crossing = world(run, rows, options.what_if)
+    marked = marked_row(run, sweep, options.cursor) or rows[-1]
+    legend = _legend(found, crossing, marked, width, glyphs)
+    room = height - 1 - len(legend) - len(below) - 1
+    if room < LEAST_CELLS[1]:
+        legend = legend[: max(1, len(legend) - (LEAST_CELLS[1] - room))]
+        room = height - 1 - len(legend) - len(below) - 1
+    if room < LEAST_CELLS[1] or width < LEAST_CELLS[0] + 10:
+        return [title, *wrapped("There is too little room for a chart here.", width, "muted"), *below][:height]
+    # That of the first time; on an even axis, which is all about the longest times, that of the longest.
+    unit = unit_for_one(max(_times(found))) if options.linear_times else _unit_of(run)
+    try:
+        field = _field(found, crossing, marked, unit, width, room, options, glyphs)
+    except (ImportError, OSError) as error:  # plotext is compiled, and not for every machine
+        reason = wrapped(f"The chart needs plotext, which does not load: {error}.", width, "warn")
+        return [title, *legend, *reason, *below][:height]
+    return [title, *legend, *field, *below]
+
+
+# -------------------------------------------------------------------- what is drawn
+
+
+def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
+    """Return the curves of a sweep: CPU, GPU, GPU with copies, and the one of a world that is none of these.
+
+    A row without one of the times ends that curve there.
+    """
+    latency = "CPU", "cpu", [(row.case.size, row.cpu.latency_ns) for row in rows if row.cpu is not None]
+    first = run.gpu.name if run.gpu is not None and len(run.gpus) > 1 else "GPU"
+    gpu = first, "gpu", [(row.case.size, row.gpu.latency_ns) for row in rows if row.gpu is not None]
+    moved = (
+        f"{first} {COLUMNS[MOVED].heading}",
+        "title",
+        [(r.case.size, r.gpu.median_ns(PAGEABLE)) for r in rows if r.gpu is not None],
+    )
+    found = [_curve(sign, *parts) for sign, parts in zip("CGE", (latency, gpu, moved), strict=True)]
+    if what_if == ONE_THREAD:
+        others = [other for row in rows if (other := beside(run, row, 1)) is not None and other.cpu is not None]
+        points = [(other.case.size, other.cpu.latency_ns) for other in others if other.cpu is not None]
+        found.append(_curve("W", "one CPU thread", "key", points))
+    elif what_if not in (RESIDENT, END_TO_END):
+        # The speedup in that world is what its crossover comes from; so the curves meet where the marker stands.
+        worlds = [(row, row.in_worlds.get(what_if)) for row in rows]
+        points = [
+            (row.case.size, row.cpu.latency_ns / there.speedup)
+            for row, there in worlds
+            if there is not None and row.cpu is not None and row.cpu.latency_ns is not None
+        ]
+        label = f"GPU {COLUMNS[MOVED].heading}, pinned" if what_if == PINNED else f"GPU, {BY_KEY[what_if].label}"
+        found.append(_curve("W", label, "key", points))
+    return found
+
+
+def _curve(sign: str, label: str, role: str, points: Sequence[tuple[int, float | None]]) -> Curve:
+    known = tuple((size, ns) for size, ns in points if ns is not None and ns > 0 and math.isfinite(ns))
+    return Curve(sign, label, role, known)
+
+
+def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: int) -> Spans:
+    workload, variant, dtype, threads = sweep
+    name = workload if variant == "default" else f"{workload} {variant}"
+    known = threads_of(rows) or threads
+    against = f" against {known} CPU thread{'s' if known != 1 else ''}" if known else ""
+    axes = [word for word, on in (("linear sizes", options.linear_sizes), ("linear times", options.linear_times)) if on]
+    scale = f", {' and '.join(axes) or 'both axes logarithmic'}"
+    title: Spans = ((name, "title"), (f" {dtype}{against}", "text"), (scale, "muted"))
+    return title if width_of(title) <= width else title[:-1]
+
+
+def _legend(found: Sequence[Curve], crossing: Crossover, marked: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return what each sign means, on as few lines as it takes."""
+    items: list[Spans] = [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
+    if crossing.point is not None and crossing.low is not None and crossing.high is not None:
+        items.append(((CROSSING, "warn"), (f" GPU faster {spelled(where(crossing), glyphs)}", "text")))
+        between = f" between {size_text(crossing.low)} and {size_text(crossing.high)}"
+        items.append(((glyphs.empty * 2, "muted"), (between, "text")))
+    items.append(((HIGHLIGHT, "strong"), (f" {_highlighted(marked, glyphs)}", "text")))
+    lines: list[Spans] = []
+    for item in items:
+        if lines and width_of(lines[-1]) + 3 + width_of(item) <= width:
+            lines[-1] = (*lines[-1], ("   ", "text"), *item)
+        else:
+            lines.append(item)
+    return lines
+
+
+def _highlighted(row: Row, glyphs: Glyphs) -> str:
+    said = [size_text(row.case.size)]
+    for name, times in (("CPU", row.cpu), ("GPU", row.gpu)):
+        if times is not None and times.latency_ns is not None:
+            said.append(f"{name} {time_text(times.latency_ns).replace('us', f'{glyphs.micro}s')}")
+    return f"{said[0]}: {', '.join(said[1:])}" if len(said) > 1 else said[0]
+
+
+# -------------------------------------------------------------------- the field
+
+
+def _times(found: Sequence[Curve]) -> list[float]:
+    return [ns for curve in found for _, ns in curve.points]
+
+
+def _unit_of(run: RunState) -> Unit:
+    """Return the unit that the first row with a time asks for, which stays for the run; microseconds before."""
+    every = (times.latency_ns for row in run.rows.values() for times in row.times.values())
+    return next((unit_for(ns) for ns in every if ns is not None), US)
+
+
+def unit_for_one(ns: float) -> Unit:
+    """Return the largest unit that a time is at least one of."""
+    return next((unit for unit in (S, MS, US) if ns >= unit.ns), NS)
+
+
+def _field(
+    found: Sequence[Curve], crossing: Crossover, marked: Row, unit: Unit,
+    width: int, height: int, options: ChartOptions, glyphs: Glyphs,
+) -> list[Spans]:  # fmt: skip
+    """Return the field with its numbers: `height` lines, and one with the sizes below."""
+    vertical = axis_over(_times(found), height, linear=options.linear_times, least_ratio=2.0)
+    labels = time_labels(vertical, unit.ns)
+    name = unit.name.replace("u", glyphs.micro)
+    gutter = max(len("size"), len(name), *(len(text) for text in labels.values()))
+    sizes = sorted({size for curve in found for size, _ in curve.points})
+    horizontal = axis_over(sizes, width - gutter - 2, linear=options.linear_sizes)
+    cells = _drawn(found, crossing, marked.case.size, horizontal, vertical, glyphs)
+    lines: list[Spans] = []
+    for row in range(height):
+        label = labels.get(height - 1 - row, "") if row else name  # the unit has the first line, above the numbers
+        lines.append(((f"{label:>{gutter}} ", "muted"), (FRAME, "muted"), *_joined(cells[row])))
+    return [*lines, ((f"{'size':>{gutter}}  ", "muted"), (size_labels(horizontal, sizes).rstrip(), "muted"))]
+
+
+def _drawn(
+    found: Sequence[Curve], crossing: Crossover, marked: int, horizontal: Axis, vertical: Axis, glyphs: Glyphs
+) -> list[list[Cell]]:
+    """Return every cell of the field, top row first: what matters most is drawn last."""
+    cells: list[list[Cell]] = [[(" ", "text")] * horizontal.cells for _ in range(vertical.cells)]
+    if crossing.low is not None and crossing.high is not None:
+        for column in range(horizontal.cell(crossing.low), horizontal.cell(crossing.high) + 1):
+            for row in cells:
+                row[column] = (glyphs.empty, "muted")
+    for row in cells:
+        row[horizontal.cell(marked)] = (HIGHLIGHT, "strong")
+    for curve in found:
+        if len(curve.points) == 1:
+            continue
+        marker = curve.sign.lower() if glyphs is ASCII else "braille"
+        for row, signs in zip(cells, _line(curve, horizontal, vertical, marker), strict=True):
+            for column, sign in enumerate(signs):
+                if not sign.isspace():
+                    row[column] = (_overlaid(row[column][0], sign), curve.role)
+    placed: dict[tuple[int, int], Cell] = {}
+    for curve in found:
+        for size, ns in curve.points:
+            at = vertical.cells - 1 - vertical.cell(ns), horizontal.cell(size)
+            shared = at in placed and placed[at][0] != curve.sign
+            placed[at] = (SEVERAL, "strong") if shared else (curve.sign, curve.role)
+    if (point := _crossing(found, crossing, horizontal, vertical)) is not None:
+        placed[vertical.cells - 1 - vertical.cell(point[1]), horizontal.cell(point[0])] = (CROSSING, "warn")
+    for (y, x), cell in placed.items():
+        cells[y][x] = cell
+    return cells
+
+
+def _crossing(
+    found: Sequence[Curve], crossing: Crossover, horizontal: Axis, vertical: Axis
+) -> tuple[float, float] | None:
+    """Return the point at which the curves meet as they are drawn: on that of the CPU."""
+    one = next((curve for curve in found if curve.label == "one CPU thread"), None)
+    cpu = one or next((curve for curve in found if curve.sign == "C"), None)
+    at = crossing.point
+    if cpu is None or at is None:
+        return None
+    around = next(((a, b) for a, b in pairwise(cpu.points) if a[0] <= at <= b[0]), None)
+    return None if around is None else (at, horizontal.between(*around, at, vertical))
+
+
+_loaded = threading.Event()
+
+
+def is_loaded() -> bool:
+    """Whether a chart can be drawn without loading plotext first, which takes 0.2 s."""
+    return _loaded.is_set()
+
+
+def load() -> None:
+    """Load plotext; whether that succeeds is said where the chart would be."""
+    with suppress(ImportError, OSError):
+        import plotext  # noqa: F401
+    _loaded.set()
+
+
+def _line(curve: Curve, horizontal: Axis, vertical: Axis, marker: str) -> list[str]:
+    """Return a curve's line as rows of cells, drawn by plotext: braille dots, or a letter for ASCII."""
+    import plotext
+
+    width, height = horizontal.cells, vertical.cells
+    figure = plotext.figure
+    figure.clear()
+    plotext.terminal.limit(False, False)  # our widget is not the terminal
+    figure.plot_size(width, height)
+    figure.axes(False)
+    figure.canvas("default")
+    figure.ruler("x").lim(*horizontal.limits).frequency(0)
+    figure.ruler("y").lim(*vertical.limits).frequency(0)
+    points = _thinned(curve.points, horizontal)
+    xs = [horizontal.scaled(size) for size, _ in points]
+    ys = [vertical.scaled(ns) for _, ns in points]
+    figure.draw(figure.signal(xs, ys, marker=marker).lines(True))
+    text: str = figure.build().string(colorless=True)
+    rows = text.split("\n")[:height]
+    return [row.ljust(width)[:width] for row in rows] + [" " * width] * (height - len(rows))
+
+
+def _thinned(points: Sequence[tuple[int, float]], horizontal: Axis) -> list[tuple[int, float]]:
+    """Return the points that a line through all of them would show: 3000 take plotext 0.3 s."""
+    columns: dict[int, list[tuple[int, float]]] = {}
+    for point in points:
+        columns.setdefault(horizontal.cell(point[0]), []).append(point)
+    return [
+        point
+        for column in columns.values()
+        for point in sorted({column[0], column[-1], min(column, key=itemgetter(1)), max(column, key=itemgetter(1))})
+    ]
+
+
+_BRAILLE = 0x2800
+
+
+def _overlaid(below: str, sign: str) -> str:
+    """Return a cell with the dots of both, if both are dots; the upper one otherwise."""
+    if ord(sign) & ~0xFF == _BRAILLE and ord(below) & ~0xFF == _BRAILLE:
+        return chr(ord(sign) | ord(below))
+    return sign
+
+
+def _joined(cells: Sequence[Cell]) -> Spans:
+    """Return a row of cells as spans, neighbours of one role together."""
+    spans: list[tuple[str, str]] = []
+    for sign, role in cells:
+        if spans and spans[-1][1] == role:
+            spans[-1] = (spans[-1][0] + sign, role)
+        else:
+            spans.append((sign, role))
+    return tuple(spans)

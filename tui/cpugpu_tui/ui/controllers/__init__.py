@@ -1,0 +1,1 @@
+"""What the app does, one controller each; `Port` is all that they ask of the app."""

@@ -1,0 +1,117 @@
+"""Compares series: with the previous one, a chosen one, the baseline; and with what publications claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.ui.controllers.port import Port, toggle
+from cpugpu_tui.ui.live.bridge import Bridge
+from cpugpu_tui.ui.live.messages import SeriesEnded
+from cpugpu_tui.ui.live.quiet_reader import QuietReader
+from cpugpu_tui.ui.live.saved_runs import BASELINE
+
+if TYPE_CHECKING:
+    from cpugpu_tui.ui.live.saved_runs import SavedRuns
+    from cpugpu_tui.ui.screens.compare import Compared
+
+IS_BASELINE = f"is baseline {BASELINE}"
+
+NONE_BEFORE = "There is no other series of {name} to compare with yet; run it again."
+
+
+class Comparing:
+    """Reads series on threads, and only between runs."""
+
+    def __init__(self, port: Port, bridge: Bridge, reader: QuietReader) -> None:
+        self._port, self._bridge, self._reader = port, bridge, reader
+
+    def toggle(self) -> None:
+        """Compare the run on the screen with the previous series; pressed again, go back."""
+        from cpugpu_tui.ui.screens.compare import CompareScreen
+
+        run = self._port.state.run
+
+        def read(place: int) -> Compared:
+            return compared(self._bridge.history(), self._reader, run, place)
+
+        toggle(self._port, CompareScreen, lambda: CompareScreen(self._port.state, self._port.glyphs, read))
+
+    def toggle_claims(self) -> None:
+        """Show what publications claim; pressed again, go back."""
+        from cpugpu_tui.ui.screens.claims import ClaimsScreen
+
+        read = self._bridge.claim_points
+        toggle(self._port, ClaimsScreen, lambda: ClaimsScreen(self._port.state, self._port.glyphs, read))
+
+    def set_baseline(self) -> None:
+        """Make the series of the run on the screen the baseline."""
+        run = self._port.state.run
+        started = run.run
+        if started is None:
+            return
+
+        def body() -> tuple[str, str]:
+            self._bridge.history().store.set_baseline(BASELINE, started.series_id)
+            starved = sum(row.is_starved for row in run.rows.values())
+            return started.series_id, IS_BASELINE + (f", without {starved} that lacked a core" if starved else "")
+
+        self._in_background(body)
+
+    def compare_with_baseline(self, _: SeriesEnded) -> None:
+        """Compare what has ended with the baseline, if there is one."""
+        state = self._port.state
+        run = state.run
+        if run.run is None or state.quitting:
+            return
+        series_id = run.run.series_id
+        self._port.change(baseline=("", ""))
+        self._in_background(lambda: (series_id, against_baseline(self._reader, run)))
+
+    def _in_background(self, body: Callable[[], tuple[str, str]]) -> None:
+        """Show the series' id and what `body` says of the baseline beside it."""
+        self._port.in_background(
+            "baseline", body, lambda said: self._port.change(baseline=said),
+            lambda error: self._port.change(problem=error),
+        )  # fmt: skip
+
+
+def compared(saved: SavedRuns, reader: QuietReader, run: RunState, place: int) -> Compared:
+    """Return the series of a run beside the n-th other one."""
+    from cpugpu_tui.compare.comparison import compare_series
+    from cpugpu_tui.compare.series import other_series
+    from cpugpu_tui.ui.screens.compare import Compared
+
+    started = run.run
+    if started is None:
+        return Compared(None, "No run is on the screen. Start one, or open a saved one.", 0, 0)
+    count = 0
+    try:
+        others = other_series(saved.store, started.series_id, started.plan.name, simulated=run.simulated)
+        count, place = len(others), min(place, max(len(others) - 1, 0))
+        if not others:
+            return Compared(None, NONE_BEFORE.format(name=started.plan.name), 0, 0)
+        base = reader.series(*others[place])
+        return Compared(compare_series(base, reader.series(started.series_id)), "", place, count)
+    except CpuGpuError as error:
+        return Compared(None, str(error), place, count)
+
+
+def against_baseline(reader: QuietReader, run: RunState) -> str:
+    """Return what the status line says of the baseline after a run; empty where they have nothing in common."""
+    from cpugpu_tui.compare.comparison import compare_series
+    from cpugpu_tui.render.comparison import in_short
+
+    started = run.run
+    try:
+        baseline = reader.baseline(BASELINE)
+        if started is None or baseline is None:
+            return ""
+        if baseline == started.series_id:
+            return IS_BASELINE
+        base, new = (reader.series(each) for each in (baseline, started.series_id))
+        return f"vs {BASELINE}: {in_short(compare_series(base, new))}"
+    except CpuGpuError:
+        return ""

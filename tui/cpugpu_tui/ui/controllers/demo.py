@@ -1,0 +1,100 @@
+"""The demo: begins by itself and plays recorded runs; keys that would measure are refused."""
+
+from __future__ import annotations
+
+from cpugpu_tui.demo.recording import Recording
+from cpugpu_tui.model import RunStarted
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.state.state import RunState, TelemetryState
+from cpugpu_tui.ui.controllers.history import History
+from cpugpu_tui.ui.controllers.live import Live
+from cpugpu_tui.ui.controllers.port import Port, close_pages, main_screen
+from cpugpu_tui.ui.controllers.running import Running
+from cpugpu_tui.ui.controllers.timings import Timings
+from cpugpu_tui.ui.keys import Situation
+from cpugpu_tui.ui.live.bridge import Bridge
+from cpugpu_tui.ui.live.messages import RunAdvanced, SavedRunChosen, SeriesEnded
+from cpugpu_tui.ui.panes.workload import WorkloadPane
+from cpugpu_tui.ui.screens.main import MainScreen
+
+ENDED = "the demo has ended: {run} plays it again, {history} lists its runs"
+
+
+class DemoRunning:
+    """Stands where `Running` does in the app that measures."""
+
+    def __init__(
+        self, port: Port, bridge: Bridge, live: Live, history: History, timings: Timings, running: Running,
+        recording: Recording,
+    ) -> None:  # fmt: skip
+        """Play `recording`; `running` refuses what would measure, and pauses."""
+        self._port, self._bridge, self._live = port, bridge, live
+        self._history, self._timings, self._recording = history, timings, recording
+        self._wanted: SavedRunChosen | None = None
+        """The saved run that is to be shown once the demo has ended."""
+        self.pause, self.run_named, self.measure_claim = running.pause, running.run_named, running.measure_claim
+        self.run_row, self.find_crossover, self.measure = running.run_row, running.find_crossover, running.measure
+        self._choose_saved = running.choose_saved
+
+    def run(self) -> None:
+        """Play all runs from the first one on, as if none had been seen."""
+        port, bridge = self._port, self._bridge
+        if not port.state.situation.may_play:
+            return
+        close_pages(port)
+        self._history.leave()
+        bridge.expect_series()
+        plan = self._recording.runs[0].started.plan
+        port.start_thread(lambda: bridge.run_series(plan, 1, None), "run", exclusive=True)
+        self._live.begin(
+            problem=None, notice=None, run=RunState(), telemetry=TelemetryState(), baseline=("", ""),
+            repeats=len(self._recording.runs), situation=Situation(live=True, replay=True, demo=True),
+        )  # fmt: skip
+        port.set_terminal_title("cpugpu-tui: demo")
+        if isinstance(port.screen, MainScreen):
+            port.screen.focus_timings()
+
+    def stop(self) -> None:
+        """Skip to the end of the run, or from between two runs to the next."""
+        if self._port.state.run.run is not None:
+            self._bridge.stop()
+            self._port.situate(paused=False)
+
+    def choose_saved(self, message: SavedRunChosen) -> None:
+        """Show a saved run; end the demo before, or its events would replace that run."""
+        if self._port.state.situation.live:
+            self._wanted = message
+            self._bridge.kill()
+        else:
+            self._choose_saved(message)
+
+    def name_run(self, message: RunAdvanced) -> None:
+        """Count the runs, and highlight the one that begins as if it had been chosen."""
+        started = next((event for event in message.events if isinstance(event, RunStarted)), None)
+        if started is not None:
+            ids = [run.started.run_id for run in self._recording.runs]
+            self._bridge.repeat_number = ids.index(started.run_id) + 1
+            self._highlight(started)
+
+    def _highlight(self, started: RunStarted) -> None:
+        main = main_screen(self._port)
+        if main is not None:
+            pane = main.query_one(WorkloadPane)
+            pane.highlight(PlanRequest((started.plan.name,), scale=started.plan.scale))
+
+    def show_end(self, _: SeriesEnded) -> None:
+        """Open the saved run that ended the demo, or else end on the chart of the crossover."""
+        port, runs = self._port, self._recording.runs
+        wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            self._history.show(wanted.run)
+            return
+        port.change(notice=port.state.keymap.said(ENDED))
+        search = next((run for run in runs if run.started.plan.search is not None), None)
+        if search is None or not port.screen_stack:
+            return
+        self._bridge.repeat_number = runs.index(search) + 1
+        port.change(run=search.state, repeat_number=self._bridge.repeat_number, cursor=None)
+        self._highlight(search.started)
+        if isinstance(port.screen, MainScreen) and not port.screen.query_one("#chart").display:
+            self._timings.toggle_chart()

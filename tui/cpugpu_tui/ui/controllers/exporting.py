@@ -1,0 +1,71 @@
+"""Hands results to other programs: a row or a command to the clipboard, a run to a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from cpugpu_tui.ui.controllers.port import Port
+from cpugpu_tui.ui.live.saved_runs import SavedRuns
+from cpugpu_tui.ui.terminal.clipboard import way
+
+
+class Exporting:
+    """Exports what is shown; only between runs, for writing costs what is being timed."""
+
+    def __init__(self, port: Port, saved_runs: Callable[[], SavedRuns], copy: Callable[[str], object]) -> None:
+        """Write runs of `saved_runs`, which is called on threads; `copy` asks the terminal to take a text."""
+        self._port, self._saved_runs, self._copy = port, saved_runs, copy
+
+    def copy_row(self) -> None:
+        """Put the highlighted row as a Markdown table into the clipboard of the person's own terminal (OSC 52)."""
+        from cpugpu_tui.export.markdown import table
+
+        state = self._port.state
+        row = state.run.rows.get(state.cursor or "")
+        if row is None:
+            self._port.say("No row is highlighted.")
+            return
+        self._copy("\n".join([*table(state.run, [row]), ""]))
+        self._port.say(f"Row sent to the clipboard, if {way(os.environ)}.")
+
+    def copy_command(self) -> None:
+        """Put the command that repeats the run on the screen into the clipboard of the person's own terminal."""
+        from cpugpu_tui.session.repeat_command import repeat_text
+
+        started = self._port.state.run.run
+        if started is not None:
+            command = repeat_text(started)
+            self._copy(command)
+            self._port.say(f"Copied, if {way(os.environ)}: {command}")
+
+    def ask(self) -> None:
+        """Ask for a file and write the run that is shown."""
+        from cpugpu_tui.ui.screens.export_form import ExportForm
+
+        started = self._port.state.run.run
+        if started is None:
+            return
+
+        def write(path: Path | None) -> None:
+            if path is not None:
+                self.write(started.run_id, path)
+
+        self._port.push_screen(ExportForm(f"{started.plan.name}-{started.run_id}.md".replace(os.sep, "_")), write)
+
+    def write(self, run_id: str, path: Path) -> None:
+        """Write a saved run in the format that the file's name ends with, and say so."""
+
+        def body() -> Path:
+            from cpugpu_tui.export import formats, target
+            from cpugpu_tui.export.stream import exported
+
+            run = exported(self._saved_runs().store.load(run_id))
+            target.write(path, formats.rendered(formats.required_format_of(path), [run]))
+            return path
+
+        self._port.in_background(
+            "export", body, lambda written: self._port.say(f"Wrote {written}"),
+            lambda error: self._port.change(problem=error),
+        )  # fmt: skip

@@ -1,0 +1,70 @@
+"""A fleet's run: drives it on a thread, and shows twice a second what has come in."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from cpugpu_tui.session.fleet.running import Deliver, Fleet
+from cpugpu_tui.session.fleet.state import FleetState, Told
+from cpugpu_tui.ui.controllers.port import Port
+from cpugpu_tui.ui.screens.fleet import FleetList
+
+
+class FleetRunning:
+    """Stands where `Running` does in the app of one machine."""
+
+    def __init__(self, port: Port, fleet: Fleet, state: FleetState, also: Deliver) -> None:
+        """Run `fleet`; `also` is told everything, too, on the fleet's thread."""
+        self._port, self._fleet, self._also = port, fleet, also
+        self.fleet_state = self._shown = state
+        """What has come in so far; replaced whole by the fleet's thread."""
+        self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
+        self.failure: BaseException | None = None
+        """What ended the fleet, if it was an error of ours."""
+
+    def begin(self) -> None:
+        """Start all hosts."""
+        self._thread.start()
+
+    def _run(self) -> None:
+        def deliver(host: str, told: Told) -> None:
+            self.fleet_state = self.fleet_state.apply(host, told)
+            self._also(host, told)
+
+        try:
+            self._fleet.run(deliver)
+        except BaseException as error:  # noqa: BLE001 - the thread's last words; whoever waits for the app raises it
+            self.failure = error
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until no agent is left; return whether that has come."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every host is done with."""
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Stop every host after its block in flight; when that was asked for already, at once."""
+        if self._fleet.stopping:
+            self._fleet.kill()
+        else:
+            self._fleet.stop()
+        self.look()
+
+    def look(self) -> None:
+        """Show what has come in; ring the bell when the last host is done."""
+        before, state = self._port.state.situation, self.fleet_state
+        situation = replace(before, live=not self.is_over, stopping=self._fleet.stopping)
+        if self._shown is state and situation == before:
+            return
+        if before.live and not situation.live:
+            self._port.bell()
+        self._shown = state
+        for screen in self._port.screen_stack:
+            if isinstance(screen, FleetList):
+                screen.show_fleet(state)
+        self._port.change(situation=situation)

@@ -1,0 +1,153 @@
+"""Folds what the run and the machine report into the state, and paints when that disturbs no measurement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cpugpu_tui.errors import CpuGpuError, UnfitError
+from cpugpu_tui.model import Event, Hello, Progressed, RunFinished, RunStarted, TelemetryRead
+from cpugpu_tui.state.folding import folded as run_of
+from cpugpu_tui.state.state import RunState, TelemetryState
+from cpugpu_tui.ui.controllers.port import Port
+from cpugpu_tui.ui.live.bridge import Bridge
+from cpugpu_tui.ui.live.messages import (
+    AgentReported,
+    CalibrationAdvanced,
+    CeilingsKnown,
+    NoticeGiven,
+    RunAdvanced,
+    SavingChanged,
+    SeriesEnded,
+    TelemetryArrived,
+)
+from cpugpu_tui.ui.panes.status import LONG_STEP_S
+from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.terminal.repaint_throttle import PaintGate
+
+if TYPE_CHECKING:
+    from cpugpu_tui.compare.changes import Changes
+
+BELL_S = 30.0
+"""A run longer than this rings the bell when it ends: the person is looking elsewhere by then."""
+
+
+class Live:
+    """What comes in while the app is open."""
+
+    def __init__(
+        self, port: Port, bridge: Bridge, gate: PaintGate, compared: Callable[[RunState], Changes | None]
+    ) -> None:
+        """Take events from `bridge`; `compared` returns what the rows of a run are compared with."""
+        self._port, self._bridge, self._gate, self._compared = port, bridge, gate, compared
+        self._current: Progressed | None = None
+        self._current_since_s = self.gap_s = self._started_s = time.monotonic()
+
+    def begin(self, **changes: Any) -> None:
+        """Note that a run is about to start."""
+        self._started_s = time.monotonic()
+        self._port.change(said="", **changes)  # what an earlier key came to would stand where the progress does
+
+    def _folded(self, new: tuple[Event, ...]) -> dict[str, Any]:
+        """Return what these events change in the state."""
+        state = self._port.state
+        run, telemetry = folded(state.run, state.telemetry, new)
+        now_s = time.monotonic()
+        if run.current is not self._current:
+            self._current, self._current_since_s = run.current, now_s
+        return {"run": state.as_saved(run), "telemetry": telemetry, "step_s": now_s - self._current_since_s}
+
+    def advance(self, message: RunAdvanced) -> None:
+        """Show all that a run has told until now."""
+        if any(isinstance(event, RunStarted) for event in message.events):
+            self._gate.hold()
+        changes = self._folded(message.events)
+        situation = replace(self._port.state.situation, ran=changes["run"].run is not None)
+        changes["changes"] = self._compared(changes["run"])
+        self._port.change(**changes, situation=situation, repeat_number=self._bridge.repeat_number)
+        self.gap_s = time.monotonic()
+        self._gate.let_one_through("gap")
+
+    def end_series(self, _: SeriesEnded) -> None:
+        """Paint freely again, and call the person back after a long run; whoever watches a demo is there."""
+        self._gate.release()
+        self._port.situate(live=False, paused=False, stopping=False)
+        if self._port.state.quitting:
+            return
+        if time.monotonic() - self._started_s > BELL_S and not self._port.state.situation.demo:
+            self._port.bell()
+        self._port.set_terminal_title(f"cpugpu-tui: {self._port.state.run.status}")
+
+    def tick(self) -> None:
+        """Move the status line, alone, once a second during a long operation."""
+        port = self._port
+        if not self._gate.held or port.state.situation.paused or time.monotonic() - self.gap_s < LONG_STEP_S:
+            return
+        port.state = replace(port.state, **self._folded(self._bridge.take()))
+        if isinstance(port.screen, MainScreen):
+            port.screen.show_status(port.state)
+            self._gate.let_one_through("tick")
+
+    # ---------------------------------------------------------------- beside the run
+
+    def show_ceilings(self, message: CeilingsKnown) -> None:
+        """Show what the devices reached when they were measured last."""
+        self._port.state = self._port.state.with_own(ceilings=message.ceilings)
+        self._port.change(calibration_remark=message.remark, calibrating="")
+
+    def show_calibration(self, message: CalibrationAdvanced) -> None:
+        """Say what is measured next for the machine card."""
+        self._gate.hold()
+        self._port.change(calibrating=message.note)
+        self._gate.let_one_through("gap")
+
+    def show_telemetry(self, message: TelemetryArrived) -> None:
+        """Show a reading, unless a saved run's stand in its place."""
+        state = self._port.state
+        self._port.state = state.with_own(telemetry=state.own.telemetry.apply(message.read))
+        self._port.change()
+
+    def meet_agent(self, message: AgentReported) -> None:
+        """Show whether runs can begin."""
+        outcome = message.outcome
+        if isinstance(outcome, Hello):
+            problem = self._without_torch(outcome)
+            self._port.change(environment=outcome.environment, agent_ready=True, problem=problem)
+        elif not self._port.state.situation.live:
+            self._port.change(problem=outcome, agent_ready=False)
+
+    def _without_torch(self, hello: Hello) -> CpuGpuError | None:
+        facts = hello.environment
+        if self._port.state.simulated or facts.get("torch") is not None:
+            return None
+        return UnfitError(
+            f"{facts.get('interpreter', 'The interpreter')} cannot import torch: {facts.get('torch_error')}.",
+            "Install torch there, or name an interpreter that has it with --python PATH.",
+        )
+
+    def mark_unsaved(self, message: SavingChanged) -> None:
+        """Mark the rows that are not in the history."""
+        state = replace(self._port.state, unsaved=message.unsaved)
+        self._port.state = state.with_own(run=state.as_saved(state.own.run))
+        self._port.change()
+
+    def notice(self, message: NoticeGiven) -> None:
+        """Show what the person should know all the time."""
+        self._port.change(notice=message.text)
+
+
+def folded(run: RunState, telemetry: TelemetryState, new: Iterable[Event]) -> tuple[RunState, TelemetryState]:
+    """Return both states after these events. What comes after a run's end belongs to another run."""
+    together: list[Event] = []
+    ended = run.finished is not None
+    for event in new:
+        if isinstance(event, TelemetryRead):
+            telemetry = telemetry.apply(event)
+            continue
+        if ended and not isinstance(event, RunStarted):
+            run, together = RunState(), []
+        together.append(event)
+        ended = isinstance(event, RunFinished)
+    return run_of(together, run) if together else run, telemetry

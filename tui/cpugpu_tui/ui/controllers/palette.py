@@ -1,0 +1,66 @@
+"""Lets the person find a command, a preset or a theme, and does it.
+
+Textual's own palette (`Provider`, `CommandPalette`) was weighed and left: it cannot show what is impossible now with
+the reason, lists no keys, finds nothing by its key, and takes a paste without a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from textual.dom import DOMNode
+
+from cpugpu_tui.ui.controllers.port import Port, main_screen
+from cpugpu_tui.ui.controllers.themes import Themes
+from cpugpu_tui.ui.keys import COMMAND_BY_ID, impossible
+from cpugpu_tui.ui.panes.workload import WorkloadPane
+
+if TYPE_CHECKING:
+    from cpugpu_tui.ui.screens.palette import Entry
+
+
+class Palette:
+    """Offers what the keys do, without their keys."""
+
+    def __init__(
+        self,
+        port: Port,
+        themes: Themes,
+        run_named: Callable[[str], None],
+        perform: Callable[[str, DOMNode | None], Awaitable[object]],
+    ) -> None:
+        """`perform` runs an action of a node, of the app where that is None; `run_named` a preset or a workload."""
+        self._port, self._themes, self._run_named, self._perform = port, themes, run_named, perform
+
+    def open(self) -> None:
+        """Show what there is; do what is chosen."""
+        from cpugpu_tui.ui.screens.palette import PaletteScreen, command_entries, theme_entries, workload_entries
+
+        state, found, main = self._port.state, self._answered(), main_screen(self._port)
+        masked = {name for name, (_, action) in found.items() if action == "nothing"}
+        entries = command_entries(state.situation, state.keymap, masked)
+        why_not = state.keymap.said(impossible(COMMAND_BY_ID["run"], state.situation))
+        entries += workload_entries(main.query_one(WorkloadPane).summaries if main is not None else (), why_not)
+        entries += theme_entries(self._themes.names, self._themes.current)
+
+        async def do(entry: Entry | None) -> None:
+            if entry is None:
+                return
+            if entry.kind == "theme":
+                self._themes.put_on(entry.name)
+            elif entry.kind == "workload":
+                self._run_named(entry.name)
+            else:
+                node, action = found.get(entry.name, (None, COMMAND_BY_ID[entry.name].action))
+                await self._perform(action, node)
+
+        self._port.push_screen(PaletteScreen(entries, self._port.glyphs), do)
+
+    def _answered(self) -> dict[str, tuple[DOMNode, str]]:
+        """Return who answers each command on the screen that is open, and by which action."""
+        found: dict[str, tuple[DOMNode, str]] = {}
+        for active in self._port.screen.active_bindings.values():
+            if active.binding.id in COMMAND_BY_ID:
+                found.setdefault(active.binding.id, (active.node, active.binding.action))
+        return found

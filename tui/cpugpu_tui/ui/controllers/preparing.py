@@ -1,0 +1,137 @@
+"""What would run: the highlighted workload, its parameters, the devices, and an interpreter that can do more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cpugpu_tui.model import DevicesFound, Event
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.controllers.port import Port
+from cpugpu_tui.ui.live.bridge import Bridge
+from cpugpu_tui.ui.live.messages import DevicesReported, EarlierKnown, InterpreterFound, RunAdvanced
+from cpugpu_tui.ui.panes.workload import WorkloadPane
+from cpugpu_tui.ui.screens.main import MainScreen
+
+OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
+"""Driver that a major version of CUDA needs at least (NVIDIA's table of minor version compatibility)."""
+
+
+class Preparing:
+    """Knows what `r` would run, and what can be said of it before."""
+
+    def __init__(self, port: Port, bridge: Bridge) -> None:
+        self._port, self._bridge = port, bridge
+        self._surveyed = False
+        """Whether an agent was asked for all devices; once is enough, they do not change while the app is open."""
+        self._searched = self._is_awaited = False
+        """Whether other interpreters were asked, and whether a key wants to hear what came of it."""
+
+    def highlight(self, message: WorkloadPane.Highlighted) -> None:
+        """Take what is highlighted as what `r` runs."""
+        if message.request != self._port.state.request:
+            self._port.change(request=message.request, again=None)
+
+    def open_form(self, message: WorkloadPane.Opened) -> None:
+        """Let the person change the parameters of a workload."""
+        from cpugpu_tui.ui.screens.workload_form import WorkloadForm
+
+        def close(request: PlanRequest | None) -> None:
+            if request is not None and isinstance(self._port.screen, MainScreen):
+                self._port.screen.query_one(WorkloadPane).change(request)
+
+        self._survey()
+        self._port.push_screen(WorkloadForm(message.entry, self._port.state, self._port.glyphs), close)
+
+    def _survey(self) -> None:
+        """Ask for all devices, where no run is disturbed by it: importing torch takes a core for a second."""
+        if self._surveyed or not self._port.state.situation.may_start:
+            return
+        self._surveyed = True
+        self._port.state = replace(self._port.state, surveying=True)
+        self._port.start_thread(self._bridge.survey, "survey")
+
+    # ---------------------------------------------------------------- interpreters
+
+    def consider_python(self, _: object) -> None:
+        """Look once for an interpreter that can do more, where the one in use lacks torch or cannot use the GPU."""
+        self._port.call_later(self._search_if_lacking)  # other handlers of the message show what it says first
+
+    def _search_if_lacking(self) -> None:
+        state = self._port.state
+        if not self._searched and state.situation.may_start and lacks_torch(state):
+            self._search()
+
+    def _search(self) -> None:
+        self._searched = True
+        self._port.start_thread(self._bridge.search_python, "search")
+
+    def offer_python(self, message: InterpreterFound) -> None:
+        """Offer what was found; where a key asked for it, say that nothing was."""
+        self._searched = message.is_complete
+        self._port.change(better_python=message.found)
+        if message.found is None and self._is_awaited:
+            self._port.say("No other interpreter was found whose torch can do more.")
+        self._is_awaited = False
+
+    def use_python(self) -> None:
+        """Use the interpreter that was found; search for one if none is known."""
+        state = self._port.state
+        found = state.better_python
+        if state.simulated or state.worker == "thread":
+            self._port.say(
+                "Python: torch of another interpreter is used neither by a simulation nor by --worker thread."
+            )
+        elif found is None:
+            self._is_awaited = True
+            self._port.say("Looking for an interpreter whose torch can use the GPU.")
+            self._search()
+        else:
+            self._surveyed = False  # what it tells of the devices may be more
+            self._port.change(
+                better_python=None, problem=None, environment={}, agent_ready=False, devices=(), devices_remark=""
+            )  # fmt: skip
+            self._port.say(f"Using {found.path}.")
+            self._port.start_thread(lambda: self._bridge.use_python(found.path), "search")
+
+    # ---------------------------------------------------------------- devices
+
+    def meet_devices(self, message: DevicesReported) -> None:
+        """Show the devices that an agent told of."""
+        self._surveyed = bool(message.devices or message.remark)  # a survey that a run broke off told nothing
+        found = message.devices or self._port.state.devices
+        self._port.change(devices=found, devices_remark=message.remark, surveying=False)
+
+    def meet_run_devices(self, message: RunAdvanced) -> None:
+        """Learn the devices from a run, before its events are shown in one paint."""
+        state, found = self._port.state, _told(message.events)
+        if not state.devices and found is not None:
+            self._port.state = replace(state, devices=found.devices, devices_remark=found.no_gpu or "")
+
+    def learn_earlier(self, message: EarlierKnown) -> None:
+        """Take how long earlier runs took, for estimates."""
+        self._port.change(earlier=message.earlier)
+
+
+def lacks_torch(state: AppState) -> bool:
+    """Whether the interpreter in use has no torch, or one that cannot use the GPU of this machine."""
+    if state.simulated or state.worker == "thread":
+        return False
+    facts, telemetry = state.environment, state.own.telemetry.latest
+    if not facts.get("torch"):
+        return bool(facts) or state.problem is not None
+    cuda, driver = first_number(facts.get("torch_cuda")), first_number(facts.get("driver"))
+    too_new = cuda is not None and driver is not None and driver < OLDEST_DRIVER.get(cuda, 0)
+    has_gpu = telemetry is not None and bool(telemetry.gpus)
+    return has_gpu and (cuda is None or too_new or bool(state.devices_remark))
+
+
+def first_number(version: object) -> int | None:
+    """Return 580 for `580.95.05`; None where there is no version."""
+    number = str(version or "").partition(".")[0]
+    return int(number) if number.isdecimal() else None
+
+
+def _told(events: tuple[Event, ...]) -> DevicesFound | None:
+    """Return what a run's agent told of its devices, if it just did."""
+    return next((event for event in events if isinstance(event, DevicesFound)), None)

@@ -1,0 +1,192 @@
+"""Starts what a person wants run or measured, pauses it, and stops it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import Plan
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.ui.app_state import ParentRun
+from cpugpu_tui.ui.controllers.history import History
+from cpugpu_tui.ui.controllers.live import Live
+from cpugpu_tui.ui.controllers.port import Port, close_pages
+from cpugpu_tui.ui.controllers.repeating import Repeating
+from cpugpu_tui.ui.keys import DEMO, Situation
+from cpugpu_tui.ui.live.bridge import Bridge
+from cpugpu_tui.ui.live.messages import ClaimWanted, SavedRunChosen
+from cpugpu_tui.ui.live.saved_runs import OpenedRun
+from cpugpu_tui.ui.panes.workload import WorkloadPane
+from cpugpu_tui.ui.screens.main import MainScreen
+
+
+class Running:
+    """Runs plans through the bridge, one series at a time."""
+
+    def __init__(self, port: Port, bridge: Bridge, live: Live, history: History, repeating: Repeating) -> None:
+        self._port, self._bridge, self._live = port, bridge, live
+        self._history, self._repeating = history, repeating
+
+    # ---------------------------------------------------------------- wishes
+
+    def run(self) -> None:
+        """Run what is highlighted, or the plan of the saved run that is shown, or was run again last."""
+        state = self._port.state
+        if state.past is not None:
+            self._run_saved(OpenedRun(state.past.summary, state.run, state.telemetry))
+        elif state.again is not None:
+            self.begin(state.again, state.count or 1, again=True)
+        else:
+            self.start(state.request)
+
+    def run_row(self) -> None:
+        """Run the highlighted row alone, with the seed and on the devices of the run that it is of."""
+        found = self._repeating.plan_of_row()
+        if found is not None:
+            plan, parent = found
+            self.begin(plan, self._port.state.count or 1, _timeout_of(parent), parent=parent)
+
+    def find_crossover(self) -> None:
+        """Find from which size on the GPU wins at what is highlighted; sizes a person named are its range."""
+        self.start(replace(self._port.state.request, find_crossover=True))
+
+    def run_named(self, name: str) -> None:
+        """Highlight a preset or a workload and run it, with the parameters that it has."""
+        close_pages(self._port)
+        if isinstance(self._port.screen, MainScreen):
+            pane = self._port.screen.query_one(WorkloadPane)
+            pane.choose(name)
+            self.start(pane.entry.request)
+
+    def choose_saved(self, message: SavedRunChosen) -> None:
+        """Show the saved run that was chosen, or run its plan."""
+        if message.again:
+            self._history.read(message.run, lambda opened, _: self._run_saved(opened))
+        else:
+            self._history.show(message.run)
+
+    def measure_claim(self, message: ClaimWanted) -> None:
+        """Close the page and measure what a claim needs, on the devices that were asked for."""
+        close_pages(self._port)
+        if message.judged.wants_ceilings:
+            self.measure()
+        elif message.judged.request is not None and isinstance(self._port.screen, MainScreen):
+            asked = self._port.state.request
+            request = replace(
+                message.judged.request, devices=asked.devices, mnist=asked.mnist, simulation=asked.simulation
+            )  # fmt: skip
+            pane = self._port.screen.query_one(WorkloadPane)
+            pane.choose("+".join(request.names))
+            pane.change(request)
+            self.start(request)
+
+    # ---------------------------------------------------------------- starting
+
+    def start(self, request: PlanRequest) -> None:
+        """Run a request, or say why it cannot be run."""
+        if self._is_refused():
+            return
+        try:
+            plan = build_plan(replace(request, gaps=True))
+        except UsageError as error:
+            self._port.change(problem=error)
+            return
+        self.begin(plan, self._port.state.count or request.repeat, request.case_timeout_s)
+
+    def _run_saved(self, opened: OpenedRun) -> None:
+        """Run the plan of a saved run, with its seed, as it was; what this app's agents cannot do is said."""
+        started, state = opened.run.run, self._port.state
+        simulates = state.request.simulation is not None
+        if started is None or not state.situation.may_start:
+            return
+        if opened.run.simulated != simulates:
+            self._history.refuse(other_kind(opened.summary.number, simulates=simulates))
+            return
+        timeout_s = started.environment.get("case_timeout_s")
+        # What the devices reach is looked up anew; gaps are for this screen and change no number.
+        plan = replace(started.plan, gaps=True, ceilings=())
+        close_pages(self._port)
+        self.begin(plan, state.count or 1, timeout_s, again=True)
+
+    def begin(
+        self, plan: Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False,
+        parent: ParentRun | None = None,
+    ) -> None:  # fmt: skip
+        """Start a series of a plan.
+
+        `again`: `r` runs it once more, until something else is highlighted; `parent`: it is one row of that run.
+        """
+        port, bridge = self._port, self._bridge
+        self._history.leave()
+        self._repeating.expect_runs(plan, parent)
+        bridge.expect_series()
+        port.start_thread(lambda: bridge.run_series(plan, repeats, case_timeout_s), "run", exclusive=True)
+        kept = None if parent is None else port.state.again  # a row that is run alone is not what `r` runs next
+        self._live.begin(
+            problem=None, repeats=repeats, repeat_number=1, again=plan if again else kept, count=0, parent=parent,
+            situation=Situation(live=True, ran=port.state.situation.ran),
+        )  # fmt: skip
+        port.set_terminal_title(f"cpugpu-tui: {plan.name}")
+        if isinstance(port.screen, MainScreen):
+            port.screen.focus_timings()
+
+    def measure(self) -> None:
+        """Measure the machine for its card, and show that."""
+        if self._is_refused():
+            return
+        port, bridge = self._port, self._bridge
+        self._history.leave()
+        request = port.state.request
+        plan = Plan(
+            "machine", (), devices=request.devices, calibrate=True, gaps=True, simulation=request.simulation
+        )  # fmt: skip
+        bridge.expect_series()
+        port.start_thread(lambda: bridge.calibrate(plan), "run", exclusive=True)
+        situation = Situation(live=True, ran=port.state.situation.ran)
+        self._live.begin(problem=None, calibrating="starting", situation=situation)
+        from cpugpu_tui.ui.screens.machine import MachineScreen
+
+        if not isinstance(port.screen, MachineScreen):
+            port.push_screen(MachineScreen(port.state, port.glyphs))
+
+    def _is_refused(self) -> bool:
+        """Say that nothing is measured in a replay or a demo; pages and the palette get here where no key does."""
+        situation = self._port.state.situation
+        if situation.demo:
+            self._port.say(f"Not run: {DEMO}")
+        elif situation.replay:
+            remedy = "Start cpugpu-tui without --replay to run something."
+            self._port.change(problem=UsageError("This is a replay.", remedy))
+        return situation.replay
+
+    # ---------------------------------------------------------------- while it runs
+
+    def pause(self) -> None:
+        """Pause or resume the run."""
+        paused = self._port.state.situation.paused
+        if paused:
+            self._bridge.resume()
+        else:
+            self._bridge.pause()
+        self._port.situate(paused=not paused)
+
+    def stop(self) -> None:
+        """Stop after the block; when that was asked for already, at once."""
+        if self._port.state.situation.stopping:
+            self._bridge.kill()
+        else:
+            self._bridge.stop()
+            self._port.situate(stopping=True, paused=False)
+
+
+def _timeout_of(parent: ParentRun) -> float | None:
+    """Return the limit in seconds that the cases of a run had."""
+    started = parent.run.run
+    return started.environment.get("case_timeout_s") if started is not None else None
+
+
+def other_kind(number: int, *, simulates: bool) -> UsageError:
+    """Return why a run cannot be run again by an app that simulates, or by one that measures."""
+    if simulates:
+        return UsageError(f"Run {number} was measured, and this app simulates.", "Start cpugpu-tui without --simulate.")
+    return UsageError(f"Run {number} was simulated, and this app measures.", "Start cpugpu-tui with --simulate.")

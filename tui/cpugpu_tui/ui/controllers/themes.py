@@ -1,0 +1,167 @@
+"""Themes: ours, Textual's and the person's own, which are picked up while the app runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from textual.app import App
+from textual.theme import BUILTIN_THEMES, Theme
+
+from cpugpu_tui.config import config
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.ui import themes
+from cpugpu_tui.ui.controllers.port import Port
+from cpugpu_tui.ui.themes import BrokenTheme, ThemeChoices
+
+LOOK_S = 1.0
+"""How often the folder of the person's themes is looked at, by its entries' times; never while something is timed."""
+
+
+class Themes:
+    """Colours every screen."""
+
+    def __init__(
+        self, port: Port, app: App[Any], folder: Path | None, is_timing: Callable[[], bool], *, sixteen_colours: bool
+    ) -> None:
+        """Make all themes known to Textual's `app`.
+
+        `folder` holds the person's own, None where there can be none; nothing is read from it while `is_timing`.
+        """
+        self._port, self._app, self._folder, self._is_timing = port, app, folder, is_timing
+        self._sixteen_colours = sixteen_colours
+        self._own: dict[str, Theme] = {}
+        """The person's themes by the names of their files."""
+        self._broken: tuple[BrokenTheme, ...] = ()
+        self._wished: str | None = None
+        """Theme that was asked for and whose file is broken: it is put on once it is mended."""
+        self._shipped = themes.shipped()
+        for theme in self._shipped.values():
+            app.register_theme(theme)
+        self._folder_seen = themes.folder_state(folder) if folder is not None else frozenset()
+        if folder is not None:
+            self._take(themes.read_folder(folder))
+
+    def start(self, name: str) -> str:
+        """Put on `name`, or what stands in for it; return what should be said of that.
+
+        Raises:
+            UsageError: there is no theme of that name, and no broken file of the person's that might be it.
+        """
+        if name not in self._app.available_themes:
+            if not any(broken.path.stem == name for broken in self._broken):
+                raise UsageError(f"There is no theme {name!r}.", f"There are: {', '.join(self.names)}.")
+            self._wished, name = name, themes.DEFAULT_THEME
+        self.put_on(self._possible(name))
+        return self._notice(name)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the themes that this terminal can show: the person's own, then ours, then Textual's."""
+        known = self._app.available_themes
+        own = {theme.name for theme in self._own.values()}
+        order = sorted(own) + [name for name in sorted(self._shipped) if name not in own]
+        order += [name for name in sorted(known) if name not in self._shipped and name not in own]
+        return [name for name in order if known[name].ansi or not self._sixteen_colours]
+
+    @property
+    def current(self) -> str:
+        """Name of the theme that is on."""
+        return self._app.theme
+
+    def put_on(self, name: str) -> None:
+        """Change to a theme."""
+        self._app.theme = name
+
+    def _possible(self, name: str) -> str:
+        """Return the theme, or for 16 colours, where RGB values become mud, one of the terminal's own colours."""
+        theme = self._app.available_themes[name]
+        if theme.ansi or not self._sixteen_colours:
+            return name
+        return "ansi-dark" if theme.dark else "ansi-light"
+
+    def _notice(self, name: str) -> str:
+        if self._broken:
+            return self._broken[0].brief
+        if name != self._possible(name):
+            return f"Theme {name} needs 256 colours, this terminal has 16: {self._possible(name)} stands in for it."
+        return ""
+
+    # ---------------------------------------------------------------- choosing
+
+    def put_on_next(self) -> None:
+        """Change to the next theme."""
+        names, now = self.names, self.current
+        self.put_on(names[(names.index(now) + 1) % len(names)] if now in names else names[0])
+
+    def choose(self) -> None:
+        """List the themes."""
+        from cpugpu_tui.ui.screens.themes import ThemesScreen
+
+        self._port.push_screen(ThemesScreen(self._choices(), self._port.glyphs))
+
+    def _choices(self) -> ThemeChoices:
+        own = {theme.name for theme in self._own.values()}
+        remark = "This terminal has 16 colours: the other themes need 256." if self._sixteen_colours else ""
+        remark = "NO_COLOR is set, so all themes look alike." if self._app.no_color else remark
+        return ThemeChoices(
+            tuple((name, self._kind(name, own)) for name in self.names), self.current,
+            tuple(map(str, self._broken)), remark, str(config.path()),
+        )  # fmt: skip
+
+    def _kind(self, name: str, own: set[str]) -> str:
+        """Return whether a theme is dark and whose it is; nothing is said of ours."""
+        brightness = "dark" if self._app.available_themes[name].dark else "light"
+        if name in own:
+            return f"{brightness} yours"
+        return brightness if name in self._shipped else f"{brightness} textual"
+
+    # ---------------------------------------------------------------- the person's own, while the app runs
+
+    def follow_files(self) -> None:
+        """Look at the person's folder from now on."""
+        if self._folder is not None:
+            self._port.set_interval(LOOK_S, self.look)
+
+    def look(self) -> None:
+        """See whether a theme file is new, gone or different; during a run, reading would be in the numbers."""
+        from cpugpu_tui.ui.screens.themes import ThemesScreen
+
+        if self._folder is None or self._is_timing():
+            return
+        state = themes.folder_state(self._folder)
+        if state != self._folder_seen:
+            self._folder_seen = state
+            self._take(themes.read_folder(self._folder))
+            self._port.change(theme_notice=self._notice(self.current))
+            if isinstance(self._port.screen, ThemesScreen):
+                self._port.screen.show(self._choices())
+
+    def _take(self, found: dict[str, Theme | BrokenTheme]) -> None:
+        """Take the person's themes as their files are now; of a file that is broken the theme it had stays."""
+        before = self._own
+        self._broken = tuple(each for each in found.values() if isinstance(each, BrokenTheme))
+        kept = {file: before[file] for file, each in found.items() if isinstance(each, BrokenTheme) and file in before}
+        self._own = kept | {file: each for file, each in found.items() if isinstance(each, Theme)}
+        now = {theme.name: theme for theme in self._own.values()}
+        for name in {theme.name for theme in before.values()} - set(now):
+            self._drop(name)
+        for name, theme in now.items():
+            if self._app.available_themes.get(name) != theme:
+                self._app.register_theme(theme)
+                if name == self._wished:
+                    self.put_on(self._possible(name))
+                    self._wished = None
+                elif name == self.current:
+                    self._app.mutate_reactive(App.theme)  # the name is the old one, the colours are not
+
+    def _drop(self, name: str) -> None:
+        """Take a theme away whose file is gone; where it is on, or stood for one of the same name, that comes back."""
+        instead = self._shipped.get(name) or BUILTIN_THEMES.get(name)
+        if instead is not None:
+            self._app.register_theme(instead)
+            if name == self.current:
+                self._app.mutate_reactive(App.theme)
+        elif name != self.current:
+            self._app.unregister_theme(name)

@@ -1,0 +1,327 @@
+"""Between the threads of a run and the app: collects events, tells the app when it may show them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model import (
+    Ceilings,
+    CeilingsMeasured,
+    DevicesFound,
+    Event,
+    Gap,
+    Hello,
+    Plan,
+    Progressed,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+)
+from cpugpu_tui.session.planning import nth_plan
+from cpugpu_tui.ui.live.backend import Backend, RunningSession
+from cpugpu_tui.ui.live.messages import (
+    AgentReported,
+    CalibrationAdvanced,
+    CeilingsKnown,
+    DevicesReported,
+    EarlierKnown,
+    InterpreterFound,
+    NoticeGiven,
+    RunAdvanced,
+    SavingChanged,
+    SeriesEnded,
+    TelemetryArrived,
+)
+
+if TYPE_CHECKING:
+    from cpugpu_tui.analysis.claim_numbers import TimedCase
+    from cpugpu_tui.state.state import RunState
+    from cpugpu_tui.store.outbox import Outbox
+    from cpugpu_tui.ui.live.saved_runs import SavedRuns
+
+
+class DisturbingError(CpuGpuError):
+    """Reading now would disturb what is being timed."""
+
+    title = "Not during a run"
+
+
+class Bridge:
+    """Owns the session of the run. Threads come in through it and leave messages, never anything else."""
+
+    def __init__(self, backend: Backend, post: Callable[[Message], bool]) -> None:
+        """Post messages with `post`, which must be safe to call from any thread and must not block."""
+        self._backend = backend
+        self._post = post
+        self._lock = threading.Lock()
+        self._events: list[Event] = []
+        self._session: RunningSession | None = None
+        self._streaming = False
+        self._measured: list[Ceilings] = []
+        """What the runs of the series measured of this machine."""
+        self._opened = threading.Event()
+        """Keys are answered from the first frame on: a run may be asked for before there is anything to run it."""
+        self._stop = self._paused = self._leaving = False
+        self._is_writable = True
+        """Whether the history could be written when it was looked at last."""
+        self.repeat_number = 1
+        """Which run of its series is going on."""
+        self._reading = threading.Lock()
+        self._searching = threading.Lock()
+        self._begun = False
+        """A series has been asked for and is not over: nothing is read from the history for a comparison."""
+
+    # ---------------------------------------------------------------- on worker threads
+
+    def open(self) -> None:
+        """Open everything that a run needs. Body of the worker thread `open`."""
+        try:
+            self._backend.open(self._agent_reported, self._telemetry_read, self._notice)
+        except CpuGpuError as error:
+            self._post(AgentReported(error))
+        finally:
+            if (outbox := self._backend.outbox) is not None:
+                self._is_writable = outbox.is_writable
+                outbox.on_change = self._saving_changed
+            self._opened.set()
+        if notice := self._backend.store_notice:
+            self._notice(notice)
+        self._post(CeilingsKnown(self._backend.ceilings()))
+        # The first `r` compares: these imports would stand between the key and its paint (122-262 ms, not 63-77).
+        from cpugpu_tui.compare import changes  # noqa: F401
+
+        self._post(EarlierKnown(self._backend.earlier()))
+
+    def survey(self) -> None:
+        """Ask an agent which devices there are. Body of the worker thread `survey`."""
+        self._opened.wait()
+        try:
+            found = self._backend.survey()
+        except CpuGpuError as error:
+            self._post(DevicesReported((), str(error)))
+        else:
+            told = DevicesReported(found.devices, found.no_gpu or "") if found is not None else DevicesReported(())
+            self._post(told)
+
+    def search_python(self) -> None:
+        """Look for an interpreter that can do more than the agents' one. Body of the worker thread `search`."""
+        self._opened.wait()
+        with self._searching:
+            found = self._backend.better_python(lambda: self._begun)
+        self._post(InterpreterFound(found, is_complete=not self._begun))
+
+    def use_python(self, python: str) -> None:
+        """Change to another interpreter, unless a run has begun. Body of the worker thread `search`."""
+        self._opened.wait()
+        with self._searching:
+            if self._begun:
+                return
+            try:
+                self._backend.use_python(python)
+            except CpuGpuError as error:
+                self._post(AgentReported(error))
+
+    def calibrate(self, plan: Plan) -> None:
+        """Measure the machine; the run on the screen stays. Body of the worker thread `run`."""
+        self._wait_for_quiet()
+        self._backend.end_survey()
+        session = self._backend.session(plan, None, None)
+        measured: list[Ceilings] = []
+        remark = ""
+        with self._lock:
+            self._session, stopped = session, self._stop
+        if stopped:
+            session.stop()
+
+        def deliver(event: Event) -> None:
+            nonlocal remark
+            if isinstance(event, Progressed) and event.phase == "calibration":
+                self._post(CalibrationAdvanced(f"{event.device}, {event.note}"))
+            elif isinstance(event, CeilingsMeasured):
+                measured.append(event.ceilings)
+            elif isinstance(event, DevicesFound):
+                remark = event.no_gpu or ""
+            elif isinstance(event, RunFinished) and event.message:
+                remark = f"{event.message} {event.remedy}".strip()
+
+        try:
+            session.run(deliver)
+            self._prepare()
+        finally:
+            with self._lock:
+                self._session, self._begun = None, False
+            self._post(CeilingsKnown(self._with_kept(measured), remark))
+            self._post(SeriesEnded())
+
+    def _with_kept(self, measured: Sequence[Ceilings]) -> tuple[Ceilings, ...]:
+        """Return what was measured now, and what is kept of the other devices."""
+        others = [kept for kept in self._backend.ceilings() if kept.device not in {m.device for m in measured}]
+        return (*measured, *others)
+
+    def run_series(self, plan: Plan, repeats: int, case_timeout_s: float | None) -> None:
+        """Run a plan so many times in one series. Body of the worker thread `run`."""
+        self._wait_for_quiet()
+        self._backend.end_survey()
+        series_id: str | None = None
+        self._measured.clear()
+        try:
+            for number in range(1, repeats + 1):
+                session = self._backend.session(nth_plan(plan, number), series_id, case_timeout_s)
+                series_id = session.series_id
+                with self._lock:
+                    self._session, self.repeat_number = session, number
+                    stopped, paused = self._stop, self._paused
+                if paused:
+                    session.pause()
+                if stopped or not self._run_one(session):
+                    break
+        finally:
+            with self._lock:
+                self._session, self._streaming, self._begun = None, False, False
+            if self._measured:
+                self._post(CeilingsKnown(self._with_kept(self._measured)))
+            self._post(EarlierKnown(self._backend.earlier()))
+            self._post(SeriesEnded())
+
+    def _wait_for_quiet(self) -> None:
+        """Wait until all is open, and nobody reads the history or asks interpreters: that would be in the numbers."""
+        self._opened.wait()
+        with self._reading, self._searching:
+            pass
+
+    @contextmanager
+    def between_runs(self) -> Iterator[SavedRuns]:
+        """Hold off the next run for one short step of reading; long readings take many steps.
+
+        Raises:
+            DisturbingError: a run has begun.
+        """
+        self._opened.wait()
+        with self._reading:
+            if self._begun:
+                raise DisturbingError("A run has begun.", "It is compared when the run is over.")
+            yield self._backend.history
+
+    def history(self) -> SavedRuns:
+        """Return the saved runs, as soon as the history has been opened."""
+        self._opened.wait()
+        return self._backend.history
+
+    def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[TimedCase, ...]:
+        """Return what saved runs add to a run, for the publications' claims."""
+        return self._backend.claim_points(run, ceilings)
+
+    def _run_one(self, session: RunningSession) -> bool:
+        """Run once; return whether the series goes on."""
+        finished = session.run(self._deliver)
+        if not self._leaving:  # after a stop too: the next r would wait 4 s for its agent to import torch
+            self._prepare()
+        return finished.status == "done" and not self._stop
+
+    def _prepare(self) -> None:
+        try:
+            self._backend.prepare()
+        except CpuGpuError as error:
+            self._post(AgentReported(error))
+
+    def _deliver(self, event: Event) -> None:
+        if isinstance(event, CeilingsMeasured):
+            self._measured.append(event.ceilings)
+        with self._lock:
+            self._events.append(event)
+            self._streaming = not isinstance(event, RunFinished)
+        if isinstance(event, (Gap, RunStarted, RunFinished)):
+            self._post(RunAdvanced(self.take()))
+
+    def _telemetry_read(self, read: TelemetryRead) -> None:
+        """Hand a reading to the run, whose next gap shows it; without a run, to the app at once."""
+        with self._lock:
+            session, streaming = self._session, self._streaming
+        if session is not None:
+            session.add_telemetry(read)
+        if not streaming:
+            self._post(TelemetryArrived(read))
+
+    def _agent_reported(self, outcome: Hello | CpuGpuError) -> None:
+        self._post(AgentReported(outcome))
+
+    def _saving_changed(self) -> None:
+        outbox = self._backend.outbox
+        assert outbox is not None
+        if outbox.is_writable and not self._is_writable:
+            self._is_writable = True
+            self._notice("")  # it could not be written when it was opened, and that is over
+        self._post(SavingChanged(outbox.unsaved))
+
+    def _notice(self, text: str) -> None:
+        self._post(NoticeGiven(text))
+
+    # ---------------------------------------------------------------- on the app's thread
+
+    def take(self) -> tuple[Event, ...]:
+        """Return the events that came since the last call, and forget them."""
+        with self._lock:
+            events, self._events = self._events, []
+        return tuple(events)
+
+    def expect_series(self) -> None:
+        """Forget what was asked of the last series, which the next one would obey; let no reading begin from now on."""
+        with self._lock:
+            self._stop = self._paused = False
+            self._begun = True
+
+    def stop(self) -> None:
+        """Stop run and series after the block in flight."""
+        with self._lock:
+            self._stop, session = True, self._session
+        if session is not None:
+            session.stop()
+
+    def kill(self, *, leaving: bool = False) -> None:
+        """Stop run and series at once; finished cases are saved. `leaving`: no other run will follow."""
+        with self._lock:
+            self._stop, session = True, self._session
+            self._leaving = self._leaving or leaving
+        if session is not None:
+            session.kill()
+
+    def pause(self) -> None:
+        """Pause the run between half-rounds, also one that has yet to begin."""
+        with self._lock:
+            self._paused, session = True, self._session
+        if session is not None:
+            session.pause()
+
+    def resume(self) -> None:
+        """Let the run go on."""
+        with self._lock:
+            self._paused, session = False, self._session
+        if session is not None:
+            session.resume()
+
+    def suspend_agents(self) -> None:
+        """Stop the agents where they are: the app is being suspended."""
+        self._backend.suspend()
+
+    def resume_agents(self) -> None:
+        """Let the agents go on."""
+        self._backend.resume()
+
+    def leave(self) -> None:
+        """End what need not be waited for."""
+        self._backend.leave()
+
+    def close(self) -> None:
+        """End everything but the history; waits for it."""
+        self._backend.close()
+
+    @property
+    def outbox(self) -> Outbox | None:
+        """The way into the history, which whoever closes the app closes; None where nothing is saved."""
+        return self._backend.outbox

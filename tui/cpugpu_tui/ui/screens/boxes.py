@@ -1,0 +1,59 @@
+"""Boxes over the screen that ask for something and go: what they share, and one question with two answers."""
+
+from __future__ import annotations
+
+from typing import ClassVar, TypeVar
+
+from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from cpugpu_tui.ui.panes.lines import Lines, wrapped
+from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
+
+T = TypeVar("T")
+
+
+class Box(ModalScreen[T]):
+    """Closes once, whatever was typed ahead."""
+
+    def dismiss(self, result: T | None = None) -> AwaitComplete:
+        """Close and hand over the result; a box that has closed, or stands behind another one, stays as it is.
+
+        Textual pops whatever is on top: the second enter of a quick hand closed the main screen, which ended the app.
+        """
+        return super().dismiss(result) if self.is_current else AwaitComplete()
+
+
+class ConfirmScreen(Box[bool]):
+    """Asks; the run goes on meanwhile. Returns whether the person said yes."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", show=False),
+        Binding("q", "answer(True)", show=False),
+        Binding("ctrl+c", "answer(True)", show=False),
+        Binding("n", "answer(False)", show=False),
+        Binding("escape", "answer(False)", show=False),
+    ]
+
+    def __init__(self, question: str, yes: str, no: str) -> None:
+        """Ask `question`; `yes` and `no` say what each answer does."""
+        super().__init__()
+        keys: Spans = (("y", "key"), (f" {yes}   ", "text"), ("esc", "key"), (f" {no}", "text"))
+        self._lines = [*wrapped(question, 54), (), keys]
+
+    def compose(self) -> ComposeResult:
+        """Yield the box."""
+        with Vertical(id="box"):
+            yield Lines(id="question")
+
+    def on_mount(self) -> None:
+        """Write the question."""
+        self.query_one(Lines).show(self._lines)
+
+    def action_answer(self, yes: bool) -> None:
+        """Close with an answer."""
+        self.dismiss(yes)

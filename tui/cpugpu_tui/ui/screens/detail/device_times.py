@@ -1,0 +1,202 @@
+"""One device's part of a row: how it was timed, its metrics, what was odd, where its tensors lay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from cpugpu_tui.decide.stats import median, percentile
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    COLD_START,
+    DEVICE,
+    LATENCY,
+    PAGEABLE,
+    PINNED,
+    SINGLE,
+    SYNCED,
+    THROUGHPUT,
+    Device,
+)
+from cpugpu_tui.model.quantities import faster, percent, time_text
+from cpugpu_tui.render.answers import beside
+from cpugpu_tui.render.columns import COLD, COLUMNS, MOVED, kernels_heading
+from cpugpu_tui.render.marks import device_marks, mark_words
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.no_core import reason_lines
+from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.ui import rows
+from cpugpu_tui.ui.glyphs import Glyphs, trend_text
+from cpugpu_tui.ui.panes.lines import paragraph, spelled, wrapped
+from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.screens.detail.distribution import distribution_lines, single_calls
+from cpugpu_tui.workloads.contract import REGISTRY
+
+METRIC_WORDS = {
+    LATENCY: "latency",
+    SINGLE: "single calls",
+    DEVICE: "kernels",
+    THROUGHPUT: "throughput",
+    PAGEABLE: COLUMNS[MOVED].heading,
+    PINNED: "same, pinned",
+    AS_WRITTEN: "paper's clock",
+    SYNCED: "same, with a wait",
+    COLD_START: "first call",
+}
+METRIC_HELP = {
+    LATENCY: "one call and the wait for it, caches warm",
+    SINGLE: "each call timed by itself",
+    DEVICE: "the GPU's own work, no launch and no wait",
+    THROUGHPUT: "many calls queued, one wait",
+    PAGEABLE: "data starts and ends on the host",
+    PINNED: "the same in pinned memory",
+    AS_WRITTEN: "what the paper's clock shows",
+    SYNCED: "until the device had finished",
+    COLD_START: "first of the process, libraries load",
+}
+COLDER = (
+    "Cold kernels take longer than the latency here: caches are emptied before each of them, and warm in the latency."
+)
+ENOUGH_FOR_TAILS = 200
+"""Samples from which on p90 and p99 mean something (method.md)."""
+
+
+def times_lines(run: RunState, row: Row, device: Device, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return a device's heading, how it was timed, its metrics, their distribution, and what was odd."""
+    series = "cpu" if device.is_cpu else "gpu"
+    simulated = " (simulated)" if device.simulated else ""
+    lines: list[Spans] = [
+        ((device.name.upper() if device.is_cpu else device.name, series), (f"  {device.label}{simulated}", "muted"))
+    ]
+    lines += _how(device, times)
+    if row.status != "mismatch":
+        lines += _table(times, _words(run, row), width, glyphs)
+        lines += _rounds(times, width, glyphs, series)
+        lines += _one_thread(run, row, times, width, glyphs) if device.is_cpu else []
+        lines += distribution_lines(times, width, glyphs, series)
+    return lines + _odd(times, row, width)
+
+
+def placed_lines(times: DeviceTimes, width: int) -> list[Spans]:
+    """Return where the tensors lay, as the tensors themselves say."""
+    placed = times.placed
+    if placed is None:
+        return []
+    lines: list[Spans] = []
+    for what, tensors in (("inputs", placed.inputs), ("results", placed.results)):
+        for index, text in enumerate(_counted(tensors)):
+            head = "tensors" if not lines else ""
+            pieces = wrapped(text, width - 19)
+            starts = [f"  {head:<9}{'' if index else what:<8}", *[" " * 19] * (len(pieces) - 1)]
+            lines += [((start, "muted"), *piece) for start, piece in zip(starts, pieces, strict=True)]
+    return lines
+
+
+def _counted(tensors: Sequence[str]) -> list[str]:
+    """Return each line once, with how often it follows itself: two equal factors of a product are one line."""
+    counts = [(text, len(list(same))) for text, same in groupby(tensors)]
+    return [text if count == 1 else f"{text}, {'twice' if count == 2 else f'{count} times'}" for text, count in counts]
+
+
+def _how(device: Device, times: DeviceTimes) -> list[Spans]:
+    """Return how many rounds, blocks and calls, and on a CPU how many threads."""
+    calibrated = times.calibrated
+    if calibrated is None:
+        return []
+    once = calibrated.rounds * calibrated.blocks * calibrated.calls_per_block == 1
+    how = (
+        "timed once: a call takes longer than the budget"
+        if once
+        else f"{_count(max(len(times.round_ns), 1), 'round')} of {_count(calibrated.blocks, 'block')}"
+        f" of {_count(calibrated.calls_per_block, 'call')}"
+    )
+    threads = f", {_count(calibrated.threads, 'thread')}" if device.is_cpu else ""
+    return [((f"  {how}{threads}", "muted"),)]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _words(run: RunState, row: Row) -> dict[str, str]:
+    """Return what this row's metrics are called: were caches cold, was the paper's call the first one."""
+    words = {**METRIC_WORDS, DEVICE: kernels_heading(run)}
+    workload = REGISTRY.get(row.case.workload)
+    facts = workload.as_written if workload is not None else None
+    if facts is not None and not facts.whole:
+        words[AS_WRITTEN] = "paper's, 1st call"
+    return words
+
+
+def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return one line per metric, as many columns as fit, and why a tail is missing."""
+    samples = {name: times.samples[name] for name in METRIC_WORDS if times.samples.get(name)}
+    if not samples:
+        return [(("  no samples yet", "muted"),)]
+    singles = single_calls(times)
+    columns = ("median", "p90", "p99", "least")[: max((width - 25) // 11, 1)]
+    header = f"  {'':<17}{'n':>6}{''.join(f'{name:>11}' for name in columns)}"
+    lines: list[Spans] = [((header, "muted"),)]
+    for name, values in samples.items():
+        # A block's mean hides the tails of latency: they come from the calls that were timed one by one.
+        has_tails = len(values) >= ENOUGH_FOR_TAILS and (name != LATENCY or values == singles)
+        tails = [time_text(percentile(values, p)) if has_tails else glyphs.none for p in (90, 99)]
+        numbers = [time_text(times.median_ns(name) or median(values)), *tails, time_text(min(values))]
+        text = f"{len(values):>6}" + "".join(f"{number:>11}" for number in numbers[: len(columns)])
+        room = width - len(header) - 2
+        helped = METRIC_HELP[name] if len(METRIC_HELP[name]) <= room else ""
+        lines.append(((f"  {words[name]:<17}", "text"), (text, "strong" if name == LATENCY else "text"),
+                      (f"  {helped}", "muted")))  # fmt: skip
+    kernels_ns, latency_ns = times.median_ns(DEVICE), times.latency_ns
+    if words[DEVICE] == COLD and kernels_ns and latency_ns and kernels_ns > latency_ns:
+        lines += paragraph(COLDER, width, "muted")
+    why = (
+        f"of means of blocks, and of fewer than {ENOUGH_FOR_TAILS} samples"
+        if len(singles) >= ENOUGH_FOR_TAILS
+        else f"they take {ENOUGH_FOR_TAILS} single calls, here were {len(singles) or 'none'}"
+    )
+    return [*lines, *paragraph(f"{glyphs.none} no p90 and p99: {why}", width, "muted")]
+
+
+def _rounds(times: DeviceTimes, width: int, glyphs: Glyphs, series: str) -> list[Spans]:
+    values = list(times.round_ns.values())
+    if len(values) < 2:
+        return []
+    middle = median(values)
+    relative = [value / middle - 1 for value in values] if middle > 0 else []
+    bars = trend_text(relative, min(len(values), max(10, width - 50)), -rows.ROUND_RANGE, rows.ROUND_RANGE, glyphs)
+    spread = (max(values) - min(values)) / middle if middle > 0 else 0.0
+    return [(("  rounds           ", "text"), (bars, series), (f"  spread {percent(spread)} % of the median", "muted"))]
+
+
+def _one_thread(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return what one thread takes for the same, where the run has that row too."""
+    other = beside(run, row, 1)
+    single_ns = other.cpu.latency_ns if other is not None and other.cpu is not None else None
+    if single_ns is None or not times.latency_ns:
+        return []
+    count = times.calibrated.threads if times.calibrated is not None else 0
+    against = f"with {count}" if count else "here"
+    ratio = faster(times.latency_ns / single_ns)
+    text = f"one thread takes {time_text(single_ns)}, {ratio} than {against}"
+    return paragraph(spelled(text, glyphs), width, "text")
+
+
+def _odd(times: DeviceTimes, row: Row, width: int) -> list[Spans]:
+    """Return what was odd, and what it changed: marked half-rounds count, they are never left out."""
+    lines: list[Spans] = []
+    if not times.is_settled:
+        lines += paragraph("~ warm-up did not settle to 1 % before its limit", width, "warn")
+    for sentence in reason_lines(times):
+        lines += paragraph(f"{sentence[0].upper()}{sentence[1:]}", width, "warn" if times.is_starved else "text")
+    marks = device_marks(row, times)
+    for mark in marks:
+        lines += paragraph(f"~ {mark}: {mark_words(mark)}", width, "warn")
+    if not marks or times.latency_ns is None or row.status == "mismatch":
+        return lines
+    if not times.clean_ns:
+        return [*lines, *paragraph("every half-round has a mark: there is no latency without", width, "text")]
+    clean_ns = median(times.clean_ns)
+    changes = abs(clean_ns / times.latency_ns - 1) >= 0.005
+    text = f"is {time_text(clean_ns)}" if changes else "is the same"
+    return [*lines, *paragraph(f"without the marked half-rounds the latency {text}", width, "text")]

@@ -1,0 +1,186 @@
+"""A fleet in lines: each host, each case on each GPU, and what is to be said of the host under the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len, set_cell_size
+
+from cpugpu_tui.compare.series import numbers_text
+from cpugpu_tui.model import Case
+from cpugpu_tui.render.columns import CPU, GPU, KERNEL, NONE, SPEEDUP, VERDICT
+from cpugpu_tui.render.fleet import FleetRow, cases_text, doing_text, machine_text, numbers_of, says
+from cpugpu_tui.render.sentences import conditions
+from cpugpu_tui.session.fleet.state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.panes.timing_legend import ODD, is_odd
+from cpugpu_tui.ui.roles import Spans
+
+STATE_WIDTH = 13
+"""Cells of a sign and the longest state, `unreachable`."""
+
+NAMED_WIDTH = (6, 24)
+"""Fewest and most cells of a host's name."""
+
+CASE_WIDTH, GPU_WIDTH = (20, 32), 4
+"""Fewest and most cells of a case's name, and those of a GPU's number."""
+
+FEWEST_OF_WORKLOAD = 4
+"""Cells of a workload's name that tell something still."""
+
+TIMED = {
+    CPU: ("CPU", 10, "cpu"),
+    GPU: ("GPU time", 10, "gpu"),
+    KERNEL: ("kernels", 10, "gpu"),
+    SPEEDUP: ("speedup", 16, "text"),
+    VERDICT: ("faster", 10, ""),
+}
+"""Columns of what was timed: their headings, cells and colours; the last has that of whoever is faster."""
+
+OPTIONAL = (KERNEL, VERDICT, CPU)
+"""Columns that a narrow screen goes without, in this order."""
+
+
+def state_role(each: HostState) -> str:
+    """Return how a host's state is coloured; its sign and its word say the same."""
+    if each.in_trouble or each.failed:
+        return "bad" if each.in_trouble else "warn"
+    return {DONE: "good", RUNNING: "strong", WAITING: "muted", STOPPED: "warn"}.get(each.state, "text")
+
+
+def state_sign(each: HostState, glyphs: Glyphs) -> str:
+    """Return a host's state in one cell."""
+    if each.in_trouble:
+        return glyphs.no
+    return {DONE: glyphs.yes, RUNNING: glyphs.arrow, WAITING: glyphs.none}.get(each.state, glyphs.dot)
+
+
+def name_width(state: FleetState) -> int:
+    """Return the cells that hosts' names take."""
+    fewest, most = NAMED_WIDTH
+    return min(max(fewest, *map(cell_len, state.hosts)), most)
+
+
+def case_width(width: int) -> int:
+    """Return the cells that cases' names take on a screen of this width."""
+    fewest, most = CASE_WIDTH
+    return min(max(fewest, width // 5), most)
+
+
+def cut(text: str, width: int, glyphs: Glyphs) -> str:
+    """Return a text in exactly this many cells."""
+    if cell_len(text) <= width:
+        return set_cell_size(text, width)
+    return set_cell_size(text, max(width - len(glyphs.ellipsis), 0)) + glyphs.ellipsis
+
+
+def case_name(case: Case, width: int, glyphs: Glyphs) -> str:
+    """Return a case in exactly this many cells: the workload gives way first, the size never."""
+    variant = "" if case.variant == "default" else f" {case.variant}"
+    size = f" {case.size:,}"
+    room = width - len(size)
+    if len(case.workload) + len(variant) > room >= len(variant) + FEWEST_OF_WORKLOAD:
+        return f"{cut(case.workload, room - len(variant), glyphs)}{variant}{size}"
+    name = case.workload + variant
+    return cut(f"{name}{size}", width, glyphs) if len(name) <= room else f"{cut(name, room, glyphs)}{size}"
+
+
+def host_heads(state: FleetState, width: int) -> Spans:
+    """Return the heads of the hosts."""
+    text = f"  {'host':<{name_width(state)}} {'state':<{STATE_WIDTH}} {'cases':>9} {'GPUs':<20} now, or what it says"
+    return ((text[:width], "muted"),)
+
+
+def host_line(each: HostState, names: int, width: int, glyphs: Glyphs, *, chosen: bool) -> Spans:
+    """Return a host in one line: state, progress, GPUs, and what it does or says."""
+    state = f"{state_sign(each, glyphs)} {each.state:<{STATE_WIDTH - 2}}"
+    before = f"{glyphs.cursor if chosen else ' '} {cut(each.host.host, names, glyphs)} "
+    cases = f"{each.run.done}/{len(each.run.rows)}" if each.run.rows else ""
+    if each.failed:
+        cases = f"{cases} {each.failed}{glyphs.no}"
+    machine = cut(spelled(machine_text(each), glyphs), 20, glyphs)
+    told = each.message if each.in_trouble else (says(each) if each.is_over else doing_text(each))
+    room = max(width - cell_len(before) - STATE_WIDTH - 1 - 10 - 21, 0)
+    rest = f" {cases:>9} {machine} {cut(spelled(told, glyphs), room, glyphs)}"
+    if chosen:
+        return ((f"{before}{state}{rest}", "chosen"),)
+    return ((before, "text"), (state, state_role(each)), (rest, "text"))
+
+
+def host_facts(each: HostState, slow: Sequence[str], width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return what there is to say of a host: how it is reached, its run, its answer or why there is none, slow GPUs."""
+    facts = [f"{each.host.host}, by {each.host.launcher}", machine_text(each), cases_text(each)]
+    facts.append(numbers_text(numbers_of(each)))
+    lines: list[Spans] = [
+        ((f" {glyphs.dot} ".join(spelled(fact, glyphs) for fact in facts if fact)[:width], "strong"),)
+    ]
+    if each.why:
+        return lines + wrapped(spelled(each.why, glyphs), width, "bad" if each.in_trouble else "warn", lines=4)
+    lines += wrapped(spelled(" ".join(slow), glyphs), width, "warn", lines=2) if slow else []
+    lines += wrapped(spelled(says(each) or doing_text(each), glyphs), width, "text", lines=5 - len(lines))
+    odd = " ".join(conditions(each.run))
+    return lines + (wrapped(spelled(odd, glyphs), width, "warn", lines=6 - len(lines)) if odd else [])
+
+
+def timed_columns(names: int, width: int) -> list[str]:
+    """Return the columns that fit beside case, host and GPU."""
+    columns, room = list(TIMED), width - (2 + case_width(width) + 1 + (names + 1 if names else 0) + GPU_WIDTH)
+    for name in OPTIONAL:
+        if sum(TIMED[each][1] + 1 for each in columns) <= room:
+            break
+        columns.remove(name)
+    return columns
+
+
+def case_heads(names: int, width: int) -> Spans:
+    """Return the heads of cases; `names` are the cells of hosts' names, 0 where all are of one host."""
+    host = f"{'host':<{names}} " if names else ""
+    text = f"  {'case':<{case_width(width)}} {host}{'GPU':<{GPU_WIDTH}}"
+    for key in timed_columns(names, width):
+        heading, cells, _ = TIMED[key]
+        text += f" {heading:<{cells}}" if key == VERDICT else f" {heading:>{cells}}"
+    return ((text[:width], "muted"),)
+
+
+def case_line(row: FleetRow, names: int, width: int, glyphs: Glyphs, *, chosen: bool = False) -> Spans:
+    """Return a case on one GPU of one host."""
+    before = f"{glyphs.cursor if chosen else ' '} {case_name(row.whole.case, case_width(width), glyphs)} "
+    before += f"{cut(row.host, names, glyphs)} " if names else ""
+    before += f"{glyphs.none if row.gpu is None else row.gpu.name.removeprefix('cuda:'):<{GPU_WIDTH}}"
+    if row.why:
+        why = spelled(row.why, glyphs)
+        spans: Spans = ((f"{before} ", "text"), (cut(why, max(width - cell_len(before) - 1, 0), glyphs), "bad"))
+    else:
+        spans = ((before, "text"), *(_cell(key, row, glyphs) for key in timed_columns(names, width)))
+    return ((set_cell_size("".join(text for text, _ in spans), width).rstrip(), "chosen"),) if chosen else spans
+
+
+def _cell(key: str, row: FleetRow, glyphs: Glyphs) -> tuple[str, str]:
+    """Return what a case says in a column, one cell before it, and its colour."""
+    _, cells, role = TIMED[key]
+    if key != VERDICT:
+        times = {CPU: row.row.cpu, GPU: row.row.gpu}.get(key)
+        text = row.text(key)
+        sign = ODD if times is not None and text != NONE and is_odd(row.row, times) else ""
+        return f" {sign + spelled(text, glyphs):>{cells}}", role
+    said = row.text(VERDICT)
+    word = row.whole.status if said == NONE else said
+    return f" {cut(word, cells, glyphs)}", {"GPU": "gpu", "CPU": "cpu"}.get(word, "muted")
+
+
+def title_text(state: FleetState, *, stopping: bool) -> str:
+    """Return how a fleet stands, in a line."""
+    counts = ", ".join(f"{count} {word}" for word, count in state.counts.items())
+    return f"{'stopping: ' if stopping and not state.is_over else ''}{counts}; {state.cases_text}"
+
+
+def in_sight(count: int, index: int, top: int, height: int) -> int:
+    """Return the first line to show so that line `index` of `count` is among `height` lines."""
+    top = min(max(top, index - height + 1), index)
+    return max(min(top, count - height), 0)
+
+
+def padded(lines: Sequence[Spans], height: int) -> list[Spans]:
+    """Return exactly so many lines, so that what stands below does not move."""
+    return [*lines[:height], *[()] * (height - len(lines))]

@@ -1,0 +1,191 @@
+"""Fewer bytes for the same state: a person may sit behind a slow line, and tmux reads every byte again.
+
+Textual writes a changed line from its widget's left edge on, every piece of it with all its colours and a reset: a row
+of the timing table is 900 bytes in 24-bit colour. This driver remembers what the terminal shows and writes the cells
+that differ. Measured at 120×40 with five rows changing a second: 5.5 kB a second without it, 1.1 kB with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from rich.cells import cell_len
+from textual import events
+from textual.message import Message
+
+from cpugpu_tui.transport.obeying import pressed_ctrl_c
+from cpugpu_tui.ui.terminal.bounded_input import BoundedInputDriver
+
+_TOKEN = re.compile(r"\x1b\[([0-9;]*)([mH])|(\n)|([^\x1b\n]+)")
+_NO_FRAME = re.compile(r"\x1b(?!\[[0-9;]*[mH])|[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f]")
+"""What Textual's frames do not hold: they are positions, colour codes, text, and line feeds before a position."""
+_ON_BLANKS = frozenset("4579")
+"""Attributes that show on a blank: underlined, blinking, reversed, struck."""
+
+
+@dataclass(frozen=True)
+class Pen:
+    """What the terminal writes with: attributes such as `1` (bold), colours as the codes that set them."""
+
+    attributes: frozenset[str] = frozenset()
+    ink: str = ""
+    ground: str = ""
+
+    @cache  # noqa: B019 - there are as many pens as a theme has styles
+    def after(self, parameters: str) -> Pen:
+        """Return the pen after one colour code."""
+        attributes, ink, ground = set(self.attributes), self.ink, self.ground
+        codes = iter(parameters.split(";") if parameters else ["0"])
+        for code in codes:
+            number = int(code or 0)
+            if number == 0:
+                attributes, ink, ground = set(), "", ""
+            elif number in (38, 48):
+                colour = _colour(code, codes)
+                ink, ground = (colour, ground) if number == 38 else (ink, colour)
+            elif 30 <= number <= 39 or 90 <= number <= 97:
+                ink = "" if number == 39 else code
+            elif 40 <= number <= 49 or 100 <= number <= 107:
+                ground = "" if number == 49 else code
+            else:
+                attributes.add(code)
+        return Pen(frozenset(attributes), ink, ground)
+
+    @cache  # noqa: B019 - as above
+    def code_from(self, before: Pen) -> str:
+        """Return the shortest code that makes this pen out of another."""
+        if self == before:
+            return ""
+        lost = before.attributes - self.attributes or (before.ink and not self.ink)
+        lost = lost or (before.ground and not self.ground)
+        known = Pen() if lost else before
+        parts = ["0"] if lost else []
+        parts += sorted(self.attributes - known.attributes)
+        parts += [new for new, old in ((self.ink, known.ink), (self.ground, known.ground)) if new != old]
+        return f"\x1b[{';'.join(parts)}m"
+
+    @cache  # noqa: B019 - as above
+    def on_blank(self) -> Pen:
+        """Return what of this pen can be seen on a blank."""
+        return self if self.attributes & _ON_BLANKS else Pen(ground=self.ground)
+
+
+def _colour(code: str, codes: Iterator[str]) -> str:
+    """Return a colour of 256 or of 24 bits as one string, taking its numbers from the parameters."""
+    kind = next(codes, "5")
+    return ";".join((code, kind, *(next(codes, "0") for _ in range(3 if kind == "2" else 1))))
+
+
+class ScreenMemory:
+    """What the terminal shows, as far as it is known."""
+
+    def __init__(self) -> None:
+        self._rows: defaultdict[int, dict[int, tuple[str, Pen]]] = defaultdict(dict)
+        self._cursor: tuple[int, int] | None = None
+        self._pen = Pen()
+        self._written: list[str] = []
+
+    def forget(self) -> None:
+        """Know nothing again: the terminal was resized, or another screen was shown."""
+        self._rows.clear()
+        self._cursor = None
+
+    def missing(self, data: str) -> str:
+        """Return output that makes the terminal look as after `data`, and remember how that looks.
+
+        What is no frame passes as it is. A frame with wide or combining characters does too, and then nothing is known.
+        """
+        if _NO_FRAME.search(data):
+            if "\x1b[?1049" in data:
+                self.forget()
+            return data
+        if not self._follow(data):
+            self._written.clear()
+            self.forget()
+            return data
+        self._written.append(Pen().code_from(self._pen))
+        text = "".join(self._written)
+        self._written.clear()
+        return text
+
+    def _follow(self, data: str) -> bool:
+        """Go through a frame and note what is missing; return False for one that cannot be followed."""
+        self._pen = pen = Pen()
+        row = column = 0
+        for parameters, kind, _line_feed, text in _TOKEN.findall(data):
+            if kind == "m":
+                pen = pen.after(parameters)
+            elif kind == "H":
+                row, column = _position(parameters)
+            elif text:
+                if not row or cell_len(text) != len(text):
+                    return False
+                self._text(text, row, column, pen)
+                column += len(text)
+            else:
+                row = 0  # after a line feed a frame always names a position
+        if row and self._cursor != (row, column):
+            self._move(row, column)
+        return True
+
+    def _text(self, text: str, row: int, column: int, pen: Pen) -> None:
+        cells, blank = self._rows[row], pen.on_blank()
+        if column not in cells and column + len(text) - 1 not in cells:
+            # Nothing is known here, as in the first frame and after a resize: 4 800 cells one by one take 9 ms.
+            self._put(row, column, text, blank if text.isspace() else pen)
+            cells.update((place, (sign, blank if sign == " " else pen)) for place, sign in enumerate(text, column))
+            return
+        for place, character in enumerate(text, column):
+            cell = (character, blank if character == " " else pen)
+            if cells.get(place) != cell:
+                cells[place] = cell
+                self._put(row, place, *cell)
+
+    def _put(self, row: int, column: int, text: str, pen: Pen) -> None:
+        if self._cursor != (row, column):
+            self._move(row, column)
+        if not (text.isspace() and self._pen.on_blank() == pen):
+            self._written.append(pen.code_from(self._pen))
+            self._pen = pen
+        self._written.append(text)
+        self._cursor = (row, column + len(text))
+
+    def _move(self, row: int, column: int) -> None:
+        cursor = self._cursor
+        steps = column - cursor[1] if cursor is not None and cursor[0] == row else 0
+        self._written.append(f"\x1b[{steps if steps > 1 else ''}C" if steps > 0 else f"\x1b[{row};{column}H")
+        self._cursor = (row, column)
+
+
+def _position(parameters: str) -> tuple[int, int]:
+    row, _, column = parameters.partition(";")
+    return int(row or 1), int(column or 1)
+
+
+class DiffDriver(BoundedInputDriver):
+    """Textual's driver, writing what the terminal does not show yet."""
+
+    _memory: ScreenMemory | None = None
+
+    def write(self, data: str) -> None:
+        """Write to the terminal."""
+        if self._memory is None:
+            self._memory = ScreenMemory()
+        missing = self._memory.missing(data)
+        if missing:
+            super().write(missing)
+
+    def process_message(self, message: Message) -> None:
+        """Pass on what was typed; ctrl+c counts also while the event loop is busy."""
+        if isinstance(message, events.Key) and message.key == "ctrl+c":
+            pressed_ctrl_c()
+        super().process_message(message)
+
+    def forget(self) -> None:
+        """Write all that comes, as nobody knows what the terminal shows now."""
+        if self._memory is not None:
+            self._memory.forget()
