@@ -26,14 +26,9 @@ def plan_of(request: PlanRequest) -> Plan:
     return build_plan(request)
 
 
-def estimate_of(picture: Picture, request: PlanRequest) -> Estimate:
-    """Return what a request will take, as far as this picture tells.
-
-    Raises:
-        UsageError: it makes no plan.
-    """
-    plan = plan_of(request)
-    return estimate(plan, request.repeat, picture.devices, picture.earlier, picture.own.ceilings)
+def estimate_of(picture: Picture, plan: Plan, repeat: int) -> Estimate:
+    """Return what so many runs of a plan will take, as far as this picture tells."""
+    return estimate(plan, repeat, picture.devices, picture.earlier, picture.own.ceilings)
 
 
 def time_words(found: Estimate, repeats: int) -> str:
@@ -67,10 +62,10 @@ def _free_words(free_bytes: Mapping[str, float]) -> str:
     return f"; free: {', '.join(told)}" if told else ""
 
 
-def free_bytes(picture: Picture, request: PlanRequest) -> dict[str, float]:
-    """Return the free memory of each device that a request uses, where the newest reading tells; the CPU's is the
+def free_bytes(picture: Picture, plan: Plan) -> dict[str, float]:
+    """Return the free memory of each device that a plan uses, where the newest reading tells; the CPU's is the
     host's."""
-    used = devices_of(plan_of(request), picture.devices) or ()
+    used = devices_of(plan, picture.devices) or ()
     found = {device.name: _free(device, picture.own.telemetry) for device in used}
     return {name: free for name, free in found.items() if free is not None}
 

@@ -65,13 +65,13 @@ def texts_of(request: PlanRequest) -> dict[str, str]:
 
 
 def request_from(texts: Mapping[str, str], devices: tuple[str, ...], base: PlanRequest) -> PlanRequest:
-    """Return the request that the fields say, checked by making its plan.
+    """Return the request that the fields say; what is no count and no time is refused, the rest is for its plan.
 
     Raises:
         FieldError: a field has a wrong value; `.field` names it.
     """
     typed = {name: text.strip() for name, text in texts.items()}
-    request = replace(
+    return replace(
         base,
         sizes=typed["sizes"] or None,
         dtype=typed["dtype"] or None,
@@ -83,8 +83,6 @@ def request_from(texts: Mapping[str, str], devices: tuple[str, ...], base: PlanR
         max_seconds=_seconds("max_seconds", typed["max_seconds"]),
         scale=typed["scale"] or "full",
     )
-    plan_of(request)
-    return request
 
 
 def _whole(field: str, text: str) -> int | None:
