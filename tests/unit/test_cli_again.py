@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from cpugpu_tui.cli import commands as command_files
 from cpugpu_tui.cli import run as run_module
+from cpugpu_tui.config.parsing import parse_simulation
 from cpugpu_tui.model import Case, Plan, RunStarted
 from cpugpu_tui.session.again import again, commands
-from cpugpu_tui.session.planning import PlanRequest, build_plan, parse_simulation
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 
 REQUESTS = [
     PlanRequest(),

@@ -10,10 +10,11 @@ from zipfile import ZipFile
 import pytest
 from command_line import FAST, CommandLine
 
+from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import CaseFinished, Check, RunStarted
 from cpugpu_tui.session.own import Own, offers_installed
-from cpugpu_tui.session.planning import FieldError, PlanRequest, build_plan
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.panes.workload import entries
 from cpugpu_tui.ui.screens.workload_form import placeholders
 from cpugpu_tui.workloads import loading

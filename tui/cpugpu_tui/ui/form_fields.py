@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cpugpu_tui.session.planning import FieldError, PlanRequest, find_preset
+from cpugpu_tui.config.parsing import FieldError
+from cpugpu_tui.session.planning import PlanRequest, find_preset
 from cpugpu_tui.ui.estimate_lines import plan_of
 
 DEVICES = "devices"

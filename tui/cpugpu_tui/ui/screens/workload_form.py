@@ -12,9 +12,10 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.events import DescendantFocus
 from textual.widgets import Input
 
+from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import Plan
-from cpugpu_tui.session.planning import FieldError, PlanRequest
+from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
 from cpugpu_tui.ui.form_fields import DEVICES, FIELDS, hints, placeholders, request_from, texts_of
 from cpugpu_tui.ui.glyphs import Glyphs
