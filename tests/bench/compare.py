@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 
 from cpugpu_tui.analysis.compare import FASTER, SAME, SLOWER, UNDECIDED
-from cpugpu_tui.cli.running.one_run import turns
+from cpugpu_tui.cli.running.interpreters import turns
 from cpugpu_tui.compare.comparison import Series, compare_series
 from cpugpu_tui.compare.gating import gate_series
 from cpugpu_tui.state.measured import MeasuredRun, measured

@@ -107,7 +107,7 @@ def _check_machine(differences: Iterable[Difference]) -> None:
 def _run_series(request: GateRequest, options: RunOptions, base: Series, outbox: Outbox | None) -> Series | int:
     """Run the new series; return its exit code instead where it came to no end."""
     from cpugpu_tui.cli.compare.gate_request import gate_plan
-    from cpugpu_tui.cli.running.one_run import facts, run_quietly
+    from cpugpu_tui.cli.running.one_run import facts, run_quietly, say_why
     from cpugpu_tui.cli.running.own import with_own, words_for
     from cpugpu_tui.cli.running.saving import remark_of
     from cpugpu_tui.compare.comparison import Series, comparable_pairs, differences
@@ -127,8 +127,7 @@ def _run_series(request: GateRequest, options: RunOptions, base: Series, outbox:
             session = Session(each, agents, outbox, series_id, request.case_timeout_s, facts())
             ran = run_quietly(session, agents, each, f"{plan.name}: run {number} of {request.repeat}")
             if ran.is_over:
-                if ran.finished.message:
-                    print_notice(f"cpugpu-tui: {ran.finished.message} {ran.finished.remedy}".strip())
+                say_why(ran.finished)
                 return ran.exit_code or EXIT_UNFIT
             if ran.run is not None:
                 new = Series(new.name, (*new.runs, ran.run))
