@@ -39,13 +39,12 @@ class GateReport:
         """What it all means."""
         counts = Counter(each.outcome for each in self.gated)
         limit, total = f"{100 * self.limit:g} %", len(self.gated) - counts[NOT_JUDGED]
-        match self.verdict:
-            case word if word == SLOWER:
-                return f"Not passed: {counts[SLOWER]} of {total} slower by more than {limit}."
-            case word if word == FAILED:
-                return f"Not passed: {counts[FAILED]} of {total} failed that the baseline has."
-            case word if word == PASSED:
-                return f"Passed: none of {total} is slower by more than {limit}{self._left_out}."
+        if self.verdict == SLOWER:
+            return f"Not passed: {counts[SLOWER]} of {total} slower by more than {limit}."
+        if self.verdict == FAILED:
+            return f"Not passed: {counts[FAILED]} of {total} failed that the baseline has."
+        if self.verdict == PASSED:
+            return f"Passed: none of {total} is slower by more than {limit}{self._left_out}."
         if not total:
             return "Undecided: nothing here can be judged."
         untimed = [each for each in self._undecided if not each.change]
@@ -138,17 +137,14 @@ class FleetGate:
         slow = [each.name for each in self.gpus if each.outcome == SLOWER]
         troubled = [each.host.host for each in self.state.troubled]
         hosts = f"; not usable: {', '.join(troubled)}" if troubled else ""
-        match self.verdict:
-            case word if word == SLOWER:
-                return (
-                    f"Not passed: slower by more than {limit}: {', '.join(slow)} ({len(slow)} of {total} GPUs){hosts}."
-                )
-            case word if word == FAILED:
-                lost = [each.name for each in self.gpus if each.outcome == FAILED]
-                failed = f"cases failed on {', '.join(lost)}" if lost else "no case was slower"
-                return f"Not passed: {failed}{hosts}."
-            case word if word == PASSED:
-                return f"Passed: none of {total} GPUs is slower by more than {limit}."
+        if self.verdict == SLOWER:
+            return f"Not passed: slower by more than {limit}: {', '.join(slow)} ({len(slow)} of {total} GPUs){hosts}."
+        if self.verdict == FAILED:
+            lost = [each.name for each in self.gpus if each.outcome == FAILED]
+            failed = f"cases failed on {', '.join(lost)}" if lost else "no case was slower"
+            return f"Not passed: {failed}{hosts}."
+        if self.verdict == PASSED:
+            return f"Passed: none of {total} GPUs is slower by more than {limit}."
         if not total:
             return "Undecided: no host has a GPU."
         open_ones = sum(each.outcome == UNDECIDED for each in self.gpus)
@@ -177,9 +173,11 @@ def _gates_of(each: HostState, baselines: Sequence[Series], limit: float) -> Ite
             yield replace(blank, baseline=base, trouble="None of its runs came to an end.")
         else:
             try:
-                yield replace(blank, baseline=base, report=gate_series(base, new, limit))
+                report = gate_series(base, new, limit)
             except UsageError as error:
                 yield replace(blank, baseline=base, trouble=error.message)
+            else:
+                yield replace(blank, baseline=base, report=report)
 
 
 def baseline_for(model: str, baselines: Sequence[Series]) -> Series | None:
