@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
 
-from cpugpu_tui.cli.running.one_run import turns
+from cpugpu_tui.cli.running.interpreters import turns
 from cpugpu_tui.errors import (
     EXIT_CASES_FAILED,
     EXIT_CHECK_SAID_NO,

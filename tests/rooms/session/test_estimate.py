@@ -29,7 +29,7 @@ from cpugpu_tui.store.run_durations import TimedRun
 from cpugpu_tui.timing.warm_up import least_device_ns
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.panes import estimate_lines
-from cpugpu_tui.ui.panes.estimate_lines import estimate_of
+from cpugpu_tui.ui.panes.estimate_lines import estimate_of, plan_of
 from cpugpu_tui.ui.screens.workload_form import request_from, texts_of
 
 CPU = Device("cpu", "Xeon 8480", memory_bytes=256 << 30)
@@ -202,7 +202,7 @@ def test_of_many_cases_a_key_plans_once_and_is_not_compared_with_what_is_never_k
     base = PlanRequest(("matmul",))
     for sizes, compared in (("1:9000", 0), ("1:3000", 1)):
         request = request_from({**texts_of(base), "sizes": sizes}, ("auto",), base)
-        estimate_of(AppState(request=base), request)
+        estimate_of(AppState(request=base), plan_of(request), request.repeat)
         assert len(alike) == compared
     assert [request.sizes for request in built] == ["1:9000", "1:3000"]
 

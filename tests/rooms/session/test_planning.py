@@ -9,17 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cpugpu_tui.config.parsing import MAX_CASES, FieldError, parse_simulation, parse_sizes, parse_threads
 from cpugpu_tui.errors import EXIT_USAGE, CpuGpuError
 from cpugpu_tui.model import KERNELS, MAX_SIZE, METRICS, THROUGHPUT, Case, Simulation
-from cpugpu_tui.session.planning import (
-    MAX_CASES,
-    FieldError,
-    PlanRequest,
-    build_plan,
-    parse_simulation,
-    parse_sizes,
-    parse_threads,
-)
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 
 SIZES = st.integers(1, MAX_SIZE)
 

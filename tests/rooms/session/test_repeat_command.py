@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from cpugpu_tui.cli import commands as command_files
 from cpugpu_tui.cli import run as run_module
+from cpugpu_tui.config.parsing import parse_simulation
 from cpugpu_tui.model import Case, Plan, RunStarted
-from cpugpu_tui.session.planning import PlanRequest, build_plan, parse_simulation
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.repeat_command import repeat_commands, repeat_text
 
 REQUESTS = [

@@ -11,12 +11,13 @@ from tests.helpers.runs.planted_crossover import machine, record, search_plan, s
 from tests.helpers.runs.recorder import QUICK, Recorder, state_of
 
 from cpugpu_tui.agent.main import plan_from_json
+from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.decide.crossover import RISES
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
 from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, CaseStarted, Found, Simulation
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.render.answers import answers
-from cpugpu_tui.session.planning import FieldError, PlanRequest, build_plan
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.state.remaining import Remaining
 from cpugpu_tui.state.state import RunState

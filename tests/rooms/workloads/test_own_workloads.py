@@ -11,10 +11,11 @@ import pytest
 from tests.helpers.command_line import FAST, ROOT, CommandLine
 
 from cpugpu_tui.cli.workload_template import class_name, source
+from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import CaseFinished, Check, RunStarted
 from cpugpu_tui.session.own_workloads import OwnWorkloads, offers_installed
-from cpugpu_tui.session.planning import FieldError, PlanRequest, build_plan
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.panes.workload import entries
 from cpugpu_tui.ui.screens.workload_form import placeholders
 from cpugpu_tui.workloads import loading

@@ -1,1 +1,1 @@
-"""The headless faces: tables, progress, listings."""
+"""The commands, a file each; what several share is in `running` and `output`."""

@@ -109,7 +109,7 @@ def measured(
     Return the ceilings of each device that was measured to its end, why there is no GPU among them if one was looked
     for, and the exit code.
     """
-    from cpugpu_tui.cli.running.one_run import facts, signals_stop
+    from cpugpu_tui.cli.running.one_run import facts, say_why, signals_stop
     from cpugpu_tui.cli.running.progress import Progress
     from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
     from cpugpu_tui.model import CeilingsMeasured, DevicesFound, Plan
@@ -140,8 +140,7 @@ def measured(
         finally:
             progress.clear()
             agents.close()
-        if finished.message:
-            print_notice(f"cpugpu-tui: {finished.message} {finished.remedy}".strip())
+        say_why(finished)
         if remark := remark_of(outbox):
             print_notice(remark)
         return tuple(found), no_gpu, save_rest(outbox, session.signal_exit or finished.exit_code)

@@ -120,9 +120,11 @@ def _gates_of(each: HostState, baselines: Sequence[Series], limit: float) -> Ite
             yield replace(blank, baseline=base, trouble="None of its runs came to an end.")
         else:
             try:
-                yield replace(blank, baseline=base, report=gate_series(base, new, limit))
+                report = gate_series(base, new, limit)
             except UsageError as error:
                 yield replace(blank, baseline=base, trouble=error.message)
+            else:
+                yield replace(blank, baseline=base, report=report)
 
 
 def baseline_for(model: str, baselines: Sequence[Series]) -> Series | None:

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from cpugpu_tui.config.parsing import (
-    MAX_CASES,
-    FieldError,
-    check_device,
-    check_dtype,
-    parse_simulation,
-    parse_sizes,
-    parse_threads,
-)
+from cpugpu_tui.config.parsing import MAX_CASES, FieldError, check_device, check_dtype, parse_sizes, parse_threads
 from cpugpu_tui.decide.search import grid
 from cpugpu_tui.decide.stats import MIN_ROUNDS
 from cpugpu_tui.model import (
@@ -33,21 +25,6 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.workloads import PRESETS, Part, Preset
-
-__all__ = [
-    "MAX_CASES",
-    "FieldError",
-    "PlanRequest",
-    "build_plan",
-    "check_device",
-    "check_dtype",
-    "find_preset",
-    "nth_plan",
-    "parse_simulation",
-    "parse_sizes",
-    "parse_threads",
-    "scale_text",
-]
 
 SMALL_BUDGET_S = 0.2
 """Time for a device and case at small scale: the nine presets together finish in two minutes on two cores."""

@@ -7,19 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import (
-    SIDE,
-    CaseTimeout,
-    Database,
-    Json,
-    MaxSlowdown,
-    NoSave,
-    Python,
-    Simulate,
-    Summary,
-    Worker,
-    Workloads,
-)
+from cpugpu_tui.cli import options as opt
 from cpugpu_tui.errors import EXIT_UNFIT, UnfitError, print_notice
 
 if TYPE_CHECKING:
@@ -40,23 +28,25 @@ def gate(
         list[str] | None,
         typer.Argument(metavar="[PRESET|WORKLOAD]...", help="What to run; the baseline's own plan if empty."),
     ] = None,
-    baseline_name: Annotated[str, typer.Option("--baseline", help=f"What must not be fallen behind: {SIDE}.")] = "main",
-    max_slowdown: MaxSlowdown = "5%",
+    baseline_name: Annotated[
+        str, typer.Option("--baseline", help=f"What must not be fallen behind: {opt.SIDE}.")
+    ] = "main",
+    max_slowdown: opt.MaxSlowdown = "5%",
     repeat: Annotated[int, typer.Option(min=1, help="Runs of the new series; a verdict takes 5 on each side.")] = 5,
     new: Annotated[str | None, typer.Option("--new", help="Judge this saved series instead of running one.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file, one test for each verdict.")] = None,
-    summary: Summary = None,
+    summary: opt.Summary = None,
     any_machine: Annotated[
         bool, typer.Option("--any-machine", help="Judge although the processors are not the baseline's.")
     ] = False,
-    json: Json = False,
-    database: Database = None,
-    no_save: NoSave = False,
-    worker: Worker = "process",
-    python: Python = None,
-    case_timeout: CaseTimeout = None,
-    simulate: Simulate = None,
-    workloads: Workloads = None,
+    json: opt.Json = False,
+    database: opt.Database = None,
+    no_save: opt.NoSave = False,
+    worker: opt.Worker = "process",
+    python: opt.Python = None,
+    case_timeout: opt.CaseTimeout = None,
+    simulate: opt.Simulate = None,
+    workloads: opt.Workloads = None,
 ) -> None:
     """Run a series and exit 1 if a case is slower than the baseline; 4 if that cannot be said, 0 if none is."""
     from cpugpu_tui.cli.compare.gate_request import GateRequest, check_enough_runs
@@ -118,7 +108,7 @@ def _check_machine(differences: Iterable[Difference]) -> None:
 def _run_series(request: GateRequest, options: RunOptions, base: Series, outbox: Outbox | None) -> Series | int:
     """Run the new series; return its exit code instead where it came to no end."""
     from cpugpu_tui.cli.compare.gate_request import gate_plan
-    from cpugpu_tui.cli.running.one_run import facts, run_quietly
+    from cpugpu_tui.cli.running.one_run import facts, run_quietly, say_why
     from cpugpu_tui.cli.running.own import with_own, words_for
     from cpugpu_tui.cli.running.saving import remark_of
     from cpugpu_tui.compare.comparison import comparable_pairs, differences
@@ -139,8 +129,7 @@ def _run_series(request: GateRequest, options: RunOptions, base: Series, outbox:
             session = Session(each, agents, outbox, series_id, request.case_timeout_s, facts())
             ran = run_quietly(session, agents, each, f"{plan.name}: run {number} of {request.repeat}")
             if ran.is_over:
-                if ran.finished.message:
-                    print_notice(f"cpugpu-tui: {ran.finished.message} {ran.finished.remedy}".strip())
+                say_why(ran.finished)
                 return ran.exit_code or EXIT_UNFIT
             if ran.run is not None:
                 new = Series(new.name, (*new.runs, ran.run))

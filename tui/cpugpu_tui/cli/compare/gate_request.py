@@ -93,16 +93,11 @@ def gate_plan(request: GateRequest, base: Series, own: OwnWorkloads) -> Plan:
     # The noise goes on where the baseline's ended: with the same the new series would be its copy.
     simulation = request.simulation or nth_plan(told, 2).simulation
     if request.names:
-        made = build_plan(
-            PlanRequest(
-                request.names,
-                devices=told.devices,
-                parallel=told.parallel,
-                simulation=simulation,
-                scale=told.scale,
-                own=own,
-            )
-        )
+        asked = PlanRequest(
+            names=request.names, devices=told.devices, parallel=told.parallel, simulation=simulation,
+            scale=told.scale, own=own,
+        )  # fmt: skip
+        made = build_plan(asked)
         return made if made.search is None else _fixed(made, base)
     plan = replace(told, simulation=simulation, gaps=False, ceilings=())
     return plan if plan.search is None else _fixed(plan, base)

@@ -7,21 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import (
-    AtOnce,
-    CaseTimeout,
-    Database,
-    HostNames,
-    HostsFile,
-    Json,
-    LauncherName,
-    MaxSlowdown,
-    NodePython,
-    NoSave,
-    Simulate,
-    StartTimeout,
-    Summary,
-)
+from cpugpu_tui.cli import options as opt
 from cpugpu_tui.errors import EXIT_UNFIT, UsageError, print_notice
 
 if TYPE_CHECKING:
@@ -38,25 +24,25 @@ def gate(
         list[str] | None,
         typer.Argument(metavar="[PRESET|WORKLOAD]...", help="What to run; the first baseline's own plan if empty."),
     ] = None,
-    hosts: HostsFile = None,
-    host_names: HostNames = None,
-    launcher: LauncherName = None,
-    node_python: NodePython = None,
+    hosts: opt.HostsFile = None,
+    host_names: opt.HostNames = None,
+    launcher: opt.LauncherName = None,
+    node_python: opt.NodePython = None,
     baseline_names: Annotated[
         list[str] | None,
         typer.Option("--baseline", help="What GPUs of its model must not fall behind (default main); repeatable."),
     ] = None,
-    max_slowdown: MaxSlowdown = "5%",
+    max_slowdown: opt.MaxSlowdown = "5%",
     repeat: Annotated[int, typer.Option(min=1, help="Runs of each host; a verdict takes 5 on each side.")] = 5,
-    start_timeout: StartTimeout = 120.0,
-    at_once: AtOnce = 128,
+    start_timeout: opt.StartTimeout = 120.0,
+    at_once: opt.AtOnce = 128,
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file, a suite for each GPU.")] = None,
-    summary: Summary = None,
-    json: Json = False,
-    database: Database = None,
-    no_save: NoSave = False,
-    case_timeout: CaseTimeout = None,
-    simulate: Simulate = None,
+    summary: opt.Summary = None,
+    json: opt.Json = False,
+    database: opt.Database = None,
+    no_save: opt.NoSave = False,
+    case_timeout: opt.CaseTimeout = None,
+    simulate: opt.Simulate = None,
 ) -> None:
     """Run a series on every host and exit 1 with the names of GPUs that are slower than the baseline of their model."""
     from cpugpu_tui.cli.compare.gate_request import EXIT_CODES, GateRequest, check_enough_runs

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cpugpu_tui.cli.output.comparison_tables import show_comparison
-from cpugpu_tui.cli.output.json_lines import print_answer, print_event, print_json
-from cpugpu_tui.cli.running.one_run import Also, RanOnce, facts, run_quietly, turns
+from cpugpu_tui.cli.output.json_lines import print_json
+from cpugpu_tui.cli.running.one_run import See, facts, run_quietly, say_why, seen_by
 from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.cli.running.outputs import Outputs
 from cpugpu_tui.cli.running.own import with_own
@@ -15,13 +15,12 @@ from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
 from cpugpu_tui.compare.comparison import compare_series, comparison_data
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import EXIT_OK, UsageError, print_notice
-from cpugpu_tui.model import Event, Plan, RunFinished
+from cpugpu_tui.model import Plan
 from cpugpu_tui.session.devices import named
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.measured import MeasuredRun
-from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.interpreter_places import AUTO
 from cpugpu_tui.transport.launch import Agents
@@ -53,8 +52,8 @@ def run_in_turn(
     with saving(options) as outbox:
         try:
             plan = named(plan, agents[0])
-            also = _also(outputs, as_json=as_json)
-            runs, code = _take_turns(plan, agents, outbox, request.repeat, request.case_timeout_s, also)
+            see = seen_by(outputs, as_json=as_json)
+            runs, code = _take_turns(plan, agents, outbox, request.repeat, request.case_timeout_s, see)
         finally:
             for each in agents:
                 each.close()
@@ -65,19 +64,8 @@ def run_in_turn(
         return save_rest(outbox, code or outputs.exit_code)
 
 
-def _also(outputs: Outputs, *, as_json: bool) -> Also:
-    def see(state: RunState, event: Event) -> None:
-        outputs.see(state, event)
-        if as_json:
-            if isinstance(event, RunFinished):
-                print_answer(state)
-            print_event(event)
-
-    return see
-
-
 def _take_turns(
-    plan: Plan, agents: Sequence[Agents], outbox: Outbox | None, repeat: int, case_timeout_s: float | None, also: Also
+    plan: Plan, agents: Sequence[Agents], outbox: Outbox | None, repeat: int, case_timeout_s: float | None, see: See
 ) -> tuple[list[list[MeasuredRun]], int]:
     """Return the runs of each interpreter, and the worst exit code."""
     series_ids, code = [new_id() for _ in agents], EXIT_OK
@@ -86,9 +74,10 @@ def _take_turns(
         each = nth_plan(plan, number + 1)
         session = Session(each, agents[turn], outbox, series_ids[turn], case_timeout_s, facts())
         label = f"{plan.name}: run {number // len(agents) + 1} of {repeat} in {agents[turn].python}"
-        ran = run_quietly(session, agents[turn], each, label, also)
+        ran = run_quietly(session, agents[turn], each, label, see)
         code = max(code, ran.exit_code)
-        _say(ran)
+        if ran.finished.status == "failed":
+            say_why(ran.finished)
         if ran.run is not None and ran.run.has_times:
             runs[turn].append(ran.run)
         if ran.is_over:
@@ -96,10 +85,13 @@ def _take_turns(
     return runs, code
 
 
-def _say(ran: RanOnce) -> None:
-    """Say why a run has no result."""
-    if ran.finished.status == "failed":
-        print_notice(f"cpugpu-tui: {ran.finished.message} {ran.finished.remedy}".strip())
+def turns(count: int, rounds: int) -> list[int]:
+    """Return whose turn it is: each of `count` once a round, every other round backwards.
+
+    So drift of the machine is in all of them alike: 0 1, 1 0, 0 1, …
+    """
+    order: Sequence[int] = range(count)
+    return [each for index in range(rounds) for each in (order if index % 2 == 0 else reversed(order))]
 
 
 def _compare(pythons: tuple[str, ...], runs: list[list[MeasuredRun]], *, as_json: bool) -> None:

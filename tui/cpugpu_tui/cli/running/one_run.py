@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,7 +27,8 @@ from cpugpu_tui.transport.obeying import obeying
 TELEMETRY_S = 1.0
 """Between two sweeps over the machine."""
 
-Also = Callable[[RunState, Event], None]
+See = Callable[[RunState, Event], None]
+"""Is told each event, and the state after it."""
 
 
 class Stoppable(Protocol):
@@ -51,6 +52,41 @@ def facts() -> dict[str, object]:
     return {"argv": sys.argv[1:]}
 
 
+def watched(session: Session, agents: Agents, plan: Plan, see: See) -> tuple[RunState, RunFinished]:
+    """Run a session to its end with a line of progress; signals stop it."""
+    state, progress = RunState(), Progress()
+
+    def deliver(event: Event) -> None:
+        nonlocal state
+        state = state.apply(event)
+        see(state, event)
+        progress.show(state, event)
+
+    with signals_stop(session), telemetry(session, agents, plan):
+        finished = session.run(deliver)
+    progress.clear()
+    return state, finished
+
+
+def seen_by(outputs: Outputs, *, as_json: bool) -> See:
+    """Return what hands the events to `outputs`, and with --json prints them as they come."""
+
+    def see(state: RunState, event: Event) -> None:
+        outputs.see(state, event)
+        if as_json:
+            if isinstance(event, RunFinished):
+                print_answer(state)
+            print_event(event)
+
+    return see
+
+
+def say_why(finished: RunFinished) -> None:
+    """Say on stderr why a run ended as it did, if it says that."""
+    if finished.message:
+        print_notice(f"cpugpu-tui: {finished.message} {finished.remedy}".strip())
+
+
 def run_once(
     session: Session, agents: Agents, plan: Plan, remark: str | None, *, as_json: bool, outputs: Outputs
 ) -> int:
@@ -59,24 +95,9 @@ def run_once(
     `remark` is what opening the history did that a person should know. Returns the exit code of the run itself: files
     that could not be written are told by `outputs`.
     """
-    state = RunState()
-    progress = Progress()
-
-    def deliver(event: Event) -> None:
-        nonlocal state
-        state = state.apply(event)
-        outputs.see(state, event)
-        if as_json:
-            if isinstance(event, RunFinished):
-                print_answer(state)
-            print_event(event)
-        progress.show(state, event)
-
-    with signals_stop(session), telemetry(session, agents, plan):
-        finished = session.run(deliver)
-    progress.clear()
+    state, finished = watched(session, agents, plan, seen_by(outputs, as_json=as_json))
     if finished.status == "failed" and (as_json or state.run is None):
-        print_notice(f"cpugpu-tui: {finished.message} {finished.remedy}".strip())
+        say_why(finished)
     if as_json:
         if remark:
             print_notice(remark)
@@ -151,33 +172,18 @@ class RanOnce:
 
 
 def run_quietly(
-    session: Session, agents: Agents, plan: Plan, label: str, also: Also = lambda _state, _event: None
+    session: Session, agents: Agents, plan: Plan, label: str, see: See = lambda _state, _event: None
 ) -> RanOnce:
-    """Run a session with a line of progress below `label`; `also` is called with each event, and the state after it."""
-    state, progress = RunState(), Progress()
+    """Run a session with a line of progress below `label`."""
     kept: list[Event] = []
+
+    def keep(state: RunState, event: Event) -> None:
+        kept.append(event)
+        see(state, event)
+
     if sys.stderr.isatty():
         print_notice(label)
-
-    def deliver(event: Event) -> None:
-        nonlocal state
-        state = state.apply(event)
-        kept.append(event)
-        also(state, event)
-        progress.show(state, event)
-
-    with signals_stop(session), telemetry(session, agents, plan):
-        finished = session.run(deliver)
-    progress.clear()
+    _, finished = watched(session, agents, plan, keep)
     code = session.signal_exit or finished.exit_code
     is_over = session.stopping or finished.status == "stopped" or code in (EXIT_USAGE, EXIT_UNFIT)
     return RanOnce(measured(kept), finished, code, is_over)
-
-
-def turns(count: int, rounds: int) -> list[int]:
-    """Return whose turn it is: each of `count` once a round, every other round backwards.
-
-    So drift of the machine is in all of them alike: 0 1, 1 0, 0 1, …
-    """
-    order: Sequence[int] = range(count)
-    return [each for index in range(rounds) for each in (order if index % 2 == 0 else reversed(order))]

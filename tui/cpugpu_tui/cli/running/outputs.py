@@ -25,7 +25,11 @@ class Outputs:
     def __init__(self, files: Sequence[Path] = (), tensorboard: Path | None = None) -> None:
         self._files = dict.fromkeys(files, "")
         self._tensorboard = tensorboard
-        self._live: LiveOutput | None = None
+        self._board: LiveTensorboard | None = None
+        self._board_error: CpuGpuError | None = None
+        """Why TensorBoard gets nothing more, None as long as it gets something: a failure ends it, not the run."""
+        self._has_board = False
+        """Whether there is something to open."""
         self._runs: list[ExportedRun] = []
         self._events: list[Event] = []
         self.exit_code = EXIT_OK
@@ -45,12 +49,16 @@ class Outputs:
         if self._tensorboard is not None:
             formats.need(formats.TENSORBOARD)
             target.check_folder(self._tensorboard)
-            self._live = LiveOutput(self._tensorboard)
+            self._board = LiveTensorboard(self._tensorboard)
 
     def see(self, state: RunState, event: Event) -> None:
         """Take note of an event; `state` knows it already."""
-        if self._live is not None and self._live.error is None:
-            self._live.see(state, event)
+        if self._board is not None and self._board_error is None:
+            try:
+                self._board.see(state, event)
+                self._has_board = self._has_board or state.settled > 0
+            except CpuGpuError as error:
+                self._board_error = error
         if not self._files:
             return
         if isinstance(event, RunStarted):
@@ -81,41 +89,17 @@ class Outputs:
                 target.write(path, formats.rendered(name, self._runs))
             except CpuGpuError as error:
                 said.append(self._failed(error))
-        if self._live is not None:
-            failure = self._live.end()
-            if failure is not None:
-                said.append(self._failed(failure))
-            if self._live.wrote:
-                said.append(f"Open it: {tensorboard_line(self._live.folder)}")
+        if self._board is not None and self._tensorboard is not None:
+            try:
+                self._board.close()
+            except CpuGpuError as error:
+                self._board_error = self._board_error or error
+            if self._board_error is not None:
+                said.append(self._failed(self._board_error))
+            if self._has_board:
+                said.append(f"Open it: {tensorboard_line(self._tensorboard)}")
         return said
 
     def _failed(self, error: CpuGpuError) -> str:
         self.exit_code = max(self.exit_code, error.exit_code)
         return f"Not exported: {error}"
-
-
-class LiveOutput:
-    """TensorBoard files of runs as they go; a failure ends them, not the run."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.error: CpuGpuError | None = None
-        """Why nothing more is written, None as long as something is."""
-        self.wrote = False
-        self._board = LiveTensorboard(folder)
-
-    def see(self, state: RunState, event: Event) -> None:
-        """Write what an event adds."""
-        try:
-            self._board.see(state, event)
-            self.wrote = self.wrote or state.settled > 0
-        except CpuGpuError as error:
-            self.error = error
-
-    def end(self) -> CpuGpuError | None:
-        """Close the files of a run and return why they are not whole, if they are not."""
-        try:
-            self._board.close()
-        except CpuGpuError as error:
-            self.error = self.error or error
-        return self.error

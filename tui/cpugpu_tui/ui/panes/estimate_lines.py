@@ -26,14 +26,9 @@ def plan_of(request: PlanRequest) -> Plan:
     return build_plan(request)
 
 
-def estimate_of(state: AppState, request: PlanRequest) -> Estimate:
-    """Return what a request will take, as far as this state tells.
-
-    Raises:
-        UsageError: it makes no plan.
-    """
-    plan = plan_of(request)
-    return estimate(plan, request.repeat, state.devices, state.earlier, state.own.ceilings)
+def estimate_of(state: AppState, plan: Plan, repeat: int) -> Estimate:
+    """Return what so many runs of a plan will take, as far as this state tells."""
+    return estimate(plan, repeat, state.devices, state.earlier, state.own.ceilings)
 
 
 def time_words(found: Estimate, repeats: int) -> str:
@@ -67,10 +62,10 @@ def _free_words(free_bytes: Mapping[str, float]) -> str:
     return f"; free: {', '.join(told)}" if told else ""
 
 
-def free_bytes(state: AppState, request: PlanRequest) -> dict[str, float]:
-    """Return the free memory of each device that a request uses, where the newest reading tells; the CPU's is the
+def free_bytes(state: AppState, plan: Plan) -> dict[str, float]:
+    """Return the free memory of each device that a plan uses, where the newest reading tells; the CPU's is the
     host's."""
-    used = devices_of(plan_of(request), state.devices) or ()
+    used = devices_of(plan, state.devices) or ()
     found = {device.name: _free(device, state.own.telemetry) for device in used}
     return {name: free for name, free in found.items() if free is not None}
 

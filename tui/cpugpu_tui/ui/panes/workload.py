@@ -17,6 +17,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import Plan
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app_state import AppState
@@ -207,11 +208,12 @@ class ParametersPane(StatePane):
         rests_on = (request, state.devices, id(state.earlier), state.own.ceilings)
         if self._estimated is None or self._estimated[0] != rests_on:
             try:
-                found = estimate_of(state, request)
+                plan = plan_of(request)
             except UsageError as error:
                 return {"": str(error)}
+            found = estimate_of(state, plan, request.repeat)
             taken = {"time": time_words(found, request.repeat), "memory": memory_words(found, {})[0]}
-            self._estimated = rests_on, {**plan_facts(request), **taken}
+            self._estimated = rests_on, {**plan_facts(plan, request.repeat), **taken}
         return self._estimated[1]
 
 
@@ -250,13 +252,8 @@ def shortened(facts: Mapping[str, str]) -> dict[str, str]:
     return dict([first, *([("on", together)] if together else []), *others])
 
 
-def plan_facts(request: PlanRequest) -> Mapping[str, str]:
-    """Return the parameters of a request as label and text.
-
-    Raises:
-        UsageError: the request makes no plan.
-    """
-    plan = plan_of(request)
+def plan_facts(plan: Plan, repeat: int) -> Mapping[str, str]:
+    """Return the parameters of so many runs of a plan as label and text."""
     sizes = [case.size for case in plan.cases]
     low, high = size_text(min(sizes)), size_text(max(sizes))
     ends = low if low == high else f"{low} to {high}"
@@ -267,8 +264,8 @@ def plan_facts(request: PlanRequest) -> Mapping[str, str]:
         "threads": ", ".join(dict.fromkeys(str(case.threads or "all") for case in plan.cases)),
         "devices": ", ".join(plan.devices),
     }  # fmt: skip
-    if request.repeat > 1:
-        facts["repeats"] = str(request.repeat)
+    if repeat > 1:
+        facts["repeats"] = str(repeat)
     if plan.max_seconds:
         facts["at most"] = f"{plan.max_seconds:g} s"
     return facts

@@ -29,14 +29,7 @@ from cpugpu_tui.ui.panes.telemetry.quantities import (
     top_of,
 )
 from cpugpu_tui.ui.panes.telemetry.throttling import MEANINGS, NAMELESS, quiet_words, sign_of, throttles
-from cpugpu_tui.ui.panes.telemetry.wording import (
-    UNRESOLVED,
-    age_text,
-    reason_text,
-    role_of,
-    stranger,
-    value_text,
-)
+from cpugpu_tui.ui.panes.telemetry.wording import UNRESOLVED, age_text, stranger, worded
 from cpugpu_tui.ui.roles import Spans, width_of
 from cpugpu_tui.ui.screens.page import Page
 
@@ -247,9 +240,10 @@ def _row(
     """Return what it is, how much, how old, its history and that history's range; or why there is no number."""
     reading = readings.get(key)
     label = (f"  {quantity.label:<{LABEL_WIDTH - 2}}", "muted")
-    role = role_of(quantity, reading)
-    if reading is None or reading.value is None:
-        reason = reason_text(reading, glyphs.none)
+    told = worded(quantity, reading, glyphs.none)
+    role = told.role
+    if told.value is None:
+        reason = told.text
         if reading is not None and reading.reason == "not-asked" and key in GPM:
             reason = f"{glyphs.none} read by `cpugpu-tui telemetry --gpm`"
         # The dash stands below the numbers' last cells where the reason then fits, but never close to the label.
@@ -257,7 +251,7 @@ def _row(
         return (label, (" " * indent, "text"), (stranger(reason, width - LABEL_WIDTH - indent, glyphs), role))
     number: Spans = (
         label,
-        (f"{value_text(quantity, reading, glyphs.none):>{VALUE_WIDTH}}", role),
+        (f"{told.text:>{VALUE_WIDTH}}", role),
         (f"  {age_text(quantity, reading):<{AGE_WIDTH - 2}}", role if role == "stale" else "muted"),
     )
     top = top_of(quantity, readings)
@@ -301,9 +295,10 @@ def _instances(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs:
         return []
     lines: Section = [(("MIG instances", "strong"),)]
     for instance in gpu.instances:
-        role = role_of(GPU["memory_used_bytes"], instance.readings.get("memory_used_bytes"))
+        used = instance.readings.get("memory_used_bytes")
+        is_stale = used is not None and GPU["memory_used_bytes"].is_stale(used)
         text = instance_text(gpu, instance, devices, width - 2, glyphs, full=True)
-        lines.append(((f"  {text}"[:width], "stale" if role == "stale" else "text"),))
+        lines.append(((f"  {text}"[:width], "stale" if is_stale else "text"),))
         names = joined(instance_mapping(gpu, instance, devices, glyphs, full=True), glyphs)
         lines += [(("    ", "text"), *line) for line in wrapped(names, width - 4, "muted")]
         for process in instance.processes or ():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -13,8 +13,10 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.events import DescendantFocus
 from textual.widgets import Input
 
+from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.session.planning import FieldError, PlanRequest, find_preset
+from cpugpu_tui.model import Plan
+from cpugpu_tui.session.planning import PlanRequest, find_preset
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.device_choice import DeviceChoice
@@ -82,13 +84,13 @@ def texts_of(request: PlanRequest) -> dict[str, str]:
 
 
 def request_from(texts: Mapping[str, str], devices: tuple[str, ...], base: PlanRequest) -> PlanRequest:
-    """Return the request that the fields say, checked by making its plan.
+    """Return the request that the fields say; what is no count and no time is refused, the rest is for its plan.
 
     Raises:
         FieldError: a field has a wrong value; `.field` names it.
     """
     typed = {name: text.strip() for name, text in texts.items()}
-    request = replace(
+    return replace(
         base,
         sizes=typed["sizes"] or None,
         dtype=typed["dtype"] or None,
@@ -100,8 +102,6 @@ def request_from(texts: Mapping[str, str], devices: tuple[str, ...], base: PlanR
         max_seconds=_seconds("max_seconds", typed["max_seconds"]),
         scale=typed["scale"] or "full",
     )
-    plan_of(request)
-    return request
 
 
 def _whole(field: str, text: str) -> int | None:
@@ -197,20 +197,22 @@ class WorkloadForm(Box[PlanRequest | None]):
 
     def _check(self) -> PlanRequest | None:
         """Show what is wrong, or what would run; return the request if nothing is wrong."""
-        request, wrong, other = None, {}, ""
         try:
             request = request_from(self._texts(), self.query_one(DeviceChoice).chosen, self._entry.request)
-        except FieldError as error:
-            wrong[error.field] = str(error)
-            other = str(error) if error.field not in FIELDS else ""
+            lines = self._taken(plan_of(request), request.repeat)
+            self._show_outcome({}, lines)
+            return request
         except UsageError as error:
-            other = str(error)
+            field = error.field if isinstance(error, FieldError) and error.field in FIELDS else None
+            other = "" if field else str(error)
+            self._show_outcome({field: str(error)} if field else {}, wrapped(other, self._width, "bad"))
+            return None
+
+    def _show_outcome(self, wrong: Mapping[str, str], lines: Sequence[Spans]) -> None:
         for name in FIELDS:
             self._show_hint(name, wrong.get(name, ""))
-        lines = self._taken(request) if request is not None else wrapped(other, self._width, "bad")
         keys: Spans = (("enter", "key"), (" use these  ", "text"), ("esc", "key"), (" as they were", "text"))
         self.query_one("#outcome", Lines).show([*lines, keys])
-        return request
 
     def _show_hint(self, name: str, wrong: str) -> None:
         """Show what is wrong with a field under it; what to write there only while the person is at it."""
@@ -220,13 +222,13 @@ class WorkloadForm(Box[PlanRequest | None]):
         line.show(wrapped(self._spelled(text), self._width - LABEL_WIDTH, role))
         line.display = bool(text)
 
-    def _taken(self, request: PlanRequest) -> list[Spans]:
+    def _taken(self, plan: Plan, repeat: int) -> list[Spans]:
         """Return how many cases would run, how long they take and how much memory they need."""
-        count, found = len(plan_of(request).cases), estimate_of(self._state, request)
-        memory, role = memory_words(found, free_bytes(self._state, request))
+        count, found = len(plan.cases), estimate_of(self._state, plan, repeat)
+        memory, role = memory_words(found, free_bytes(self._state, plan))
         facts = {
-            "cases": (f"{count}{', more are chosen as it goes' if plan_of(request).search else ''}", "text"),
-            "time": (time_words(found, request.repeat), "text"),
+            "cases": (f"{count}{', more are chosen as it goes' if plan.search else ''}", "text"),
+            "time": (time_words(found, repeat), "text"),
             "memory": (memory, role),
         }
         lines: list[Spans] = []

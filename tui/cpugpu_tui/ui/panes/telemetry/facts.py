@@ -7,21 +7,13 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from cpugpu_tui.model import Device, GpuTelemetry, MigInstance, Reading
+from cpugpu_tui.model import Device, GpuTelemetry, MigInstance
 from cpugpu_tui.model.quantities import gib
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.telemetry.identity import mapping, torch_name, torch_names
-from cpugpu_tui.ui.panes.telemetry.quantities import GPU, HOST, Quantity, Readings, known, top_of
+from cpugpu_tui.ui.panes.telemetry.quantities import GPU, HOST, Readings, known, top_of
 from cpugpu_tui.ui.panes.telemetry.throttling import quiet_words, sign_of, throttles
-from cpugpu_tui.ui.panes.telemetry.wording import (
-    age_text,
-    number_text,
-    process_text,
-    reason_text,
-    role_of,
-    stranger,
-    value_text,
-)
+from cpugpu_tui.ui.panes.telemetry.wording import Worded, age_text, process_text, stranger, worded
 
 History = Mapping[str, tuple[float | None, ...]]
 BUSY_PCT = 50.0
@@ -109,7 +101,7 @@ def gpu_facts(gpu: GpuTelemetry, history: History, glyphs: Glyphs, devices: Sequ
     """Return what is known of a GPU, most important first."""
     past = {key: history.get(f"gpu{gpu.index}/{key}", ()) for key in GPU}
     readings, none = gpu.readings, glyphs.none
-    throttle = _throttle(gpu, none, glyphs)
+    throttle, memory_clock = _throttle(gpu, none, glyphs), _told("memory_clock_mhz", readings, none)
     facts = [
         _active(readings, past["kernel_active_pct"], none),
         _power(gpu, past["power_mw"], none),
@@ -119,7 +111,7 @@ def gpu_facts(gpu: GpuTelemetry, history: History, glyphs: Glyphs, devices: Sequ
         *_errors(readings),
         _memory(readings, past["memory_used_bytes"], none),
         _temperature(readings, past["temperature_c"], none),
-        _simple("memory clock", "memory_clock_mhz", readings, none),
+        Fact("memory clock", memory_clock.text, memory_clock.role, short=""),
         *_rates(readings),
     ]
     facts.insert(1 if throttle.sign.startswith("!") else 3, throttle)
@@ -132,56 +124,49 @@ def gpu_facts(gpu: GpuTelemetry, history: History, glyphs: Glyphs, devices: Sequ
     return facts
 
 
+def _told(key: str, readings: Readings, none: str) -> Worded:
+    return worded(GPU[key], readings.get(key), none)
+
+
 def _active(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
-    quantity, reading = GPU["kernel_active_pct"], readings.get("kernel_active_pct")
-    short = f"kernel-active {number_text(quantity, reading, none):>4}"
-    return Fact(
-        "kernel-active",
-        value_text(quantity, reading, none),
-        role_of(quantity, reading),
-        past,
-        100.0,
-        short=short,
-        is_kept=True,
-    )
+    told = _told("kernel_active_pct", readings, none)
+    short = f"kernel-active {told.number:>4}"
+    return Fact("kernel-active", told.text, told.role, past, 100.0, short=short, is_kept=True)
 
 
 def _power(gpu: GpuTelemetry, past: tuple[float | None, ...], none: str) -> Fact:
-    readings, quantity = gpu.readings, GPU["power_mw"]
-    reading, limit = readings.get("power_mw"), known(readings, "power_limit_mw")
-    if reading is None or reading.value is None:
-        return Fact("power", reason_text(reading, none), "muted", short=f"power {none}")
+    told, limit = _told("power_mw", gpu.readings, none), known(gpu.readings, "power_limit_mw")
+    if told.value is None:
+        return Fact("power", told.text, told.role, short=f"power {none}")
     of = f"/{limit / 1000:.0f}" if limit else ""
-    text = f"{reading.value / 1000:>{max(len(of) - 1, 0)}.0f}{of} W"
+    text = f"{told.value / 1000:>{max(len(of) - 1, 0)}.0f}{of} W"
     capped = any(throttle.word == "power-capped" for throttle in throttles(gpu))
     # The sensor is the board's: a slice has no power of its own.
     label = "power, whole board" if gpu.instances else "power"
-    return Fact(label, text.strip(), role_of(quantity, reading), past, top_of(quantity, readings), short=text,
-                brief=f"{reading.value / 1000:.0f} W" if capped else None,  # the mark says that it is the limit
+    return Fact(label, text.strip(), told.role, past, top_of(GPU["power_mw"], gpu.readings), short=text,
+                brief=f"{told.value / 1000:.0f} W" if capped else None,  # the mark says that it is the limit
                 is_kept=True)  # fmt: skip
 
 
 def _clock(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
-    quantity, reading = GPU["sm_clock_mhz"], readings.get("sm_clock_mhz")
-    if reading is None or reading.value is None:
-        return Fact("SM clock", reason_text(reading, none), "muted", short=f"clock {none}")
-    most = known(readings, "sm_clock_max_mhz")
-    text = f"{reading.value:.0f}{f'/{most:.0f}' if most else ''} MHz"
-    return Fact("SM clock", text, role_of(quantity, reading), past, top_of(quantity, readings),
-                short=f"{reading.value:>4.0f} MHz")  # fmt: skip
+    told, most = _told("sm_clock_mhz", readings, none), known(readings, "sm_clock_max_mhz")
+    if told.value is None:
+        return Fact("SM clock", told.text, told.role, short=f"clock {none}")
+    text = f"{told.value:.0f}{f'/{most:.0f}' if most else ''} MHz"
+    return Fact("SM clock", text, told.role, past, top_of(GPU["sm_clock_mhz"], readings),
+                short=f"{told.value:>4.0f} MHz")  # fmt: skip
 
 
 def _memory(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
-    used, total = readings.get("memory_used_bytes"), known(readings, "memory_total_bytes")
-    if used is None or used.value is None:
-        return Fact("memory", reason_text(used, none), "muted", short=f"memory {none}")
+    told, total = _told("memory_used_bytes", readings, none), known(readings, "memory_total_bytes")
+    if told.value is None:
+        return Fact("memory", told.text, told.role, short=f"memory {none}")
     of = f"/{gib(total)}" if total is not None else ""
-    text = f"{gib(used.value):>{max(len(of) - 1, 0)}}{of} GiB"
-    brief = f"{used.value / 2**30:>3.0f}{f'/{total / 2**30:.0f}' if total is not None else ''} GiB"
+    text = f"{gib(told.value):>{max(len(of) - 1, 0)}}{of} GiB"
+    brief = f"{told.value / 2**30:>3.0f}{f'/{total / 2**30:.0f}' if total is not None else ''} GiB"
     if is_with_reserve(readings):
         text, brief = f"{text} +reserve", f"{brief} +res"
-    role = role_of(GPU["memory_used_bytes"], used)
-    return Fact("memory", text.strip(), role, past, total, short=text, brief=brief, is_kept=True)
+    return Fact("memory", text.strip(), told.role, past, total, short=text, brief=brief, is_kept=True)
 
 
 def is_with_reserve(readings: Readings) -> bool:
@@ -191,17 +176,15 @@ def is_with_reserve(readings: Readings) -> bool:
 
 
 def _temperature(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
-    quantity, now = GPU["temperature_c"], readings.get("temperature_c")
-    if now is None or now.value is None:
-        return Fact("temperature", reason_text(now, none), "muted", short="")
-    slow, text = known(readings, "slowdown_temperature_c"), f"{now.value:.0f}C"
-    top = top_of(quantity, readings)
+    told, slow = _told("temperature_c", readings, none), known(readings, "slowdown_temperature_c")
+    if told.value is None:
+        return Fact("temperature", told.text, told.role, short="")
+    text, top = f"{told.value:.0f}C", top_of(GPU["temperature_c"], readings)
     if slow is None:
-        return Fact("temperature", text, role_of(quantity, now), past, top, short=text)
-    hot = now.value >= slow
-    role = "warn" if hot else role_of(quantity, now)
-    return Fact("temperature", f"{text}, slows at {slow:.0f}C", role, past, top,
-                short=f"{now.value:.0f}/{slow:.0f}C", sign="!" if hot else "")  # fmt: skip
+        return Fact("temperature", text, told.role, past, top, short=text)
+    hot = told.value >= slow
+    return Fact("temperature", f"{text}, slows at {slow:.0f}C", "warn" if hot else told.role, past, top,
+                short=f"{told.value:.0f}/{slow:.0f}C", sign="!" if hot else "")  # fmt: skip
 
 
 def _throttle(gpu: GpuTelemetry, none: str, glyphs: Glyphs) -> Fact:
@@ -213,7 +196,8 @@ def _throttle(gpu: GpuTelemetry, none: str, glyphs: Glyphs) -> Fact:
         return Fact("throttle", text, found[0].role, short=text, brief=brief, sign=sign, is_mark=True)
     bits = gpu.readings.get("throttle_bits")
     if bits is not None and bits.value is None:
-        return Fact("throttle", reason_text(bits, none), "muted", short="", is_mark=True)
+        told = worded(GPU["throttle_bits"], bits, none)
+        return Fact("throttle", told.text, told.role, short="", is_mark=True)
     return Fact("throttle", ", ".join(quiet_words(gpu)) or "none", short="", is_mark=True)
 
 
@@ -234,13 +218,14 @@ def _others(gpu: GpuTelemetry, glyphs: Glyphs) -> Fact:
 def _link(readings: Readings, active: tuple[float | None, ...], glyphs: Glyphs) -> Fact:
     """Return the PCIe link, with a warning if it is less than it could be while the GPU has work."""
     now, most = _link_text(readings, "", glyphs), _link_text(readings, "max_", glyphs)
+    told = _told("pcie_generation", readings, glyphs.none)
     if now is None:
-        return Fact("PCIe", reason_text(readings.get("pcie_generation"), glyphs.none), "muted", short="", is_mark=True)
+        return Fact("PCIe", told.text if told.value is None else glyphs.none, "muted", short="", is_mark=True)
     slow = link_problem(readings, active, glyphs)
     if slow:
         return Fact("PCIe", slow, "warn", short=f"PCIe {slow}", brief="slow PCIe", sign="!", is_mark=True)
     text = f"{now}, idle; {most}" if _is_reduced(readings) else now
-    return Fact("PCIe", text, role_of(GPU["pcie_generation"], readings["pcie_generation"]), short="", is_mark=True)
+    return Fact("PCIe", text, told.role, short="", is_mark=True)
 
 
 def link_problem(readings: Readings, active: Sequence[float | None], glyphs: Glyphs) -> str:
@@ -297,7 +282,7 @@ def _rates(readings: Readings) -> list[Fact]:
         out, into = known(readings, sent), known(readings, received)
         if max(out or 0.0, into or 0.0) >= LEAST_RATE:
             texts = [f"{value / 1e9:.3g}" if value is not None else "?" for value in (into, out)]
-            role = role_of(GPU[sent], readings[sent if out is not None else received])
+            role = _told(sent if out is not None else received, readings, "").role
             text = f"in {texts[0]} out {texts[1]} GB/s"
             facts.append(Fact(label, text, role, short=f"{label.partition(' ')[0]} {text}", is_mark=True,
                               is_extra=True))  # fmt: skip
@@ -323,8 +308,8 @@ def instance_text(
     A fresh number's age is told only in `full`.
     """
     quantity, used = GPU["memory_used_bytes"], instance.readings.get("memory_used_bytes")
-    total, memory = known(instance.readings, "memory_total_bytes"), reason_text(used, glyphs.none)
-    parts = [memory]
+    total = known(instance.readings, "memory_total_bytes")
+    parts = [worded(quantity, used, glyphs.none).text]
     if used is not None and used.value is not None:
         parts = [f"{gib(used.value)}{f'/{gib(total)}' if total is not None else ''} GiB"]
         parts += [age_text(quantity, used)] if full or quantity.is_stale(used) else []
@@ -348,30 +333,16 @@ def _process_lines(gpu: GpuTelemetry, width: int, glyphs: Glyphs) -> list[str]:
 
 def host_facts(host: Readings, history: History, glyphs: Glyphs) -> list[Fact]:
     """Return what is known of the host, most important first."""
-    none, cpu, load = glyphs.none, host.get("cpu_pct"), host.get("load_1min")
-    busy = HOST["cpu_pct"]
+    none = glyphs.none
+    cpu, load, clock = (worded(HOST[key], host.get(key), none) for key in ("cpu_pct", "load_1min", "cpu_freq_mhz"))
     facts = [
-        Fact("CPU", value_text(busy, cpu, none), role_of(busy, cpu), history.get("host/cpu_pct", ()),
-             short=f"CPU {number_text(busy, cpu, none):>4}"),
+        Fact("CPU", cpu.text, cpu.role, history.get("host/cpu_pct", ()), short=f"CPU {cpu.number:>4}"),
         _memory(host, history.get("host/memory_used_bytes", ()), none),
-        Fact("load", value_text(HOST["load_1min"], load, none), role_of(HOST["load_1min"], load),
-             short=f"load {number_text(HOST['load_1min'], load, none)}"),
-        _frequency(host.get("cpu_freq_mhz"), none),
+        Fact("load", load.text, load.role, short=f"load {load.number}"),
+        Fact("frequency", f"{none} not known here", "muted", short="") if clock.value is None
+        else Fact("frequency", clock.text, clock.role),
     ]  # fmt: skip
-    quota = host.get("cpu_quota_cores")
-    if quota is not None and quota.value is not None:
-        text = value_text(HOST["cpu_quota_cores"], quota, none)
-        facts.append(Fact("quota", f"{text} cores", role_of(HOST["cpu_quota_cores"], quota), short=f"quota {text}"))
+    quota = worded(HOST["cpu_quota_cores"], host.get("cpu_quota_cores"), none)
+    if quota.value is not None:
+        facts.append(Fact("quota", f"{quota.text} cores", quota.role, short=f"quota {quota.text}"))
     return facts
-
-
-def _frequency(reading: Reading | None, none: str) -> Fact:
-    if reading is None or reading.value is None:
-        return Fact("frequency", f"{none} not known here", "muted", short="")
-    return Fact("frequency", value_text(HOST["cpu_freq_mhz"], reading, none), role_of(HOST["cpu_freq_mhz"], reading))
-
-
-def _simple(label: str, key: str, readings: Readings, none: str) -> Fact:
-    quantity: Quantity = GPU[key]
-    reading = readings.get(key)
-    return Fact(label, value_text(quantity, reading, none), role_of(quantity, reading), short="")

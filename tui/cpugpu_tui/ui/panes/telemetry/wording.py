@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rich.cells import cell_len, set_cell_size
 
 from cpugpu_tui.machine.text import printable
@@ -14,29 +16,26 @@ UNRESOLVED = "outside namespace"
 """Of a process that this container or user cannot see: the driver tells its number alone."""
 
 
-def reason_text(reading: Reading | None, none: str) -> str:
-    """Return the dash with the reason why there is no number."""
-    words = REASONS.get(reading.reason or "", "") if reading is not None else ""
-    return f"{none} {words}".strip()
+@dataclass(frozen=True)
+class Worded:
+    """A reading in words."""
+
+    value: float | None
+    text: str
+    """The number with its unit, or the dash with the reason why there is none."""
+    number: str
+    """The number with its unit, or the dash alone: for places without room for reasons."""
+    role: str
+    """How it looks: `muted` without a number, `stale` where it is old, else `text`."""
 
 
-def value_text(quantity: Quantity, reading: Reading | None, none: str) -> str:
-    """Return the number with its unit, or the dash with the reason."""
+def worded(quantity: Quantity, reading: Reading | None, none: str) -> Worded:
+    """Return a reading in words; `none` is the dash of this terminal."""
     if reading is None or reading.value is None:
-        return reason_text(reading, none)
-    return quantity.text(reading.value)
-
-
-def number_text(quantity: Quantity, reading: Reading | None, none: str) -> str:
-    """Return the number with its unit, or the dash alone: for places without room for reasons."""
-    return none if reading is None or reading.value is None else quantity.text(reading.value)
-
-
-def role_of(quantity: Quantity, reading: Reading | None) -> str:
-    """Return how a value looks: without a number quiet, old ones dimmed."""
-    if reading is None or reading.value is None:
-        return "muted"
-    return "stale" if quantity.is_stale(reading) else "text"
+        why = REASONS.get(reading.reason or "", "") if reading is not None else ""
+        return Worded(None, f"{none} {why}".strip(), none, "muted")
+    text = quantity.text(reading.value)
+    return Worded(reading.value, text, text, "stale" if quantity.is_stale(reading) else "text")
 
 
 def age_text(quantity: Quantity, reading: Reading | None) -> str:

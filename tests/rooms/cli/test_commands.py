@@ -1,0 +1,66 @@
+"""Every command is found by its name among the files, and the gate takes its verdicts once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+from test_compare_simulated import series
+
+from cpugpu_tui.analysis import gating as analysis_gating
+from cpugpu_tui.analysis.compare import Pair, judge
+from cpugpu_tui.cli.commands import app
+from cpugpu_tui.cli.compare.gate_request import GateRequest
+from cpugpu_tui.compare import comparison
+from cpugpu_tui.compare.gating import gate_series
+from cpugpu_tui.errors import UsageError
+
+GROUPED_IN_ONE_FILE = {"config"}
+
+
+def commands_of(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the words of each command, and what runs it."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands_of(command, (*above, name))
+        if command.callback is not None:
+            yield (*above, name), command.callback
+
+
+def test_every_command_is_in_the_file_of_its_name() -> None:
+    found = dict(commands_of(typer.main.get_command(app)))
+    assert ("fleet", "gate") in found
+    assert ("history", "prune") in found
+    for words, callback in found.items():
+        file = callback.__module__.rpartition(".")[2].rstrip("_").replace("_", "-")
+        assert file == (words[0] if words[0] in GROUPED_IN_ONE_FILE else words[-1]), words
+
+
+def test_the_gate_judges_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It judged as `compare` does first, with the limit, and threw that away."""
+    asked: list[dict[str, Any]] = []
+
+    def noted(pairs: tuple[Pair, ...], **how: Any) -> Any:
+        asked.append(how)
+        return judge(pairs, **how)
+
+    monkeypatch.setattr(analysis_gating, "judge", noted)
+    monkeypatch.setattr(comparison, "judge", noted)
+    report = gate_series(series(1, "base"), series(60, "new"), 0.07)
+    assert [how["margin"] for how in asked] == [0.07]
+    assert report.limit == 0.07
+    assert report.gated
+
+
+def test_a_request_of_the_gate_is_checked_where_it_is_made() -> None:
+    asked: dict[str, Any] = {
+        "names": (), "baselines": ("main",), "max_slowdown": 0.05, "repeat": 5, "junit": None, "summary": None,
+        "case_timeout_s": None, "simulation": None,
+    }  # fmt: skip
+    GateRequest(**asked)
+    GateRequest(**{**asked, "repeat": 1, "new": "latest"})
+    for wrong in ({"repeat": 4}, {"new": "latest", "names": ("matmul",)}):
+        with pytest.raises(UsageError):
+            GateRequest(**{**asked, **wrong})
