@@ -11,7 +11,8 @@ from cpugpu_tui.cli.run import failed, print_event, run_once
 from cpugpu_tui.cli.saving import save_rest, way_into
 from cpugpu_tui.errors import CpuGpuError, StoreError, UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.session.resume import ResumedSession, Unfinished, unfinished
+from cpugpu_tui.session.resume import Unfinished, unfinished
+from cpugpu_tui.session.session import Session
 from cpugpu_tui.store import Store, open_store
 from cpugpu_tui.transport.launch import Agents
 
@@ -68,7 +69,7 @@ def resume_headless(
         python = found_python(options.python, worker, plan.simulation)
         agents = Agents(python, worker, simulated=plan.simulation is not None, own=own)
         try:
-            session = ResumedSession(run, agents, outbox, case_timeout_s)
+            session = Session.resumed(run, agents, outbox, case_timeout_s)
             code = run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
         finally:
             agents.close()

@@ -19,7 +19,7 @@ from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, CpuGpuError, print_notice
 from cpugpu_tui.model import Event, Plan, RunFinished
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.signs import with_micro
-from cpugpu_tui.session.devices import named
+from cpugpu_tui.session.devices import with_gpu_names
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.session.session import Session
@@ -97,7 +97,7 @@ def with_names(plan: Plan, agents: Agents, *, as_json: bool) -> Plan:
         CpuGpuError: there are not two (with `--json` it is a `RunFinished` line as well).
     """
     try:
-        return named(plan, agents)
+        return with_gpu_names(plan, agents)
     except CpuGpuError as error:
         if as_json:
             print_event(failed(error))

@@ -45,7 +45,7 @@ class DeviceSurvey:
             self._over.wait(WAIT_S)
 
 
-def named(plan: Plan, agents: Agents) -> Plan:
+def with_gpu_names(plan: Plan, agents: Agents) -> Plan:
     """Return a parallel plan with the names of its GPUs in place of `cuda`: an agent tells which there are.
 
     Raises:

@@ -172,7 +172,8 @@ class Fleet:
         series_id, ended = new_id(), _STOPPED
         try:
             for number in range(1, self._asked.repeat + 1):
-                ended = self._run_once(_plan_for(self._asked.plan, index, number), host, agents, series_id, tell)
+                plan = nth_plan(self._asked.plan, index * SEEDS_APART + number)
+                ended = self._run_once(plan, host, agents, series_id, tell)
                 if ended.state != DONE:
                     break
         finally:
@@ -230,11 +231,6 @@ def facts_of(host: Host, fleet_id: str) -> dict[str, Any]:
 def fleet_devices(plan: Plan, asked: Sequence[str] | None) -> Plan:
     """Return the plan on every GPU of a host, and its CPU, unless devices were named."""
     return plan if asked else replace(plan, devices=("all",))
-
-
-def _plan_for(plan: Plan, index: int, number: int) -> Plan:
-    """Return the plan of a host's run; made-up hosts differ in their noise."""
-    return nth_plan(plan, index * SEEDS_APART + number)
 
 
 def _ended(finished: RunFinished, error: CpuGpuError | None) -> HostChanged:
