@@ -13,7 +13,7 @@ from cpugpu_tui.cli.listing import print_json
 from cpugpu_tui.cli.table_style import tell
 from cpugpu_tui.cli.tables import add_columns, console, new_table, plain
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison, compare_series, comparison_data
-from cpugpu_tui.compare.series import Series, reading, series_in, series_of_id
+from cpugpu_tui.compare.series import Series, open_history, series_in, series_of_id
 from cpugpu_tui.errors import EXIT_OK, UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.comparison_words import NOTHING_DIFFERS, left_out, said, summary, times, verdict_text
@@ -87,7 +87,7 @@ def print_baselines(name: str | None, run_name: str | None, database: Path | Non
     """
     if name is not None and run_name is not None:
         return _set_baseline(name, run_name, database, as_json=as_json)
-    with reading(database, say_remark) as store:
+    with open_history(database, say_remark) as store:
         known = store.baselines()
         if name is not None and name not in known:
             raise UsageError(f"There is no baseline {name!r}.", f"`cpugpu-tui baseline {name} latest` makes one.")

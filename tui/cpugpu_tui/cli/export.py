@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpugpu_tui.compare.series import reading
+from cpugpu_tui.compare.series import open_history
 from cpugpu_tui.errors import EXIT_OK, CpuGpuError, UsageError, print_notice
 from cpugpu_tui.export import formats, target
 from cpugpu_tui.export.anonymize import anonymized
@@ -120,7 +120,7 @@ def load_runs(names: Iterable[str], database: Path | None) -> list[ExportedRun]:
         UsageError: there is no such run, or several.
         StoreError: the history cannot be read.
     """
-    with reading(database) as store:
+    with open_history(database) as store:
         run_ids = dict.fromkeys(store.find(name) for name in names)
         return [exported(store.load(run_id)) for run_id in run_ids]
 

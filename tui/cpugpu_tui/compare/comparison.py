@@ -103,12 +103,10 @@ def pairs_of(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tuple[P
 
 
 def _devices(pairs: Iterable[Pair]) -> list[str]:
-    """Return the devices, CPU first."""
     return sorted({pair.device for pair in pairs})
 
 
 def _cases(runs: Sequence[MeasuredRun]) -> dict[str, dict[str, MeasuredCase]]:
-    """Return case → run → what it says of it."""
     found: dict[str, dict[str, MeasuredCase]] = {}
     for run in runs:
         for key, case in run.cases.items():

@@ -18,7 +18,6 @@ class DeviceSurvey:
     """A plan without cases. `ask` once; `stop` may come from any thread."""
 
     def __init__(self, python: str | None, simulation: Simulation | None) -> None:
-        """Take note of the interpreter; nothing is started yet."""
         self._agents = Agents(python, simulated=simulation is not None)
         self._session = Session(Plan("devices", (), ("all",), simulation=simulation), self._agents)
         self._over = threading.Event()

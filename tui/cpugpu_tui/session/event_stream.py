@@ -294,7 +294,6 @@ class EventStream:
         self.deliver(event)
 
     def _settle(self, event: CaseFinished | CaseFailed) -> None:
-        """Commit a case, then show it."""
         self._reopen()
         self.left.note(event)
         if self.blame is not None and self.blame.case == event.case:
