@@ -30,7 +30,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.render.gpus import gpu_sentences
 from cpugpu_tui.render.peers import bytes_per_s, latency_ns, peer_sentences
-from cpugpu_tui.session.devices import named
+from cpugpu_tui.session.devices import with_gpu_names
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
@@ -193,7 +193,7 @@ def test_an_agent_for_each_gpu_makes_one_run(agents: Agents, gpu_count: int) -> 
     plan = Plan(
         "test", (SMALL, LARGE), metrics=(LATENCY, DEVICE), rounds=5, budget_s=0.5, devices=("cuda",), parallel=True
     )
-    plan = named(plan, agents)
+    plan = with_gpu_names(plan, agents)
     assert plan.devices == tuple(f"cuda:{index}" for index in range(gpu_count))
     state, events = RunState(), list[Event]()
     finished = Session(plan, agents).run(events.append)

@@ -14,7 +14,7 @@ from cpugpu_tui.analysis.compare import Pair, judge
 from cpugpu_tui.cli.commands import app
 from cpugpu_tui.cli.compare.gate_request import GateRequest
 from cpugpu_tui.compare import comparison
-from cpugpu_tui.compare.gating import gate_series
+from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.errors import UsageError
 
 GROUPED_IN_ONE_FILE = {"config"}

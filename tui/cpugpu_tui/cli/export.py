@@ -127,10 +127,10 @@ def _load(names: Iterable[str], database: Path | None) -> list[ExportedRun]:
         UsageError: there is no such run, or several.
         StoreError: the history cannot be read.
     """
-    from cpugpu_tui.compare.series import reading
+    from cpugpu_tui.compare.series import open_history
     from cpugpu_tui.export.stream import exported
 
-    with reading(database) as store:
+    with open_history(database) as store:
         run_ids = dict.fromkeys(store.find(name) for name in names)
         return [exported(store.load(run_id)) for run_id in run_ids]
 

@@ -94,7 +94,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
     from cpugpu_tui.cli.running.outputs import Outputs
     from cpugpu_tui.cli.running.own import with_own
     from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
-    from cpugpu_tui.session.devices import named
+    from cpugpu_tui.session.devices import with_gpu_names
     from cpugpu_tui.session.event_stream import new_id
     from cpugpu_tui.session.planning import build_plan, nth_plan
     from cpugpu_tui.session.session import Session
@@ -113,7 +113,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
     with saving(options) as outbox:
         try:
             with failure_as_event(as_json=as_json):
-                plan = named(plan, agents)
+                plan = with_gpu_names(plan, agents)
             for number in range(1, request.repeat + 1):
                 each = nth_plan(plan, number)
                 session = Session(

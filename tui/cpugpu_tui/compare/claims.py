@@ -15,6 +15,7 @@ from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, U
 from cpugpu_tui.analysis.claims import CLAIMS, Claim
 from cpugpu_tui.model import KERNELS, Ceilings
 from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.repeat_command import option_words
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import Row, RunState
@@ -187,7 +188,7 @@ def stored_points(
         if offered <= tried:
             continue
         tried |= offered | {(key, False) for key, _ in offered}
-        found += points_of(_state(store, run.run_id), f"run {run.number}")
+        found += points_of(folded(store.load(run.run_id)), f"run {run.number}")
     return tuple(found)
 
 
@@ -195,10 +196,6 @@ def _wanted(numbers: Numbers) -> set[tuple[str, str]]:
     """Return (workload, variant) of what claims without an outcome need."""
     unsettled = [claim for claim in CLAIMS if claim.judge(numbers).outcome == UNMEASURED]
     return {series for claim in unsettled for series in needed().get(claim.id, ())}
-
-
-def _state(store: Store, run_id: str) -> RunState:
-    return folded(store.load(run_id))
 
 
 # ------------------------------------------------------------------ in words
@@ -211,11 +208,8 @@ def command(judged: JudgedClaim) -> str:
     request = judged.request
     if request is None:
         return ""
-    words = ["cpugpu-tui", "run", *request.names]
-    words += ["--size", request.sizes] if request.sizes else []
-    words += ["--variant", request.variant] if request.variant else []
-    words += ["--scale", request.scale] if request.scale != "full" else []
-    return shlex.join(words)
+    scale = ["--scale", request.scale] if request.scale != "full" else []
+    return shlex.join(["cpugpu-tui", "run", *request.names, *option_words(request), *scale])
 
 
 def tally(judged: Sequence[JudgedClaim]) -> str:

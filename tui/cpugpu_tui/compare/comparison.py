@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cpugpu_tui.analysis.compare import Change, Judged, Pair, change, judge, together
@@ -12,8 +12,7 @@ from cpugpu_tui.compare.series import Series
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import EQUIVALENCE
 from cpugpu_tui.errors import UnfitError, UsageError
-from cpugpu_tui.model import Simulation
-from cpugpu_tui.plain import to_plain
+from cpugpu_tui.session.repeat_command import simulation_text
 from cpugpu_tui.state.measured import HARDWARE, MeasuredCase, MeasuredRun
 from cpugpu_tui.state.no_core import WORD as NO_CORE_WORD
 
@@ -112,12 +111,10 @@ def pairs_of(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tuple[P
 
 
 def _devices(pairs: Iterable[Pair]) -> list[str]:
-    """Return the devices, CPU first."""
     return sorted({pair.device for pair in pairs})
 
 
 def _cases(runs: Sequence[MeasuredRun]) -> dict[str, dict[str, MeasuredCase]]:
-    """Return case → run → what it says of it."""
     found: dict[str, dict[str, MeasuredCase]] = {}
     for run in runs:
         for key, case in run.cases.items():
@@ -186,22 +183,13 @@ def fact_text(what: str, value: Any) -> str:
     """Return a fact in words; `unknown` where it is not known."""
     if what == "inherited variables":
         return ", ".join(f"{name}={setting}" for name, setting in (value or {}).items()) or "none"
-    if what == "simulation":
-        return _laws(value)
+    if what == "simulation":  # its constants; the seed of its noise is none of them
+        return "none" if value is None else simulation_text(replace(value, seed=0))
     if value is None:
         return {"CPU quota": "none", "CUDA_VISIBLE_DEVICES": "not set", "MNIST": "drawn"}.get(what, "unknown")
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _laws(simulation: Simulation | None) -> str:
-    """Return the constants of a made-up machine that are not the usual ones; the seed of its noise is none of them."""
-    if simulation is None:
-        return "none"
-    usual = to_plain(Simulation())
-    laws = {name: law for name, law in to_plain(simulation).items() if name != "seed" and law != usual[name]}
-    return ",".join(f"{name}={law}" for name, law in laws.items()) or "default"
 
 
 def _clock_differences(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> list[Difference]:

@@ -57,14 +57,15 @@ def series_named(store: Store, text: str) -> Series:
     """
     series_id = store.baseline(text)
     if series_id is not None:
-        return _loaded(store, series_id, f"baseline {text}")
+        return series_of_id(store, series_id, f"baseline {text}")
     try:
-        return _loaded(store, store.series_of(store.find(text)), "")
+        return series_of_id(store, store.series_of(store.find(text)), "")
     except UsageError as error:
-        tagged = _newest_tagged(store, text)
+        # Looked for last, for it takes the whole list of runs.
+        tagged = next((run.series_id for run in store.runs() if text in run.tags), None)
         if tagged is None:
             raise _unknown(store, text, error) from error
-    return _loaded(store, tagged, f"tag {text}")
+    return series_of_id(store, tagged, f"tag {text}")
 
 
 def _unknown(store: Store, text: str, error: UsageError) -> UsageError:
@@ -79,21 +80,12 @@ def _unknown(store: Store, text: str, error: UsageError) -> UsageError:
     )
 
 
-def _newest_tagged(store: Store, tag: str) -> str | None:
-    """Return the series of the newest run with a tag; looked for last, for it takes the whole list of runs."""
-    return next((run.series_id for run in store.runs() if tag in run.tags), None)
-
-
 def series_of_id(store: Store, series_id: str, name: str = "") -> Series:
     """Return a series by its id.
 
     Raises:
         UsageError: it has not one finished run.
     """
-    return _loaded(store, series_id, name)
-
-
-def _loaded(store: Store, series_id: str, name: str) -> Series:
     return series_from(name, [measured(store.load(run_id)) for run_id in store.runs_of(series_id)])
 
 
@@ -140,21 +132,18 @@ def numbers_text(numbers: Sequence[int]) -> str:
 # ------------------------------------------------------------------ in a file
 
 Say = Callable[["Store"], None]
+"""Is told the open store."""
 
 
-def _silently(_store: Store) -> None:
-    """Say nothing of an opened history."""
-
-
-def series_in(text: str, database: Path | None, say: Say = _silently) -> Series:
-    """Return the series that `text` names, `FILE:RUN` for one in another database; `say` as for `reading`.
+def series_in(text: str, database: Path | None, say: Say | None = None) -> Series:
+    """Return the series that `text` names, `FILE:RUN` for one in another database; `say` as for `open_history`.
 
     Raises:
         UsageError: there is no such database, baseline or run, or its series has no finished run.
         StoreError: a database cannot be read.
     """
     file, name = file_and_name(text)
-    with reading(file or database, say) as store:
+    with open_history(file or database, say) as store:
         series = series_named(store, name)
     return Series(f"{file.name}: {series.text}", series.runs) if file is not None else series
 
@@ -177,7 +166,7 @@ def file_and_name(text: str) -> tuple[Path | None, str]:
 
 
 @contextmanager
-def reading(database: Path | None, say: Say = _silently) -> Iterator[Store]:
+def open_history(database: Path | None, say: Say | None = None) -> Iterator[Store]:
     """Open the history to read, and close it; one that does not exist is not created.
 
     `say` is called with the open store, for what a person should know of it: an older one was upgraded.
@@ -193,7 +182,8 @@ def reading(database: Path | None, say: Say = _silently) -> Iterator[Store]:
 
     store = open_to_read(database)
     try:
-        say(store)
+        if say is not None:
+            say(store)
         yield store
     finally:
         store.close()

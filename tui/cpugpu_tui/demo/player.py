@@ -82,7 +82,7 @@ class Player:
         for index, (run, speed) in enumerate(zip(runs, speeds(runs, self._pace), strict=True)):
             if index:
                 self._begin()
-                self._until(between_s(self._pace))
+                self._until(BETWEEN_S / (self._pace or 1.0))
             if not self._killed:
                 self._play(run, speed, deliver)
         return RunFinished(status="stopped" if self._killed else "done")
@@ -173,11 +173,6 @@ def speeds(runs: Sequence[ExportedRun], pace: float | None) -> list[float]:
         return [pace] * len(runs)
     first, others = lasted_s(runs[0]), sum(lasted_s(run) for run in runs[1:])
     return [first / FIRST_S, *([others / OTHERS_S] * (len(runs) - 1))]
-
-
-def between_s(pace: float | None) -> float:
-    """Return how long nothing happens between two runs."""
-    return BETWEEN_S / (pace or 1.0)
 
 
 def lasted_s(run: ExportedRun) -> float:

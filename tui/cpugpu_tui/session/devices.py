@@ -18,7 +18,6 @@ class DeviceSurvey:
     """A plan without cases. `ask` once; `stop` may come from any thread."""
 
     def __init__(self, python: str | None, simulation: Simulation | None) -> None:
-        """Take note of the interpreter; nothing is started yet."""
         self._agents = Agents(python, simulated=simulation is not None)
         self._session = Session(Plan("devices", (), ("all",), simulation=simulation), self._agents)
         self._over = threading.Event()
@@ -45,7 +44,7 @@ class DeviceSurvey:
             self._over.wait(WAIT_S)
 
 
-def named(plan: Plan, agents: Agents) -> Plan:
+def with_gpu_names(plan: Plan, agents: Agents) -> Plan:
     """Return a parallel plan with the names of its GPUs in place of `cuda`: an agent tells which there are.
 
     Raises:

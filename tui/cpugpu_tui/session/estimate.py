@@ -50,6 +50,7 @@ class Earlier:
 
 
 NOTHING_EARLIER = Earlier({}, {})
+NEVER_TIMED = ("", None, None)
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,9 @@ def _bounds_s(
     for case, costs in zip(plan.cases, _costs(plan), strict=True):
         key = case.key
         for device in devices:
-            call_ns, run = _earlier_ns(earlier.calls.get((key, device.name)), device)
+            label, call_ns, run = earlier.calls.get((key, device.name), NEVER_TIMED)
+            if label != device.label:  # another device of this name
+                call_ns, run = None, None
             if call_ns is None:
                 call_ns = _card_ns(case, costs, device, cards[device.name])
             if call_ns is None:
@@ -158,11 +161,6 @@ def _bounds_s(
             by_card += run is None
             runs.add(run)
     return (least_ns / 1e9, most_ns / 1e9), _sources(plan, runs - {None}, by_card)
-
-
-def _earlier_ns(timed: tuple[str, float, int] | None, device: Device) -> tuple[float | None, int | None]:
-    """Return ns of a call, and the run that timed it; neither if none did, or on another device of this name."""
-    return (timed[1], timed[2]) if timed is not None and timed[0] == device.label else (None, None)
 
 
 def _card_ns(case: Case, costs: Costs | None, device: Device, card: Ceilings | None) -> float | None:

@@ -36,6 +36,7 @@ from cpugpu_tui.model import (
     TelemetryRead,
     TensorsPlaced,
 )
+from cpugpu_tui.session.resume import Unfinished, require_devices
 from cpugpu_tui.state.remaining import Remaining
 from cpugpu_tui.timing.emitter import stamped
 from cpugpu_tui.transport.inbox import Gone
@@ -188,9 +189,11 @@ class Saver:
 class EventStream:
     """What a run has told so far, and which of its cases are left. One thread only, but for `left.settled`."""
 
-    def __init__(self, plan: Plan, saver: Saver) -> None:
-        """Begin an empty stream; nothing is saved before `begin`."""
+    def __init__(self, plan: Plan, saver: Saver, saved: Unfinished | None = None) -> None:
+        """Begin an empty stream, or go on behind a saved run; nothing is saved before `begin`."""
         self._saver = saver
+        self._saved = saved
+        self._is_reopened = False
         self._has_cases = bool(plan.cases)
         self.deliver: Deliver = lambda _event: None
         """Who is told; set before the first event."""
@@ -203,6 +206,8 @@ class EventStream:
         self._seq = 0
         self._early: list[TelemetryRead] = []
         self._devices_known = False
+        for event in saved.events if saved is not None else ():
+            self.left.note(replace(event, plan=plan) if isinstance(event, RunStarted) else event)
 
     @property
     def has_begun(self) -> bool:
@@ -217,6 +222,19 @@ class EventStream:
         self.left.note(event)
         self.deliver(replace(event, number=self._saver.number))
         self._tell_early()
+
+    def tell_saved(self, saved: Unfinished) -> None:
+        """Tell the events of the saved run as if they had just happened; readings that came meanwhile follow."""
+        for event in saved.events:
+            self.deliver(event)
+        self._seq = max(event.seq for event in saved.events)
+        self._tell_early()
+
+    def _reopen(self) -> None:
+        """Make a saved run ours in the store, once: nothing is written before it is found to be the same machine."""
+        if self._saved is not None and not self._is_reopened:
+            self._saver.reopen(self._saved.summary.number)
+            self._is_reopened = True
 
     def end(self, finished: RunFinished) -> RunFinished:
         """Tell the last event, and return it with its number."""
@@ -240,7 +258,15 @@ class EventStream:
         self.deliver(event)
 
     def add(self, event: Event) -> None:
-        """Number what the agent told, note it and deliver it; a finished case is committed first."""
+        """Number what the agent told, note it and deliver it; a finished case is committed first.
+
+        Raises:
+            UnfitError: the run is a saved one, and the devices are others.
+            UsageError: another process has resumed the saved run meanwhile.
+        """
+        if isinstance(event, DevicesFound) and self._saved is not None and not self._is_reopened:
+            self._devices_known |= require_devices(self._saved, event)
+            self._reopen()
         known = isinstance(event, DevicesFound) and self._devices_known
         if known or isinstance(event, (TelemetryRead, Hello, RunStarted)):
             return  # told already, or not the agent's to tell
@@ -268,7 +294,7 @@ class EventStream:
         self.deliver(event)
 
     def _settle(self, event: CaseFinished | CaseFailed) -> None:
-        """Commit a case, then show it."""
+        self._reopen()
         self.left.note(event)
         if self.blame is not None and self.blame.case == event.case:
             self.blame = None
@@ -298,7 +324,7 @@ class EventStream:
 
     def skip_rest(self, finished: RunFinished) -> None:
         """End the cases that were not reached, with the reason for which the run ended."""
-        if not self.has_begun:
+        if not self.has_begun or (self._saved is not None and not self._is_reopened):
             return
         why = finished.message or "Stopped by request."
         skipped = [

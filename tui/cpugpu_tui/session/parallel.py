@@ -49,7 +49,6 @@ class AgentGroup:
     """Agents with a GPU each; see `Agent`. The first that dies takes the others along: their cases are run again."""
 
     def __init__(self, agents: Sequence[Agent], gpus: Sequence[str]) -> None:
-        """Name a GPU for each agent."""
         self._agents = tuple(agents)
         self._gpus = tuple(gpus)
         self._merge = Merge(len(self._agents))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from operator import attrgetter
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import ENERGY, MAX_SIZE, Case, Plan, RunStarted, Simulation, WorkloadInfo
@@ -30,16 +30,12 @@ def _command(run: RunStarted, request: PlanRequest) -> str:
     plan, facts = run.plan, run.environment
     usual = Plan("", ())
     fleet = facts.get("fleet_host") is not None
-    words = ["cpugpu-tui", *(["fleet", "run", *_host_words(facts)] if fleet else ["run"]), *request.names]
+    # What else its inventory said of the host is not in the record.
+    where = ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")] if fleet else []
+    words = ["cpugpu-tui", *(["fleet", "run", *where] if fleet else ["run"]), *request.names]
     for file in plan.own_files:
         words += ["--workloads", file.path]
-    words += ["--size", request.sizes] if request.sizes is not None else []
-    words += ["--find-crossover"] if request.find_crossover else []
-    words += ["--max-size", request.max_size] if request.max_size is not None else []
-    words += ["--variant", request.variant] if request.variant is not None else []
-    words += ["--full"] if request.full else []
-    words += ["--dtype", request.dtype] if request.dtype is not None else []
-    words += ["--threads", request.threads] if request.threads is not None else []
+    words += option_words(request)
     for device in plan.devices:
         words += ["--device", device] if device != ("all" if fleet else "auto") else []
     words += ["--parallel"] if plan.parallel else []
@@ -63,9 +59,16 @@ def _command(run: RunStarted, request: PlanRequest) -> str:
     return shlex.join(words)
 
 
-def _host_words(facts: Mapping[str, Any]) -> list[str]:
-    """Return the words that name a run's host; what else its inventory said of it is not in the record."""
-    return ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")]
+def option_words(request: PlanRequest) -> list[str]:
+    """Return the options of `run` that choose a request's cases, without the names before them."""
+    words = ["--size", request.sizes] if request.sizes is not None else []
+    words += ["--find-crossover"] if request.find_crossover else []
+    words += ["--max-size", request.max_size] if request.max_size is not None else []
+    words += ["--variant", request.variant] if request.variant is not None else []
+    words += ["--full"] if request.full else []
+    words += ["--dtype", request.dtype] if request.dtype is not None else []
+    words += ["--threads", request.threads] if request.threads is not None else []
+    return words
 
 
 def requests_for(plan: Plan) -> tuple[PlanRequest, ...]:
@@ -74,19 +77,11 @@ def requests_for(plan: Plan) -> tuple[PlanRequest, ...]:
     Otherwise one for each workload or, where one workload was not run alike everywhere, for each of its sweeps.
     """
     request, is_same = _closest(plan)
-    for kind in (_workload, _sweep):
-        parts = () if is_same else _divided(plan, kind)
+    for field in ("workload", "sweep"):
+        parts = () if is_same else _divided(plan, attrgetter(field))
         if len(parts) > 1:
             return tuple(each for part in parts for each in requests_for(part))
     return (request,)
-
-
-def _workload(case: Case) -> object:
-    return case.workload
-
-
-def _sweep(case: Case) -> object:
-    return case.sweep
 
 
 def _divided(plan: Plan, kind: Callable[[Case], object]) -> tuple[Plan, ...]:

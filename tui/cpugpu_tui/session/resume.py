@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import CaseFailed, CaseFinished, DevicesFound, Event, Hello, Plan, RunFinished, RunStarted
-from cpugpu_tui.session.event_stream import EventStream, Saver
+from cpugpu_tui.model import CaseFailed, DevicesFound, Event, Hello, Plan, RunFinished, RunStarted
 from cpugpu_tui.session.repeat_command import repeat_text
-from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.remaining import Remaining
-from cpugpu_tui.transport.launch import Agents
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary, Store
-    from cpugpu_tui.store.outbox import Outbox
 
 LOOKED_AT = 50
 """Newest runs among which one with something missing is looked for."""
@@ -107,6 +103,27 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def require_environment(run: Unfinished, hello: Hello) -> None:
+    """Check that an agent's environment is the one that a saved run was measured in.
+
+    Raises:
+        UnfitError: it is another one.
+    """
+    _require_same(run, differences(run.started.environment, hello.environment))
+
+
+def require_devices(run: Unfinished, found: DevicesFound) -> bool:
+    """Check that an agent's devices are those of a saved run; return whether the run knew any.
+
+    Raises:
+        UnfitError: they are others.
+    """
+    known = next((event for event in run.events if isinstance(event, DevicesFound)), None)
+    if known is not None:
+        _require_same(run, device_differences(known, found))
+    return known is not None
+
+
 def device_differences(then: DevicesFound, now: DevicesFound) -> list[str]:
     """Return which devices are others than they were."""
     before, after = ([(d.name, d.label, d.uuid) for d in found.devices] for found in (then, now))
@@ -119,88 +136,6 @@ def _names(found: DevicesFound) -> str:
 
 def _said(value: Any) -> str:
     return "unknown" if value is None else str(value)
-
-
-class ResumedSession(Session):
-    """Runs what is missing in a saved run; its observers are told the saved part first, as if it had just happened.
-
-    Nothing is written before environment and devices have been found to be the same.
-    """
-
-    def __init__(
-        self,
-        run: Unfinished,
-        agents: Agents,
-        outbox: Outbox,
-        case_timeout_s: float | None = None,
-    ) -> None:
-        started = run.started
-        settled = any(isinstance(event, CaseFinished | CaseFailed) for event in run.events)
-        plan = replace(started.plan, calibrate=started.plan.calibrate and not settled)
-        timeout_s = case_timeout_s or started.environment.get("case_timeout_s")
-        super().__init__(plan, agents, outbox, started.series_id, timeout_s)
-        self.run_id = started.run_id
-        self._run = run
-        self.saver = Saver(outbox, started.run_id)
-        self._stream: ResumedStream = ResumedStream(run, plan, self.saver)
-
-    def _begin(self, hello: Hello) -> None:
-        """Tell what is known already.
-
-        Raises:
-            UnfitError: the environment is another one.
-        """
-        _require_same(self._run, differences(self._run.started.environment, hello.environment))
-        self.on_live(True)
-        self._stream.tell_saved()
-
-
-class ResumedStream(EventStream):
-    """Goes on behind the events of a saved run."""
-
-    def __init__(self, run: Unfinished, plan: Plan, saver: Saver) -> None:
-        super().__init__(plan, saver)
-        self._run = run
-        self._reopened = False
-        for event in run.events:
-            self.left.note(replace(event, plan=plan) if isinstance(event, RunStarted) else event)
-
-    def tell_saved(self) -> None:
-        """Deliver the saved events; readings that came meanwhile follow."""
-        for event in self._run.events:
-            self.deliver(event)
-        self._seq = max(event.seq for event in self._run.events)
-        self._tell_early()
-
-    def add(self, event: Event) -> None:
-        """Number, note and deliver an event, once the devices are found to be the same.
-
-        Raises:
-            UnfitError: the devices are others.
-            UsageError: another process has resumed the run meanwhile.
-        """
-        if isinstance(event, DevicesFound) and not self._reopened:
-            known = next((found for found in self._run.events if isinstance(found, DevicesFound)), None)
-            if known is not None:
-                _require_same(self._run, device_differences(known, event))
-                self._devices_known = True
-            self._reopen()
-        super().add(event)
-
-    def _settle(self, event: CaseFinished | CaseFailed) -> None:
-        self._reopen()
-        super()._settle(event)
-
-    def _reopen(self) -> None:
-        """Make the run ours in the store, once."""
-        if not self._reopened:
-            self._saver.reopen(self._run.summary.number)
-            self._reopened = True
-
-    def skip_rest(self, finished: RunFinished) -> None:
-        """End the cases that were not reached; of a run that was never taken up, none."""
-        if self._reopened:
-            super().skip_rest(finished)
 
 
 def _require_same(run: Unfinished, differing: Sequence[str]) -> None:

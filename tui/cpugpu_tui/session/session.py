@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, NoTorchError
-from cpugpu_tui.model import CALIBRATION, Hello, Plan, RunFinished, RunStarted, TelemetryRead
+from cpugpu_tui.model import CALIBRATION, CaseFailed, CaseFinished, Hello, Plan, RunFinished, RunStarted, TelemetryRead
 from cpugpu_tui.session.event_stream import Deliver, EventStream, Saver, new_id
 from cpugpu_tui.session.parallel import claim_agent
+from cpugpu_tui.session.resume import Unfinished, require_environment
 from cpugpu_tui.transport.launch import Agent, Agents, Gone, Message, no_agent
 
 if TYPE_CHECKING:
@@ -47,14 +48,19 @@ class Session:
         facts: dict[str, Any] | None = None,
         *,
         ceilings: bool = False,
+        saved: Unfinished | None = None,
     ) -> None:
-        """Run `plan`; `ceilings`: measure, after its cases, the devices of which the history has no ceilings."""
+        """Run `plan`; `ceilings`: measure, after its cases, the devices of which the history has no ceilings.
+
+        With a `saved` run, see `resumed`: only what is missing in it is run.
+        """
+        self._saved = saved
         self._wants_ceilings = ceilings
         self._plan = plan
         self._agents = agents
         self._case_timeout_s = case_timeout_s
         self._facts = facts or {}
-        self.run_id = new_id()
+        self.run_id = saved.started.run_id if saved is not None else new_id()
         self.series_id = series_id or new_id()
         self.saver = Saver(outbox, self.run_id)
         """The way of this run into the history."""
@@ -70,7 +76,19 @@ class Session:
         self._kill = threading.Event()
         self._paused = False
         self._plan_sent = False
-        self._stream = EventStream(plan, self.saver)
+        self._stream = EventStream(plan, self.saver, saved)
+
+    @classmethod
+    def resumed(cls, run: Unfinished, agents: Agents, outbox: Outbox, case_timeout_s: float | None = None) -> Session:
+        """Return a session for what is missing in a saved run; whoever watches is told the saved part first.
+
+        Nothing is written before environment and devices have been found to be the same.
+        """
+        started = run.started
+        settled = any(isinstance(event, CaseFinished | CaseFailed) for event in run.events)
+        plan = replace(started.plan, calibrate=started.plan.calibrate and not settled)
+        timeout_s = case_timeout_s or started.environment.get("case_timeout_s")
+        return cls(plan, agents, outbox, started.series_id, timeout_s, saved=run)
 
     # ---------------------------------------------------------------- what others ask for
 
@@ -243,6 +261,16 @@ class Session:
             )
 
     def _begin(self, hello: Hello) -> None:
+        """Tell the first event, or all of the saved run.
+
+        Raises:
+            UnfitError: the environment is not that of the saved run.
+        """
+        if self._saved is not None:
+            require_environment(self._saved, hello)
+            self.on_live(True)
+            self._stream.tell_saved(self._saved)
+            return
         self.on_live(True)
         told: dict[str, Any] = {"worker": self._agents.worker, "python_option": self._agents.python}
         if self._case_timeout_s is not None:  # not the plan's: it is the controller who waits
@@ -295,22 +323,16 @@ class Session:
     def _timed_out(self, silent_s: float) -> bool:
         limit_s, blame = self._case_timeout_s, self._stream.blame
         if self._measures_ceilings:
-            return self._is_hung(silent_s)
-        if limit_s is None or blame is None or not blame.case or silent_s < limit_s:
-            return False
-        self._stream.fail(blame.case, "timeout", f"No answer for {limit_s:g} s ({blame.phase} on {blame.device}).",
-                   "Raise --case-timeout, or leave this case out.", blame.device)  # fmt: skip
-        assert self._agent is not None
-        self._agent.end(at_once=True)
-        return True
-
-    def _is_hung(self, silent_s: float) -> bool:
-        """End an agent that hangs while it measures ceilings."""
-        if silent_s < CEILINGS_HANG_S:
-            return False
-        assert self._agent is not None
-        self._agent.end(at_once=True)
-        return True
+            is_hung = silent_s >= CEILINGS_HANG_S
+        elif limit_s is None or blame is None or not blame.case or silent_s < limit_s:
+            is_hung = False
+        else:
+            self._stream.fail(blame.case, "timeout", f"No answer for {limit_s:g} s ({blame.phase} on {blame.device}).",
+                              "Raise --case-timeout, or leave this case out.", blame.device)  # fmt: skip
+            is_hung = True
+        if is_hung and self._agent is not None:
+            self._agent.end(at_once=True)
+        return is_hung
 
     def _next(self, timeout_s: float) -> Message | None:
         try:

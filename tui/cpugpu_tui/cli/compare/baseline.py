@@ -31,12 +31,12 @@ def baseline(
     """Name a series, to compare with later and for `gate`; without a run, show what is named."""
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.output.table_style import tell
-    from cpugpu_tui.compare.series import reading
+    from cpugpu_tui.compare.series import open_history
 
     if name is not None and run_name is not None:
         _set_baseline(name, run_name, database, as_json=json)
         return
-    with reading(database, say_remark) as store:
+    with open_history(database, say_remark) as store:
         known = store.baselines()
         if name is not None and name not in known:
             raise UsageError(f"There is no baseline {name!r}.", f"`cpugpu-tui baseline {name} latest` makes one.")

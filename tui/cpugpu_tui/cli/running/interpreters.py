@@ -16,7 +16,7 @@ from cpugpu_tui.compare.comparison import compare_series, comparison_data
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import EXIT_OK, UsageError, print_notice
 from cpugpu_tui.model import Plan
-from cpugpu_tui.session.devices import named
+from cpugpu_tui.session.devices import with_gpu_names
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.session.session import Session
@@ -51,7 +51,7 @@ def run_in_turn(
     ]  # fmt: skip
     with saving(options) as outbox:
         try:
-            plan = named(plan, agents[0])
+            plan = with_gpu_names(plan, agents[0])
             see = seen_by(outputs, as_json=as_json)
             runs, code = _take_turns(plan, agents, outbox, request.repeat, request.case_timeout_s, see)
         finally:

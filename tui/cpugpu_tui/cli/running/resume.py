@@ -13,7 +13,8 @@ from cpugpu_tui.cli.running.own import check_unchanged, words_for
 from cpugpu_tui.cli.running.saving import save_rest, way_into
 from cpugpu_tui.errors import StoreError, UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.session.resume import ResumedSession, Unfinished, unfinished
+from cpugpu_tui.session.resume import Unfinished, unfinished
+from cpugpu_tui.session.session import Session
 from cpugpu_tui.store import Store, open_store
 from cpugpu_tui.transport.launch import Agents
 
@@ -55,7 +56,7 @@ def resume_run(context: typer.Context) -> int:
         python = found_python(named_python, worker, plan.simulation)
         agents = Agents(python, worker, simulated=plan.simulation is not None, own=own)
         try:
-            session = ResumedSession(run, agents, outbox, given["case_timeout"])
+            session = Session.resumed(run, agents, outbox, given["case_timeout"])
             code = run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
         finally:
             agents.close()

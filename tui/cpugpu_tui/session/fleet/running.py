@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.config.hosts import Host
-from cpugpu_tui.errors import CpuGpuError, NoTorchError
+from cpugpu_tui.errors import CpuGpuError, NoTorchError, ProtocolError
 from cpugpu_tui.model import Plan, RunFinished
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.fleet.state import CONNECTING, DONE, FAILED, STARTING, STOPPED, HostChanged, Told
@@ -19,7 +19,7 @@ from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
 from cpugpu_tui.transport.guard import MisbehavedError
-from cpugpu_tui.transport.host_failure import CRASHED, MISBEHAVING, NO_TORCH, HostError
+from cpugpu_tui.transport.host_failure import CRASHED, MISBEHAVING, NO_TORCH, VERSION, HostError
 from cpugpu_tui.transport.launch import Agents
 
 if TYPE_CHECKING:
@@ -172,7 +172,8 @@ class Fleet:
         series_id, ended = new_id(), _STOPPED
         try:
             for number in range(1, self._asked.repeat + 1):
-                ended = self._run_once(_plan_for(self._asked.plan, index, number), host, agents, series_id, tell)
+                plan = nth_plan(self._asked.plan, index * SEEDS_APART + number)
+                ended = self._run_once(plan, host, agents, series_id, tell)
                 if ended.state != DONE:
                     break
         finally:
@@ -232,11 +233,6 @@ def fleet_devices(plan: Plan, asked: Sequence[str] | None) -> Plan:
     return plan if asked else replace(plan, devices=("all",))
 
 
-def _plan_for(plan: Plan, index: int, number: int) -> Plan:
-    """Return the plan of a host's run; made-up hosts differ in their noise."""
-    return nth_plan(plan, index * SEEDS_APART + number)
-
-
 def _ended(finished: RunFinished, error: CpuGpuError | None) -> HostChanged:
     """Return the state that a run leaves its host in."""
     if finished.status == "done":
@@ -254,6 +250,5 @@ def _changed(error: CpuGpuError) -> HostChanged:
     if isinstance(error, NoTorchError):
         remedy = "Name an interpreter that has torch by `python` in the hosts file, or load one in `pre`."
         return HostChanged(NO_TORCH, error.message, remedy)
-    if isinstance(error, MisbehavedError):
-        return HostChanged(MISBEHAVING, error.message, error.remedy)
-    return HostChanged(CRASHED, error.message, error.remedy)
+    states = {MisbehavedError: MISBEHAVING, ProtocolError: VERSION}
+    return HostChanged(states.get(type(error), CRASHED), error.message, error.remedy)
