@@ -267,7 +267,7 @@ class Forecast:
         total_ns = sum(case_run.time_left_ns() for case_run in active)
         for case in pending:
             hint = self._hint(case)
-            total_ns += sum(self._case_ns(hint, *last) for last in self._last.values())
+            total_ns += sum(least_device_ns(self._scaled_ns(hint, *last), self._plan) for last in self._last.values())
         return total_ns / 1e9
 
     def _most_s(self, active: Sequence[CaseRun], pending: Sequence[Case], more: int) -> float:
@@ -285,9 +285,6 @@ class Forecast:
             return float(self._machine.costs(case).flops)
         except Exception:  # noqa: BLE001 - as above
             return 0.0
-
-    def _case_ns(self, hint: float, last_hint: float, last_ns: float) -> float:
-        return least_device_ns(self._scaled_ns(hint, last_hint, last_ns), self._plan)
 
     def _scaled_ns(self, hint: float, last_hint: float, last_ns: float) -> float:
         """Return the time of a call: work below the last case's hides in fixed costs, so it is never scaled down."""
