@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
-from cpugpu_tui.decide.crossover import Crossover
-from cpugpu_tui.decide.search import next_size
+from cpugpu_tui.decide.crossover import Crossover, next_size
 from cpugpu_tui.model import Search
 from cpugpu_tui.render.answers import usable, world
 from cpugpu_tui.state.state import Row, RunState

@@ -13,7 +13,7 @@ from cpugpu_tui.config.parsing import (
     parse_sizes,
     parse_threads,
 )
-from cpugpu_tui.decide.search import grid
+from cpugpu_tui.decide.crossover import grid
 from cpugpu_tui.decide.stats import MIN_ROUNDS
 from cpugpu_tui.model import (
     AS_WRITTEN,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from cpugpu_tui.decide.search import is_clear
+from cpugpu_tui.decide.crossover import is_clear
 from cpugpu_tui.decide.verdict import Comparison, compare, is_converged, is_usable
 from cpugpu_tui.model import (
     AS_WRITTEN,
