@@ -10,7 +10,7 @@ import pytest
 from recorder import plan_of
 
 from cpugpu_tui.model import METRICS, Simulation
-from cpugpu_tui.simulation.machine import SimulatedMachine
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import LineEmitter
 from cpugpu_tui.timing.scheduler import Scheduler

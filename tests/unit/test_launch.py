@@ -129,7 +129,7 @@ import os, sys, time
 from cpugpu_tui.agent.guardian import guard
 guard()
 from cpugpu_tui.agent import main
-from cpugpu_tui.simulation.machine import SimulatedTimer
+from cpugpu_tui.simulation.simulated_machine import SimulatedTimer
 def forks(self, op):
     child = os.fork()
     if not child:
@@ -315,7 +315,7 @@ def test_what_is_said_early_is_delivered_first() -> None:
 SPY_AGENT = """
 import threading
 from cpugpu_tui.agent import main
-from cpugpu_tui.simulation.machine import SimulatedTimer
+from cpugpu_tui.simulation.simulated_machine import SimulatedTimer
 honest = SimulatedTimer.first_call
 def noisy(self, op):
     print("a library prints to stdout; ", end="", flush=True)

@@ -50,7 +50,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.fleet_rows import fleet_rows, host_data
 from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
-from cpugpu_tui.simulation.machine import SimulatedMachine
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.condition import conditions_data
 from cpugpu_tui.state.measured import measured
 from cpugpu_tui.timing.control import Control

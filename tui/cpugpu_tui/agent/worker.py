@@ -66,7 +66,7 @@ def make_machine(plan: Plan, environment: dict[str, Any]) -> Machine:
         UnfitError: a device that the person named cannot be used.
     """
     if plan.simulation is not None:
-        from cpugpu_tui.simulation.machine import SimulatedMachine
+        from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 
         return SimulatedMachine(plan)
     import torch
