@@ -38,6 +38,7 @@ from cpugpu_tui.timing.warm_up import (
     sizing,
     warm_up,
 )
+from cpugpu_tui.workloads import case_costs
 
 COLD_NS = 10e9
 """A first call may load libraries for seconds: below this length what takes longer than the budget is called once
@@ -116,7 +117,7 @@ class CaseRun:
             CaseError: the case cannot go on.
             Stopped: the run is to end.
         """
-        costs = self._machine.costs(self.case)
+        costs = case_costs(self.case)
         operations = self._written_operations()
         self._emit(
             CaseStarted(case=self.case.key, flops=costs.flops, bytes_moved=costs.bytes_moved, operations=operations)
