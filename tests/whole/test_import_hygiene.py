@@ -90,7 +90,7 @@ def test_a_simulated_run_and_the_listings_load_no_torch() -> None:
     [
         "cpugpu_tui.model", "cpugpu_tui.errors", "cpugpu_tui.workloads", "cpugpu_tui.decide.crossover",
         "cpugpu_tui.model.quantities", "cpugpu_tui.agent.main", "cpugpu_tui.timing.torch_machine",
-        "cpugpu_tui.timing.timers.cuda", "cpugpu_tui.simulation.machine", "cpugpu_tui.machine.nvml",
+        "cpugpu_tui.timing.timers.cuda", "cpugpu_tui.simulation.simulated_machine", "cpugpu_tui.machine.nvml",
     ],
 )  # fmt: skip
 def test_the_agents_side_imports_the_standard_library_alone(module: str) -> None:

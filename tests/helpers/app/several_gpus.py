@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cpugpu_tui.model import DEVICE as OWN
 from cpugpu_tui.model import LATENCY, Case, DevicesFound, Event, Plan, RunFinished, RunStarted, Simulation
-from cpugpu_tui.simulation.machine import SimulatedMachine
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control

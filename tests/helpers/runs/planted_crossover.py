@@ -15,10 +15,11 @@ from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.laws import cpu_work_ns, gpu_work_ns, tiled
-from cpugpu_tui.simulation.machine import SimulatedMachine
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.scheduler import Scheduler
+from cpugpu_tui.workloads import case_costs
 
 SLOW = 50.0
 """All times are so many times longer than the usual simulated ones: the same crossover, with few calls in a block."""
@@ -56,13 +57,13 @@ def searched(plan: Plan) -> tuple[RunState, Recorder]:
 def true_crossings(plan: Plan, highest: int = 2_000) -> list[float]:
     """Return where the lead changes without noise, between the sizes on both sides."""
     assert plan.simulation is not None
-    laws, planted = plan.simulation, SimulatedMachine(plan)
+    laws = plan.simulation
     crossings: list[float] = []
     gpu_leads = False
     for size in range(min(case.size for case in plan.cases), highest):
         case = replace(plan.cases[0], size=size)
-        cpu_ns = cpu_work_ns(laws, case, planted.costs(case))
-        gpu_ns = laws.launch_ns + gpu_work_ns(laws, case, planted.costs(tiled(laws, case))) + laws.sync_ns
+        cpu_ns = cpu_work_ns(laws, case, case_costs(case))
+        gpu_ns = laws.launch_ns + gpu_work_ns(laws, case, case_costs(tiled(laws, case))) + laws.sync_ns
         if (cpu_ns > gpu_ns) != gpu_leads:
             gpu_leads = not gpu_leads
             crossings.append(size - 0.5)

@@ -18,7 +18,7 @@ from cpugpu_tui.model import (
     RunStarted,
     Simulation,
 )
-from cpugpu_tui.simulation.machine import SimulatedMachine, SimulatedOperation, SimulatedTimer
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedOperation, SimulatedTimer
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import stamped

@@ -12,7 +12,7 @@ from tests.helpers.runs.recorder import plan_of, swept
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import PROTOCOL, CaseFailed, Ceilings, DevicesFound, Event, Hello, Plan, Progressed, RunFinished
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.simulation.machine import SimulatedMachine
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.launch import Gone, Message

@@ -21,7 +21,7 @@ from cpugpu_tui.model import (
     Plan,
     RunFinished,
 )
-from cpugpu_tui.simulation.machine import SimulatedTimer
+from cpugpu_tui.simulation.simulated_machine import SimulatedTimer
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.transport.launch import Agents, AgentThread, Gone
 from cpugpu_tui.workloads import Workload, contract

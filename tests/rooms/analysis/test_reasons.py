@@ -24,7 +24,7 @@ from cpugpu_tui.analysis.costs import (
     Decomposition,
     decompose,
 )
-from cpugpu_tui.analysis.reasons import cause_sentence, clock_sentence, counterfactual_sentence, sentences
+from cpugpu_tui.analysis.explanation import cause_sentence, clock_sentence, counterfactual_sentence, sentences
 from cpugpu_tui.decide.crossover import Crossover, SweepPoint, crossover
 from cpugpu_tui.decide.verdict import (
     CPU_WINS,

@@ -33,10 +33,11 @@ def finished_in(cpugpu: CommandLine) -> set[str]:
         return {e.case for e in store.load(store.find("latest")) if isinstance(e, CaseFinished)}
 
 
-def test_ctrl_c_stops_after_the_block_and_keeps_what_is_finished(cpugpu: CommandLine) -> None:
-    with cpugpu.start(*PACED) as process:
+@pytest.mark.parametrize("worker", ["process", "thread"])
+def test_ctrl_c_stops_after_the_block_and_keeps_what_is_finished(cpugpu: CommandLine, worker: str) -> None:
+    with cpugpu.start(*PACED, "--worker", worker) as process:
         first = next_event(process, lambda event: isinstance(event, CaseFinished))
-        (agent,) = [Witness(pid) for pid in agents_of(process)]
+        agents = [Witness(pid) for pid in agents_of(process)]
         process.send_signal(signal.SIGINT)
         rest = list(events_from(process))
         assert process.stderr is not None
@@ -50,7 +51,7 @@ def test_ctrl_c_stops_after_the_block_and_keeps_what_is_finished(cpugpu: Command
     last = rest[-1]
     assert isinstance(last, RunFinished)
     assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
-    assert agent.sees_the_end()
+    assert [agent.sees_the_end() for agent in agents] == ([True] if worker == "process" else [])
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rooms.decide.test_crossover import POINTS, point, sweep
 
-from cpugpu_tui.decide.crossover import Crossover, SweepPoint, crossover
-from cpugpu_tui.decide.search import HOPELESS, MOST_GRID, grid, is_clear, is_hopeless, next_size
+from cpugpu_tui.decide.crossover import (
+    HOPELESS,
+    MOST_GRID,
+    Crossover,
+    SweepPoint,
+    crossover,
+    grid,
+    is_clear,
+    is_hopeless,
+    next_size,
+)
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, NARROW, TIE, TOO_FEW, UNDECIDED, Comparison, word
 
 RATIO = 1.1

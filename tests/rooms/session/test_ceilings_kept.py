@@ -29,7 +29,7 @@ from cpugpu_tui.model import (
     RunStarted,
     Simulation,
 )
-from cpugpu_tui.simulation.machine import SimulatedMachine
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.store import Store
 from cpugpu_tui.transport.launch import Message
 

@@ -30,7 +30,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.session.parallel import AgentGroup, Merge
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.simulation.machine import SimulatedMachine
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.inbox import Message
 

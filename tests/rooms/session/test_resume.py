@@ -28,11 +28,12 @@ from cpugpu_tui.store import Store
 SIZES = (64, 96, 128)
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+@pytest.fixture(scope="module", params=["process", "thread"])
+def whole(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> CommandLine:
     """A run of three cases; only copied."""
     made = CommandLine(tmp_path_factory.mktemp("whole") / "history.db")
-    assert made("run", "matmul", "--size", "64,96,128", "--rounds", "3", "--simulate", FAST).code == 0
+    words = ("--worker", request.param, "--simulate", FAST)
+    assert made("run", "matmul", "--size", "64,96,128", "--rounds", "3", *words).code == 0
     return made
 
 

@@ -22,7 +22,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.simulation import sensors
-from cpugpu_tui.simulation.machine import SimulatedMachine, SimulatedTimer
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.workloads import find
 
 SIZES = (64, 256, 1024, 2048)

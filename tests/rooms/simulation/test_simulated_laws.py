@@ -26,7 +26,7 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.simulation.laws import Drift, cpu_work_ns, gpu_work_ns, tiled
-from cpugpu_tui.simulation.machine import SimulatedMachine, SimulatedTimer
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.timing.timers import DeviceSamples
 from cpugpu_tui.workloads import Costs
 

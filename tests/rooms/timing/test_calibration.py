@@ -15,7 +15,7 @@ from cpugpu_tui.agent.worker import work
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Device, Plan, Progressed, RunFinished, Simulation
 from cpugpu_tui.simulation.laws import SimulatedGauge
-from cpugpu_tui.simulation.machine import SimulatedMachine
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.timing.ceilings import calibrate as calibration
 from cpugpu_tui.timing.ceilings.calibrate import calibrate, copy_size, largest_product
 from cpugpu_tui.timing.ceilings.gauges import CpuGauge

@@ -33,8 +33,8 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.session.session import CEILINGS_S
 from cpugpu_tui.simulation.laws import SimulatedGauge
-from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.simulation.sensors import PlantedWatch
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.store import Store
 from cpugpu_tui.timing.ceilings import calibrate
 from cpugpu_tui.timing.ceilings import calibrate as calibration

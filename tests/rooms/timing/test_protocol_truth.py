@@ -29,7 +29,7 @@ from cpugpu_tui.model import (
     Plan,
     Simulation,
 )
-from cpugpu_tui.simulation.machine import SimulatedMachine
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row
 from cpugpu_tui.timing.control import Control

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.helpers.command_line import ROOT, Witness
-from tests.helpers.runs.listening import ENDLESS, PATIENCE_S, heard, next_of
+from tests.helpers.runs.listening import PATIENCE_S, heard, next_of
 from tests.helpers.runs.recorder import QUICK, plan_of
 
 from cpugpu_tui.agent.guardian import NAME
@@ -24,8 +24,6 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import (
     CaseFinished,
     CaseStarted,
-    Device,
-    DeviceSampled,
     Hello,
     Progressed,
     RunFinished,
@@ -49,29 +47,6 @@ def agent(agents: Agents) -> AgentProcess:
 
 
 # ------------------------------------------------------------------ a process and its one plan
-
-
-def test_an_agent_says_hello_runs_one_plan_and_is_gone(agent: AgentProcess) -> None:
-    inbox = heard(agent)
-    hello = next_of(inbox, Hello)
-    assert hello.environment["interpreter"] == sys.executable
-    assert hello.environment["simulated"] is True
-    assert "matmul" in {info.name for info in hello.catalogue}
-    agent.send_plan(plan_of(64))
-    assert next_of(inbox, CaseFinished).case == plan_of(64).cases[0].key
-    assert next_of(inbox, RunFinished).status == "done"
-    assert next_of(inbox, Gone) == Gone(0)
-    assert not agent.alive
-
-
-def test_a_second_plan_is_not_taken(agent: AgentProcess) -> None:
-    inbox = heard(agent)
-    agent.send_plan(plan_of(64))
-    agent.send_plan(plan_of(128))
-    cases = set()
-    while not isinstance(message := inbox.get(timeout=PATIENCE_S), Gone):
-        cases |= {message.case} if isinstance(message, CaseStarted) else set()
-    assert cases == {plan_of(64).cases[0].key}
 
 
 def test_it_lives_in_a_session_of_its_own(agent: AgentProcess) -> None:
@@ -121,28 +96,6 @@ def test_an_exit_code_that_is_no_signal_is_a_number() -> None:
     assert Gone(-200).manner == "ended with exit code -200"
 
 
-def test_a_stop_is_obeyed_between_blocks(agent: AgentProcess) -> None:
-    inbox = heard(agent)
-    agent.send_plan(plan_of(64, 128, simulation=ENDLESS))
-    next_of(inbox, DeviceSampled, lambda event: event.round_index == 1)
-    agent.command("stop")
-    assert next_of(inbox, RunFinished).status == "stopped"
-    assert next_of(inbox, Gone).exit_code == 0
-
-
-def test_a_pause_holds_the_rounds_and_a_stop_ends_it(agent: AgentProcess) -> None:
-    inbox = heard(agent)
-    agent.send_plan(plan_of(64, simulation=ENDLESS))
-    agent.command("pause")
-    # The pause is noticed after the warm-up; nothing is timed from then on.
-    next_of(inbox, Progressed, lambda event: event.phase == "warm-up" and event.device == "cuda:0")
-    agent.command("stop")
-    rounds = 0
-    while not isinstance(message := inbox.get(timeout=PATIENCE_S), RunFinished):
-        rounds += isinstance(message, DeviceSampled) and message.round_index > 0
-    assert rounds == 0
-
-
 def test_suspended_agents_stand_still_and_go_on(agents: Agents, agent: AgentProcess) -> None:
     inbox = heard(agent)
     next_of(inbox, Hello)
@@ -176,7 +129,7 @@ import os, sys, time
 from cpugpu_tui.agent.guardian import guard
 guard()
 from cpugpu_tui.agent import main
-from cpugpu_tui.simulation.machine import SimulatedTimer
+from cpugpu_tui.simulation.simulated_machine import SimulatedTimer
 def forks(self, op):
     child = os.fork()
     if not child:
@@ -361,7 +314,7 @@ def test_what_is_said_early_is_delivered_first() -> None:
 SPY_AGENT = """
 import threading
 from cpugpu_tui.agent import main
-from cpugpu_tui.simulation.machine import SimulatedTimer
+from cpugpu_tui.simulation.simulated_machine import SimulatedTimer
 honest = SimulatedTimer.first_call
 def noisy(self, op):
     print("a library prints to stdout; ", end="", flush=True)
@@ -388,9 +341,3 @@ def test_kernels_run_on_torch_worker_and_prints_are_no_events(tmp_path: Path, ag
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert isinstance(events[-1], RunFinished)
     assert set(message.last_lines) == {"a library prints to stdout; kernels run on torch-worker"}
-
-
-def test_devices_are_only_asked_for_once_a_plan_needs_them(agent: AgentProcess) -> None:
-    """An agent in waiting holds no context on a shared GPU: its hello names no device."""
-    hello = next_of(heard(agent), Hello)
-    assert not any(isinstance(value, Device) or "cuda:" in str(value) for value in hello.environment.values())

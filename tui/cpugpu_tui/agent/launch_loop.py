@@ -12,7 +12,7 @@ import os
 import random
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from cpugpu_tui.agent.guardian import guard
 from cpugpu_tui.agent.main import private_stdout
@@ -88,15 +88,6 @@ class SimulatedLoop:
         return calls, calls * self._call_ns * self._random.lognormvariate(0.0, self._noise)
 
 
-def make_loop(simulation: dict[str, Any] | None) -> Loop:
-    """Return the loop, warmed up.
-
-    Raises:
-        ValueError: there is no GPU.
-    """
-    return GpuLoop() if simulation is None else SimulatedLoop(Simulation(**simulation))
-
-
 def main() -> None:
     """Answer each line until stdin ends."""
     guard()
@@ -106,7 +97,8 @@ def main() -> None:
         print(json.dumps(data), file=answers, flush=True)
 
     try:
-        loop = make_loop(json.loads(sys.stdin.readline())["simulation"])
+        simulation = json.loads(sys.stdin.readline())["simulation"]
+        loop: Loop = GpuLoop() if simulation is None else SimulatedLoop(Simulation(**simulation))
     except Exception as error:  # noqa: BLE001 - the controller tells the person, whatever it is
         is_sentence = type(error) is ValueError
         answer(problem=str(error) if is_sentence else f"The GPU cannot be used: {type(error).__name__}: {error}")

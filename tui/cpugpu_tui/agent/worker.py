@@ -9,7 +9,6 @@ from typing import Any
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, CpuGpuError
 from cpugpu_tui.model import DevicesFound, Plan, RunFinished
-from cpugpu_tui.simulation.machine import SimulatedMachine
 from cpugpu_tui.timing.ceilings.calibrate import calibrate, first_ceilings
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import Emit
@@ -54,7 +53,7 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) 
 
 def stand_by() -> None:
     """Do what each plan begins with while nobody waits: from a plan to the first event it were 240 ms, and are 9."""
-    import cpugpu_tui.timing.torch_machine  # noqa: F401 - 20 modules, none of them torch
+    import cpugpu_tui.timing.torch_machine  # noqa: F401 - 30 modules, none of them torch
 
     gc.collect()  # over all of torch; what is frozen then, the collection that a plan begins with has not to look at
     gc.freeze()
@@ -67,6 +66,8 @@ def make_machine(plan: Plan, environment: dict[str, Any]) -> Machine:
         UnfitError: a device that the person named cannot be used.
     """
     if plan.simulation is not None:
+        from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
+
         return SimulatedMachine(plan)
     import torch
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cpugpu_tui.model import EnergyMeasured, Reading
@@ -69,7 +68,7 @@ def energy(window: EnergyMeasured | None) -> Energy:
         per_call,
         Reading(joules / (window.elapsed_ns / 1e9)),
         window.tick_ns / window.elapsed_ns,
-        mean_watts(window.power_mw),
+        sum(window.power_mw) / len(window.power_mw) / 1e3 if window.power_mw else None,
         window.scope,
     )
 
@@ -85,11 +84,6 @@ def _why_not(window: EnergyMeasured) -> str | None:
         return "counter-reset"
     # A counter that did not step has a longer step than was thought.
     return "window-too-short" if window.end_mj == window.begin_mj else None
-
-
-def mean_watts(power_mw: Sequence[float]) -> float | None:
-    """Return the mean of powers that were read evenly over a window, W."""
-    return sum(power_mw) / len(power_mw) / 1e3 if power_mw else None
 
 
 def above_idle(window: EnergyMeasured | None, idle: EnergyMeasured | None) -> Reading:

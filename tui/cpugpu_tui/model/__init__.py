@@ -6,6 +6,20 @@ which may run in any interpreter that has torch. Units are part of every name (`
 
 from __future__ import annotations
 
+from cpugpu_tui.model.devices import (
+    Ceilings,
+    CoreUse,
+    CoreUser,
+    CoreWait,
+    Device,
+    DiscardedHalfRound,
+    GpuProcess,
+    GpuTelemetry,
+    Line,
+    MigInstance,
+    Reading,
+    place,
+)
 from cpugpu_tui.model.events import (
     CALIBRATION,
     CORES,
@@ -37,20 +51,6 @@ from cpugpu_tui.model.events import (
     TelemetryRead,
     TensorsPlaced,
     WorkloadsLoading,
-)
-from cpugpu_tui.model.machine import (
-    Ceilings,
-    CoreUse,
-    CoreUser,
-    CoreWait,
-    Device,
-    DiscardedHalfRound,
-    GpuProcess,
-    GpuTelemetry,
-    Line,
-    MigInstance,
-    Reading,
-    place,
 )
 from cpugpu_tui.model.plans import (
     AS_WRITTEN,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cpugpu_tui.model.machine import Ceilings, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
+from cpugpu_tui.model.devices import Ceilings, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
 from cpugpu_tui.model.plans import Case, OwnFile, Plan, Refused, WorkloadInfo
 
 

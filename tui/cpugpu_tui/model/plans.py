@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from sys import intern
 
-from cpugpu_tui.model.machine import Ceilings
+from cpugpu_tui.model.devices import Ceilings
 from cpugpu_tui.model.simulation import Simulation
 
 PROTOCOL = 1

@@ -10,7 +10,7 @@ from typing import Any
 from cpugpu_tui.analysis.alike import grouped
 from cpugpu_tui.analysis.answer import Evidence, Printed, not_judged, so_far, where
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, Decomposition, decompose
-from cpugpu_tui.analysis.reasons import sentences
+from cpugpu_tui.analysis.explanation import sentences
 from cpugpu_tui.decide.crossover import RISES, Crossover, SweepPoint, crossover
 from cpugpu_tui.model import (
     AS_WRITTEN,

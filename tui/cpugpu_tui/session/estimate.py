@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.analysis import roofline
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Ceilings, Device, Plan
+from cpugpu_tui.model import Case, Ceilings, Device, Plan
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
-from cpugpu_tui.workloads import Costs, find
+from cpugpu_tui.workloads import Costs, case_costs
 from cpugpu_tui.workloads.transfer import link_of
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def case_name(case: Case) -> str:
 def costs_of(case: Case) -> Costs | None:
     """Return what a call of a case needs; None for a person's own workload, which only an agent loads."""
     try:
-        return find(case.workload).costs(case.variant, case.size, ITEMSIZE_BYTES[case.dtype])
+        return case_costs(case)
     except UsageError:
         return None
 

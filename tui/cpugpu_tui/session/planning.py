@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from cpugpu_tui.config.parsing import MAX_CASES, FieldError, check_device, check_dtype, parse_sizes, parse_threads
-from cpugpu_tui.decide.search import grid
+from cpugpu_tui.decide.crossover import grid
 from cpugpu_tui.decide.stats import MIN_ROUNDS
 from cpugpu_tui.model import (
     AS_WRITTEN,

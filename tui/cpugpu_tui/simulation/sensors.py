@@ -72,7 +72,9 @@ class Sensors:
             return None
         throttled = {"power-capped": 0.0, "sync-boost": 0.0, "thermal": self._count_throttled()}
         words = ("thermal",) if self._is_throttled else ()
-        return Edge(self.clock_ns(), self._clock_mhz, words, throttled, self._planted_power())
+        # The power at work: at an edge the GPU has just been at it.
+        power_mw = Reading(self._laws.gpu_busy_w * 1e3) if self._laws.gpu_busy_w else UNKNOWN
+        return Edge(self.clock_ns(), self._clock_mhz, words, throttled, power_mw)
 
     def state(self) -> State | None:
         """Return what is planted, and a reason for the rest; None on the CPU."""
@@ -123,10 +125,6 @@ class Sensors:
         self._clock.advance(duration_ns)
 
     # ---------------------------------------------------------------- inside
-
-    def _planted_power(self) -> Reading:
-        """Return the power at work: at an edge the GPU has just been at it."""
-        return Reading(self._laws.gpu_busy_w * 1e3) if self._laws.gpu_busy_w else UNKNOWN
 
     def _power_w(self) -> float:
         return self._laws.cpu_busy_w if self._is_cpu else self._laws.gpu_busy_w

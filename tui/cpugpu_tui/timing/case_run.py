@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from cpugpu_tui.decide.search import is_clear
+from cpugpu_tui.decide.crossover import is_clear
 from cpugpu_tui.decide.verdict import Comparison, compare, is_converged, is_usable
 from cpugpu_tui.model import (
     AS_WRITTEN,
@@ -38,6 +38,7 @@ from cpugpu_tui.timing.warm_up import (
     sizing,
     warm_up,
 )
+from cpugpu_tui.workloads import case_costs
 
 COLD_NS = 10e9
 """A first call may load libraries for seconds: below this length what takes longer than the budget is called once
@@ -116,7 +117,7 @@ class CaseRun:
             CaseError: the case cannot go on.
             Stopped: the run is to end.
         """
-        costs = self._machine.costs(self.case)
+        costs = case_costs(self.case)
         operations = self._written_operations()
         self._emit(
             CaseStarted(case=self.case.key, flops=costs.flops, bytes_moved=costs.bytes_moved, operations=operations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cpugpu_tui.machine.device_state import (
     COUNTER_STEP_NS,
@@ -15,13 +16,15 @@ from cpugpu_tui.machine.device_state import (
     counted,
     power_inside,
 )
-from cpugpu_tui.machine.nvml import GpuProbe
 from cpugpu_tui.machine.rapl import TICK_NS as CPU_TICK_NS
 from cpugpu_tui.machine.rapl import Rapl
 from cpugpu_tui.model import EDGES, Case, EnergyMeasured, MachineRead, Reading
 from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.timers import Watcher
 from cpugpu_tui.timing.timers.settled_clock import MARKS
+
+if TYPE_CHECKING:
+    from cpugpu_tui.machine.nvml import GpuProbe  # ten modules, which a greeting need not wait for
 
 GPU_TICK_NS = 100e6
 """Energy counter and power are refreshed this often on an H200 (method.md)."""

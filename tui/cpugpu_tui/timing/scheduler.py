@@ -15,6 +15,7 @@ from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cas
 from cpugpu_tui.timing.size_search import SizeSearch
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
 from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
+from cpugpu_tui.workloads import case_costs
 
 CHECK_EVERY = 10
 """In sweeps of over 20 cases every tenth is checked, and the first and last (method.md, step 2)."""
@@ -43,7 +44,7 @@ class Scheduler:
         self._warmed: set[str] = set()
         self._watch = Stopwatch()
         self._since_gap = Stopwatch()
-        self._forecast = Forecast(plan, machine)
+        self._forecast = Forecast(plan)
         self._to_profile: list[Case] = []
         self._to_measure: list[Case] = []
 
@@ -241,9 +242,8 @@ class Scheduler:
 class Forecast:
     """Scales each device's last time per call with the cost hint (FLOPs) of the cases to come."""
 
-    def __init__(self, plan: Plan, machine: Machine) -> None:
+    def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._machine = machine
         self._last: dict[str, tuple[float, float]] = {}
         self._learnt = 0
 
@@ -267,7 +267,7 @@ class Forecast:
         total_ns = sum(case_run.time_left_ns() for case_run in active)
         for case in pending:
             hint = self._hint(case)
-            total_ns += sum(self._case_ns(hint, *last) for last in self._last.values())
+            total_ns += sum(least_device_ns(self._scaled_ns(hint, *last), self._plan) for last in self._last.values())
         return total_ns / 1e9
 
     def _most_s(self, active: Sequence[CaseRun], pending: Sequence[Case], more: int) -> float:
@@ -282,12 +282,9 @@ class Forecast:
     def _hint(self, case: Case) -> float:
         """Return a case's FLOPs; 0 where a person's own workload cannot say: its row will tell, not that at work."""
         try:
-            return float(self._machine.costs(case).flops)
+            return float(case_costs(case).flops)
         except Exception:  # noqa: BLE001 - as above
             return 0.0
-
-    def _case_ns(self, hint: float, last_hint: float, last_ns: float) -> float:
-        return least_device_ns(self._scaled_ns(hint, last_hint, last_ns), self._plan)
 
     def _scaled_ns(self, hint: float, last_hint: float, last_ns: float) -> float:
         """Return the time of a call: work below the last case's hides in fixed costs, so it is never scaled down."""

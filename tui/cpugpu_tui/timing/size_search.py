@@ -6,8 +6,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
-from cpugpu_tui.decide.crossover import SweepPoint, crossover
-from cpugpu_tui.decide.search import is_hopeless, next_size
+from cpugpu_tui.decide.crossover import SweepPoint, crossover, is_hopeless, next_size
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TOO_FEW, Comparison, word
 from cpugpu_tui.model import Case, Found, Search, SweepKey
 from cpugpu_tui.timing.case_run import CaseRun

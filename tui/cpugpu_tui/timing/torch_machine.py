@@ -24,7 +24,7 @@ from cpugpu_tui.timing.timers.gpu_link import GpuLink
 from cpugpu_tui.timing.timers.operation import Operation, time_written
 from cpugpu_tui.timing.timers.settled_clock import SettledClock
 from cpugpu_tui.timing.torch_devices import describe, first_line, gpu_names, resolve
-from cpugpu_tui.workloads import Costs, Report, Setting, Workload
+from cpugpu_tui.workloads import Report, Setting, Workload
 
 EXACT_FLOPS = 4e10
 """A float64 reference is affordable up to this many FLOPs: about a second on two cores."""
@@ -108,10 +108,6 @@ class TorchMachine:
         """Return the way from one GPU to another."""
         return GpuLink(source.name, target.name)
 
-    def costs(self, case: Case) -> Costs:
-        """Return what one call of a case needs."""
-        return catalogue.find(case.workload).costs(case.variant, case.size, ITEMSIZE_BYTES[case.dtype])
-
     def operations(self, case: Case) -> int:
         """Return the calls' worth of work between the publication's two clock readings; 0 where it ran another case."""
         workload = catalogue.find(case.workload)
@@ -143,13 +139,13 @@ class TorchMachine:
         for device in self.devices:
             if not device.is_cpu:
                 self.timer(device.name)
-                require_memory(device, self.costs(case).memory_bytes)
+                require_memory(device, catalogue.case_costs(case).memory_bytes)
         workload = catalogue.find(case.workload)
         generator = torch.Generator().manual_seed(self._seed)
         return workload.inputs(case.size, getattr(torch, torch_dtype(case.dtype)), generator)
 
     def _require_host_memory(self, case: Case) -> None:
-        need_bytes, free_bytes = self.costs(case).memory_bytes, procfs.available_memory_bytes()
+        need_bytes, free_bytes = catalogue.case_costs(case).memory_bytes, procfs.available_memory_bytes()
         if free_bytes is not None and need_bytes > free_bytes:
             raise out_of_memory("the host", need_bytes, free_bytes)
 
@@ -191,7 +187,7 @@ class TorchMachine:
         return Check(against, error, tolerance)
 
     def _affords_reference(self, case: Case) -> bool:
-        costs, free_bytes = self.costs(case), procfs.available_memory_bytes()
+        costs, free_bytes = catalogue.case_costs(case), procfs.available_memory_bytes()
         # Inputs, temporaries and result once more, with elements of eight bytes.
         double_bytes = costs.memory_bytes * 8 / ITEMSIZE_BYTES[case.dtype]
         return costs.flops <= EXACT_FLOPS and (free_bytes is None or double_bytes < free_bytes)
@@ -220,7 +216,7 @@ class TorchMachine:
     def _out_of_memory(self, case: Case, *, on_gpu: bool) -> CaseError:
         import torch
 
-        need_bytes = self.costs(case).memory_bytes
+        need_bytes = catalogue.case_costs(case).memory_bytes
         if on_gpu and torch.cuda.is_available():
             return ran_out_of_memory("the GPU", need_bytes, torch.cuda.mem_get_info()[0])
         return ran_out_of_memory("the host", need_bytes, procfs.available_memory_bytes() or 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import WorkloadInfo
+from cpugpu_tui.model import ITEMSIZE_BYTES, Case, WorkloadInfo
 from cpugpu_tui.workloads import (  # noqa: F401 - importing registers
     elementwise,
     jacobian,
@@ -25,6 +25,7 @@ __all__ = [
     "Setting",
     "Step",
     "Workload",
+    "case_costs",
     "catalogue",
     "find",
     "workload",
@@ -45,3 +46,12 @@ def find(name: str) -> Workload:
     if name not in REGISTRY:
         raise UsageError(f"There is no workload {name!r}.", f"There are: {', '.join(REGISTRY)}.")
     return REGISTRY[name]
+
+
+def case_costs(case: Case) -> Costs:
+    """Return what one call of a case needs.
+
+    Raises:
+        UsageError: its workload is not known here.
+    """
+    return find(case.workload).costs(case.variant, case.size, ITEMSIZE_BYTES[case.dtype])

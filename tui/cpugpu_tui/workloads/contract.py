@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import DTYPES, ITEMSIZE_BYTES, WorkloadInfo
+from cpugpu_tui.model import DTYPES, WorkloadInfo
 
 if TYPE_CHECKING:
     import torch
@@ -234,8 +234,3 @@ def workload(cls: W) -> W:
         raise UsageError(f"There are two workloads named {instance.name!r}: the other is {other}.", "Rename this one.")
     REGISTRY[instance.name] = instance
     return cls
-
-
-def itemsize_bytes(dtype: str) -> int:
-    """Return the bytes of one element."""
-    return ITEMSIZE_BYTES[dtype]

@@ -31,7 +31,7 @@ def history(
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import console, tell
 
-    with open_history(database) as store:
+    with reading(database) as store:
         runs = store.runs(limit, text=text, tags=tag or ())
         total, size = store.count(), store.size_bytes
     if json:

@@ -17,7 +17,7 @@ def show(run_name: RunName = "latest", json: Json = False, database: Database = 
     from cpugpu_tui.cli.history.past_runs import reading
     from cpugpu_tui.state.folding import folded
 
-    with open_history(database) as store:
+    with reading(database) as store:
         events = store.load(store.find(run_name))
     state = folded(events)
     if not json:

@@ -25,8 +25,7 @@ from cpugpu_tui.machine.nvml.fields import (
     decoded,
     read_fields,
 )
-from cpugpu_tui.machine.nvml.mig import find_slices
-from cpugpu_tui.machine.nvml.processes import compute_processes, owned, running
+from cpugpu_tui.machine.nvml.processes import compute_processes, find_slices, owned, running
 from cpugpu_tui.machine.nvml.returns import NO_NUMBERS, code_of, reason_of
 from cpugpu_tui.model import GpuProcess, Reading
 

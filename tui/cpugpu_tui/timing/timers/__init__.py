@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cpugpu_tui.model import Case, Check, CoreUse, Device, Reading
 from cpugpu_tui.timing.ceilings import Gauge
-from cpugpu_tui.workloads import Costs, Report
+from cpugpu_tui.workloads import Report
 
 if TYPE_CHECKING:
     from cpugpu_tui.machine.cores import Snapshot
@@ -210,9 +210,6 @@ class Machine(Protocol):
 
     def peer_link(self, source: Device, target: Device) -> PeerLink:
         """Return the way from one GPU to another."""
-
-    def costs(self, case: Case) -> Costs:
-        """Return what one call of a case needs."""
 
     def operations(self, case: Case) -> int:
         """Return the calls' worth of work between the publication's two clock readings; 0 without one."""

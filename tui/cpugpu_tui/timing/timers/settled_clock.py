@@ -9,9 +9,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from cpugpu_tui.timing.timers import Readiness
+
+if TYPE_CHECKING:
+    from cpugpu_tui.machine.nvml import GpuProbe
 
 SETTLED = 0.02
 """The last three readings must lie within this (method.md, step 6)."""
@@ -34,23 +37,10 @@ MARKS = {
 """Throttle words of the driver that become marks of a half-round."""
 
 
-class Probe(Protocol):
-    """What the driver tells of one GPU, cheap enough for every half-round."""
-
-    def sm_clock_mhz(self) -> float | None:
-        """Return the SM clock, None where it cannot be read."""
-
-    def throttle(self) -> tuple[str, ...]:
-        """Return the reasons in force, in words."""
-
-    def processes(self) -> int:
-        """Return how many processes compute on this GPU, ours included."""
-
-
 class SettledClock:
     """One GPU's clock, read before each half-round."""
 
-    def __init__(self, probe: Probe) -> None:
+    def __init__(self, probe: GpuProbe) -> None:
         self._probe = probe
         self._readings: deque[float] = deque(maxlen=READINGS)
 

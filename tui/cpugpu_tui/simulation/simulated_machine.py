@@ -24,7 +24,6 @@ from cpugpu_tui.model import (
     DEVICE_WARM,
     ENQUEUE,
     H2D_PAGEABLE,
-    ITEMSIZE_BYTES,
     PAGEABLE,
     PINNED,
     SINGLE,
@@ -51,7 +50,7 @@ from cpugpu_tui.simulation.laws import (
 from cpugpu_tui.simulation.sensors import PlantedWatch, Sensors, VirtualClock
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS
-from cpugpu_tui.workloads import Costs, Report
+from cpugpu_tui.workloads import Report
 
 
 @dataclass(frozen=True)
@@ -99,10 +98,10 @@ class SimulatedTimer:
         self._threads = case.threads or 2
         if case.size == self._laws.oom_size and not self.device.is_cpu:
             raise CaseError("oom", f"Needs 18.4 GB on {self.device.name}, 12.1 GB free.", "Choose smaller sizes.")
-        costs = self._machine.costs(case)
+        costs = catalogue.case_costs(case)
         if self.device.is_cpu:
             return SimulatedOperation(case, cpu_work_ns(self._laws, case, costs), costs.bytes_moved)
-        tiled_costs = self._machine.costs(tiled(self._laws, case))
+        tiled_costs = catalogue.case_costs(tiled(self._laws, case))
         work_ns = gpu_factor(self._laws, self.device.name) * gpu_work_ns(self._laws, case, tiled_costs)
         return SimulatedOperation(case, work_ns, costs.bytes_moved)
 
@@ -329,10 +328,6 @@ class SimulatedMachine:
     def peer_link(self, source: Device, target: Device) -> PlantedLink:
         """Return the planted way from one GPU to another."""
         return PlantedLink(self.simulation, self.random, place(source.name), place(target.name))
-
-    def costs(self, case: Case) -> Costs:
-        """Return what the workload says that a call needs."""
-        return catalogue.find(case.workload).costs(case.variant, case.size, ITEMSIZE_BYTES[case.dtype])
 
     def operations(self, case: Case) -> int:
         """Return 1: the simulated publication times one bare call, whatever the workload."""
