@@ -24,8 +24,8 @@ from cpugpu_tui.session.estimate import (
 )
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.store import Store
-from cpugpu_tui.store import run_durations as timed_module
-from cpugpu_tui.store.run_durations import TimedRun
+from cpugpu_tui.store import past_runs as timed_module
+from cpugpu_tui.store.past_runs import TimedRun
 from cpugpu_tui.timing.warm_up import least_lane_ns
 from cpugpu_tui.ui import estimate_lines
 from cpugpu_tui.ui.estimate_lines import estimate_of

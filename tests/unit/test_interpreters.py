@@ -23,7 +23,7 @@ from cpugpu_tui.model import (
     RunFinished,
 )
 from cpugpu_tui.transport.agent_zip import agent_zip
-from cpugpu_tui.transport.launch import Agents
+from cpugpu_tui.transport.agents import Agents
 
 
 def test_another_environments_interpreter_runs_the_kernels_with_its_torch(torch_python: Path) -> None:

@@ -26,8 +26,7 @@ from cpugpu_tui.model import (
     TelemetryRead,
 )
 from cpugpu_tui.store import RunSummary, Store
-from cpugpu_tui.store.merging import merge
-from cpugpu_tui.store.pruning import age_ns, pruning
+from cpugpu_tui.store.maintenance import age_ns, merge, pruning
 
 SMALL, LARGE, CHOSEN = Case("matmul", 64), Case("matmul", 128), Case("matmul", 96)
 FACTS = {"hostname": "node1", "cpu": "Some CPU", "torch": "2.11", "argv": ["run"], "threads": 2}

@@ -177,7 +177,7 @@ def machine(
     """Print the machine card: what CPU, GPU and the cable between them reach here, and what asking costs."""
     from cpugpu_tui.cli.machine import print_machine
     from cpugpu_tui.cli.options import RunOptions, found_python, simulation
-    from cpugpu_tui.transport.interpreter_places import AUTO
+    from cpugpu_tui.transport.interpreter_search import AUTO
 
     made_up = simulation(simulate)
     # Only a measurement is worth a search.

@@ -33,8 +33,7 @@ from cpugpu_tui.session.own import Own
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.condition import conditions_data
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
-from cpugpu_tui.transport.launchers import launch_argv, shell_line
-from cpugpu_tui.transport.slurm import with_resources
+from cpugpu_tui.transport.launchers import launch_argv, shell_line, with_resources
 from cpugpu_tui.transport.wire import encode
 
 PROGRESS_S = 0.5

@@ -39,7 +39,7 @@ from cpugpu_tui.render.fleet_rows import host_data
 from cpugpu_tui.session.fleet.running import Fleet, FleetPlan
 from cpugpu_tui.session.fleet.state import FleetState
 from cpugpu_tui.session.own import Own
-from cpugpu_tui.transport.slurm import with_resources
+from cpugpu_tui.transport.launchers import with_resources
 
 COLUMNS = ("host", "GPU", "model", "baseline", "worst case", "change", "outcome")
 

@@ -33,7 +33,7 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.session.saving import new_id
 from cpugpu_tui.state.measured import MeasuredRun
 from cpugpu_tui.store.outbox import Outbox
-from cpugpu_tui.transport.launch import Agents
+from cpugpu_tui.transport.agents import Agents
 
 EXIT_CODES = {PASSED: EXIT_OK, SLOWER: EXIT_CHECK_SAID_NO, FAILED: EXIT_CASES_FAILED}
 """What each verdict of the whole exits with; undecided is `EXIT_UNFIT`, never 0."""

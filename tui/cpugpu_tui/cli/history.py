@@ -188,7 +188,7 @@ def prune(database: Path | None, keep: int | None, older_than: str | None, *, su
         UsageError: neither a number nor an age was given, or the age is none.
         StoreError: the history cannot be read, or written.
     """
-    from cpugpu_tui.store.pruning import age_ns, pruning
+    from cpugpu_tui.store.maintenance import age_ns, pruning
 
     if keep is None and older_than is None:
         raise UsageError("What is old has to be said.", "Write --keep 100, or --older-than 30d, or both.")
@@ -223,7 +223,7 @@ def merge_from(path: Path, database: Path | None, *, as_json: bool) -> None:
         UsageError: there is no such file, or it is the history itself.
         StoreError: one of the databases cannot be read, or ours not written.
     """
-    from cpugpu_tui.store.merging import merge
+    from cpugpu_tui.store.maintenance import merge
 
     with writing(database, keep_aside=True) as store:
         merged = merge(store, path)

@@ -23,8 +23,8 @@ from cpugpu_tui.session.saving import new_id
 from cpugpu_tui.state.measured import MeasuredRun
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store.outbox import Outbox
-from cpugpu_tui.transport.interpreter_places import AUTO
-from cpugpu_tui.transport.launch import Agents
+from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.interpreter_search import AUTO
 
 
 def run_in_turn(

@@ -51,7 +51,7 @@ def find_devices(python: str | None, simulation: Simulation | None) -> tuple[Dev
 
 def nvml_indices() -> dict[str, int]:
     """Return NVML's index of each GPU by its UUID and those of its slices; empty without a driver that answers."""
-    from cpugpu_tui.telemetry.asker import Asker
+    from cpugpu_tui.telemetry.driver import Asker
 
     asker = Asker()
     asker.start()

@@ -26,7 +26,7 @@ from cpugpu_tui.session.planning import check_device
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import open_to_read
-from cpugpu_tui.transport.launch import Agents
+from cpugpu_tui.transport.agents import Agents
 
 HOW = "No GPU is measured unless you ask for it: cpugpu-tui machine --measure"
 

@@ -13,7 +13,7 @@ from cpugpu_tui.errors import CpuGpuError, StoreError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.session.resume import ResumedSession, Unfinished, unfinished
 from cpugpu_tui.store import Store, open_store
-from cpugpu_tui.transport.launch import Agents
+from cpugpu_tui.transport.agents import Agents
 
 if TYPE_CHECKING:
     import typer

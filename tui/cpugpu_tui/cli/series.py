@@ -14,7 +14,7 @@ from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.measured import MeasuredRun, measured
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store.outbox import Outbox
-from cpugpu_tui.transport.launch import Agents
+from cpugpu_tui.transport.agents import Agents
 
 Also = Callable[[RunState, Event], None]
 

@@ -153,7 +153,7 @@ def _watch(wanted: Wanted, simulated: Simulation | None, *, as_json: bool) -> No
 
 def live_origin() -> OriginOf:
     """Return what says of each live sweep which driver it comes from, as soon as the driver has told."""
-    from cpugpu_tui.telemetry.versions import PATIENCE_S, Versions
+    from cpugpu_tui.telemetry.driver import PATIENCE_S, Versions
 
     versions = Versions()
     versions.known(PATIENCE_S)  # before another session opens, unless the driver hangs

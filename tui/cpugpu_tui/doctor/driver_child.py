@@ -29,7 +29,7 @@ from cpugpu_tui.machine.nvml.session import PCIE_WINDOW_S
 from cpugpu_tui.machine.nvml.value_names import KEYS
 from cpugpu_tui.model import GpuTelemetry, Reading
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.telemetry.versions import session_versions
+from cpugpu_tui.telemetry.driver import session_versions
 
 START_S = 30.0
 """For the process to start and to import: 0.3 s where the disk is not busy."""

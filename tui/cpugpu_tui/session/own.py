@@ -70,7 +70,7 @@ def learn(own: Own, files: tuple[str, ...], python: str | None, *, installed: bo
         UsageError: one of them ended the agent, or never came to an end.
         UnfitError: the interpreter cannot become an agent.
     """
-    from cpugpu_tui.transport.launch import Agents
+    from cpugpu_tui.transport.agents import Agents
 
     words = [word for path in files for word in (FILE, path)]
     # Simulated: no catalogue needs torch, which takes seconds to import; a process also where the kernels will

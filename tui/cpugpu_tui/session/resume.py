@@ -15,7 +15,7 @@ from cpugpu_tui.session.event_stream import EventStream
 from cpugpu_tui.session.saving import Saver
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.remaining import Remaining
-from cpugpu_tui.transport.launch import Agents
+from cpugpu_tui.transport.agents import Agents
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary, Store

@@ -14,7 +14,9 @@ from cpugpu_tui.model import CALIBRATION, Hello, Plan, RunFinished, RunStarted, 
 from cpugpu_tui.session.event_stream import Deliver, EventStream
 from cpugpu_tui.session.parallel import taken
 from cpugpu_tui.session.saving import Saver, new_id
-from cpugpu_tui.transport.launch import Agent, Agents, Gone, Message, no_agent
+from cpugpu_tui.transport.agent_process import no_agent
+from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.inbox import Agent, Gone, Message
 
 if TYPE_CHECKING:
     from cpugpu_tui.store.outbox import Outbox

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cpugpu_tui.errors import LostRunError
 from cpugpu_tui.model import Case, DevicesFound, Event, RunStarted
 from cpugpu_tui.store import rows
-from cpugpu_tui.store.environments import Parted, parted
 from cpugpu_tui.store.owner import Owner
 
 
@@ -126,3 +125,33 @@ def number_of(connection: sqlite3.Connection, run_id: str) -> int:
     if row is None:
         raise LostRunError(f"The run {run_id} is no longer in the database.", "Start it again.")
     return int(row[0])
+
+
+# ------------------------------------------------------------------ the facts of a run
+
+
+MACHINE = ("hostname", "cpu", "physical_cores", "memory_total_bytes", "last_level_cache_bytes")
+"""Facts that only a change of the hardware changes."""
+
+OF_THE_RUN = (
+    "argv", "torch_import_s", "worker", "python_option", "case_timeout_s", "face", "fleet", "fleet_host", "launcher",
+)  # fmt: skip
+"""Facts that differ from run to run, or may."""
+
+
+@dataclass(frozen=True)
+class Parted:
+    """The facts of one run; together they are its environment again."""
+
+    machine: dict[str, Any]
+    environment: dict[str, Any]
+    run: dict[str, Any]
+
+
+def parted(facts: Mapping[str, Any]) -> Parted:
+    """Part a run's environment; each part is sorted by name, so that equal ones are equal as text."""
+    parts = Parted({}, {}, {})
+    for name in sorted(facts):
+        part = parts.machine if name in MACHINE else parts.run if name in OF_THE_RUN else parts.environment
+        part[name] = facts[name]
+    return parts

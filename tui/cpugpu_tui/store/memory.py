@@ -29,7 +29,7 @@ from cpugpu_tui.store.connection import Connected
 from cpugpu_tui.store.faults import explained
 from cpugpu_tui.store.insertion import insert_beside, insert_case, insert_run, number_of, put_devices
 from cpugpu_tui.store.owner import Owner
-from cpugpu_tui.store.selection import LIST_THEM
+from cpugpu_tui.store.rows import LIST_THEM
 
 _NOT_KEPT = (RunStarted, DevicesFound, RunFinished, Hello, Gap, Progressed)
 """Events that have a place of their own, or none."""

@@ -127,7 +127,6 @@ class Trace:
     """As they are in the file; parsed again when they are wanted, because objects take ten times the room."""
 
     def __iter__(self) -> Iterator[TelemetryRead]:
-        """Yield the sweeps in order."""
         return parse(self.lines, self.name)[1]
 
 
