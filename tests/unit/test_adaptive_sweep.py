@@ -17,7 +17,7 @@ from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, CaseSt
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.session.planning import FieldError, PlanRequest, build_plan
-from cpugpu_tui.state.remaining import Remaining
+from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.chooser import END_ROUNDS
 from cpugpu_tui.timing.control import Control

@@ -123,8 +123,6 @@ def test_a_baseline_is_a_name_of_a_series(store: Store) -> None:
     assert [run.baselines for run in store.runs()] == [("main",), ("first",)]
     with pytest.raises(UsageError, match="no series"):
         store.set_baseline("main", "typo")
-    assert store.remove_baseline("main")
-    assert not store.remove_baseline("main")
 
 
 def test_tags_are_given_and_taken(store: Store) -> None:

@@ -23,7 +23,7 @@ from cpugpu_tui.model import (
     TelemetryRead,
 )
 from cpugpu_tui.session.saving import BESIDE, Saver
-from cpugpu_tui.state.remaining import Remaining
+from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.timing.emitter import stamped
 from cpugpu_tui.transport.inbox import Gone
 

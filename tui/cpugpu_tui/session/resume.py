@@ -14,7 +14,7 @@ from cpugpu_tui.session.again import again
 from cpugpu_tui.session.event_stream import EventStream
 from cpugpu_tui.session.saving import Saver
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.state.remaining import Remaining
+from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.transport.agents import Agents
 
 if TYPE_CHECKING:

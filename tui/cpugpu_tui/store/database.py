@@ -14,18 +14,17 @@ from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, P
 from cpugpu_tui.store import rows, schema, summary
 from cpugpu_tui.store.connection import WAIT_S
 from cpugpu_tui.store.faults import confirm, explained, is_damaged, set_aside
-from cpugpu_tui.store.insertion import insert_beside, insert_case, insert_run, number_of, put_devices
-from cpugpu_tui.store.memory import Memory
-from cpugpu_tui.store.owner import Owner
+from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
 from cpugpu_tui.store.past_runs import FinishedCases, TimedRun, finished_cases, timed_runs
 from cpugpu_tui.store.rows import find_run, load_run
+from cpugpu_tui.store.saved_runs import SavedRuns
 from cpugpu_tui.store.summary import RunSummary
 
 MEMORY = ":memory:"
 """SQLite's name for a database without a file."""
 
 
-class Store(Memory):
+class Store(SavedRuns):
     """An open database, usable from any thread.
 
     Every method raises `StoreError` when the file fails it; a write that raised has left nothing behind.
