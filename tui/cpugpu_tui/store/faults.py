@@ -22,10 +22,7 @@ _FULL = (
     "Free some space, or name a file on another disk with --db.",
 )
 _READ_ONLY = ("The database {path} cannot be written: the file or its folder is read-only.", _ELSEWHERE)
-_LOCKED = (
-    "The database {path} is locked by another program.",
-    "Close that program, or name another file with --db.",
-)
+_LOCKED = ("The database {path} is locked by another program.", "Close that program, or name another file with --db.")
 
 _SENTENCES: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_FULL: _FULL,
@@ -67,11 +64,7 @@ def locked(path: Path) -> StoreError:
 def is_full(error: StoreError) -> bool:
     """Whether the database failed for want of space."""
     return (
-        getattr(error.__cause__, "sqlite_errorcode", None)
-        in (
-            sqlite3.SQLITE_FULL,
-            sqlite3.SQLITE_IOERR_SHMSIZE,
-        )
+        getattr(error.__cause__, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
         or getattr(error.__cause__, "errno", None) == errno.ENOSPC
     )
 

@@ -134,10 +134,7 @@ def pruning(runs: Sequence[RunSummary], keep: int | None, before_wall_ns: int | 
         for position, run in enumerate(runs)
         if (keep is None or position >= keep) and (before_wall_ns is None or run.started_wall_ns < before_wall_ns)
     ]
-    return Pruning(
-        tuple(run for run in old if not is_dear(run)),
-        tuple(run for run in old if is_dear(run)),
-    )
+    return Pruning(tuple(run for run in old if not is_dear(run)), tuple(run for run in old if is_dear(run)))
 
 
 def is_dear(run: RunSummary) -> bool:
