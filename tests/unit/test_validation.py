@@ -129,7 +129,8 @@ def test_what_fits_is_of_its_kind(kind: type[Any], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "line"),
     [
-        (b"a = \n", 2),
+        (b"a = \n", 1),
+        (b"a = ", 1),
         (b"a = 1\nb = [\n", 3),
         (b"a = 1\n\xff", 2),
         (b"#" * (MOST_BYTES + 1), None),
