@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.model import GpuTelemetry, TelemetryRead
+from cpugpu_tui.telemetry.driver import versions
 from cpugpu_tui.telemetry.recording import Recorder, header_of
 from cpugpu_tui.telemetry.sampler import Sampler
-from cpugpu_tui.telemetry.versions import versions
 
 INTERVAL_S = 0.2
 BEFORE, UNDER, AFTER = 5, 20, 5

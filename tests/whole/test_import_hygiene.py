@@ -18,7 +18,7 @@ from tests.helpers.command_line import ROOT
 import cpugpu_tui
 from cpugpu_tui.transport.agent_zip import ROOMS, agent_zip
 
-HEAVY = {"torch", "textual", "pynvml", "sqlite3", "_sqlite3", "numpy"}
+HEAVY = {"torch", "textual", "pynvml", "sqlite3", "_sqlite3", "numpy", "msgspec"}
 TERMINAL_ONLY = {
     "textual", "rich", "typer", "click", "msgspec", "psutil", "platformdirs", "sqlite3", "_sqlite3", "pydantic",
 }  # fmt: skip

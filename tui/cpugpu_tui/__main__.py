@@ -51,9 +51,9 @@ def main() -> None:
         _main()
     except SystemExit as end:
         # At its own end Python gives signals their first meaning back: ctrl+c pressed once more would be the exit code.
-        obeying = sys.modules.get("cpugpu_tui.transport.obeying")
-        if obeying is not None and isinstance(end.code, int):
-            obeying.leave(end.code)
+        signal_watch = sys.modules.get("cpugpu_tui.transport.signal_watch")
+        if signal_watch is not None and isinstance(end.code, int):
+            signal_watch.leave(end.code)
         raise
 
 

@@ -21,8 +21,7 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.store import Store
-from cpugpu_tui.store.insertion import insert_case, insert_run, put_devices
-from cpugpu_tui.store.owner import Owner
+from cpugpu_tui.store.insertion import Owner, insert_case, insert_run, put_devices
 from cpugpu_tui.store.rows import result_row, to_json
 
 RUNS, CASES, ROUNDS = 10_000, 5, 10

@@ -29,7 +29,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.events import DeviceSampled
 from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
-from cpugpu_tui.simulation.machine import SimulatedMachine
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.measured import MeasuredRun, measured
 from cpugpu_tui.state.state import RunState

@@ -19,6 +19,7 @@ from cpugpu_tui.cli.running.sweeps import WAITING, sampled
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
 from cpugpu_tui.machine.nvml.value_names import KEYS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
+from cpugpu_tui.telemetry.driver import Versions
 from cpugpu_tui.telemetry.recording import load
 from cpugpu_tui.telemetry.simulated import simulated_sample
 from cpugpu_tui.telemetry.versions import Versions
@@ -222,7 +223,7 @@ def test_a_hang_from_the_first_moment_on_is_not_a_machine_without_a_gpu(
 ) -> None:
     fake_nvml.use()
     fake_nvml.set("hang:nvmlInitWithFlags", 1)
-    monkeypatch.setattr("cpugpu_tui.telemetry.versions.PATIENCE_S", 0.05)
+    monkeypatch.setattr("cpugpu_tui.telemetry.driver.PATIENCE_S", 0.05)
     monkeypatch.setattr("cpugpu_tui.telemetry.sampler.HANG_S", 0.1)
     path = tmp_path / "hang.ndjson"
     (line,) = cpugpu.here("telemetry", "--json", "--count", "1", "--interval", "0.1", "--record", path).objects

@@ -15,7 +15,7 @@ from cpugpu_tui.doctor.facts import Facts
 from cpugpu_tui.doctor.host_setup import has_nvidia_gpu, host_setup, own_runs
 from cpugpu_tui.doctor.registry import examine
 from cpugpu_tui.store import Store
-from cpugpu_tui.transport.launch import Agents
+from cpugpu_tui.transport.agents import Agents
 
 __all__ = ["library"]
 

@@ -26,7 +26,7 @@ from cpugpu_tui.export.schema import made_schema, schema_text
 from cpugpu_tui.export.stream import exported, kept
 from cpugpu_tui.model import CaseStarted, DeviceSampled, Event, RunFinished, RunStarted
 from cpugpu_tui.store import Store
-from cpugpu_tui.transport.facts import FACTS, wrong_fact
+from cpugpu_tui.transport.plausible import FACTS, wrong_fact
 from cpugpu_tui.transport.wire import decode, encode
 
 

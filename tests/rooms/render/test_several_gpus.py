@@ -32,7 +32,7 @@ from cpugpu_tui.render.gpus import gpu_sentences, listed, run_standings
 from cpugpu_tui.render.peers import bytes_per_s, latency_ns, matrices, peer_sentences, peers_data
 from cpugpu_tui.render.rows import lines_of
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.remaining import Remaining
+from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.state.state import RunState
 
 FOUR = replace(QUICK, gpus=4, slow_gpu=2, slow_factor=1.3)

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from listening import ENDLESS, PATIENCE_S, heard, next_of, run_with
-from recorder import QUICK, plan_of
+from tests.helpers.runs.listening import ENDLESS, PATIENCE_S, heard, next_of, run_with
+from tests.helpers.runs.recorder import QUICK, plan_of
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED
 from cpugpu_tui.model import (

@@ -32,7 +32,7 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.session import session as session_module
-from cpugpu_tui.transport.launch import Gone
+from cpugpu_tui.transport.inbox import Gone
 
 # ------------------------------------------------------------------ time limits
 

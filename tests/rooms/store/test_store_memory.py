@@ -27,8 +27,7 @@ from cpugpu_tui.model import (
     TelemetryRead,
 )
 from cpugpu_tui.store import RunSummary, Store
-from cpugpu_tui.store.merging import merge
-from cpugpu_tui.store.pruning import age_ns, pruning
+from cpugpu_tui.store.maintenance import age_ns, merge, pruning
 
 SMALL, LARGE, CHOSEN = Case("matmul", 64), Case("matmul", 128), Case("matmul", 96)
 FACTS = {"hostname": "node1", "cpu": "Some CPU", "torch": "2.11", "argv": ["run"], "threads": 2}
@@ -125,8 +124,6 @@ def test_a_baseline_is_a_name_of_a_series(store: Store) -> None:
     assert [run.baselines for run in store.runs()] == [("main",), ("first",)]
     with pytest.raises(UsageError, match="no series"):
         store.set_baseline("main", "typo")
-    assert store.remove_baseline("main")
-    assert not store.remove_baseline("main")
 
 
 def test_tags_are_given_and_taken(store: Store) -> None:

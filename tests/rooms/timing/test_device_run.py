@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.runs.recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
 
 from cpugpu_tui.model import DEVICE, LATENCY, METRICS, SINGLE, THROUGHPUT, Calibrated, Plan, Simulation
-from cpugpu_tui.simulation.machine import SimulatedMachine
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.device_run import EXTRAS_SHARE, SINGLES, DeviceRun, known
 from cpugpu_tui.timing.emitter import LineEmitter

@@ -13,8 +13,16 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.machine.fake_interpreters import interpreter, with_torch
 
 from cpugpu_tui.transport import interpreter_search
-from cpugpu_tui.transport.interpreter_places import interpreters
-from cpugpu_tui.transport.interpreter_search import AT_ONCE, Choice, Interpreter, ask, better_than, choose, find_better
+from cpugpu_tui.transport.interpreter_search import (
+    AT_ONCE,
+    Choice,
+    Interpreter,
+    ask,
+    better_than,
+    choose,
+    find_better,
+    interpreters,
+)
 
 PATIENCE_S = 60.0
 

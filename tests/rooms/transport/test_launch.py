@@ -28,8 +28,10 @@ from cpugpu_tui.model import (
     Progressed,
     RunFinished,
 )
-from cpugpu_tui.transport import output
-from cpugpu_tui.transport.launch import AgentProcess, Agents, Gone, Inbox, Message
+from cpugpu_tui.transport import agent_output
+from cpugpu_tui.transport.agent_process import AgentProcess
+from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.inbox import Gone, Inbox, Message
 
 
 @pytest.fixture
@@ -169,7 +171,7 @@ def test_an_agent_that_dies_before_its_child_is_gone_with_its_child(agents: Agen
 def test_an_agent_that_closes_its_output_and_stays_is_ended(
     agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "CLOSED_LIMIT_S", 0.1)
+    monkeypatch.setattr(agent_output, "CLOSED_LIMIT_S", 0.1)
     _, inbox = forking(agents, tmp_path, "os.kill(child, 9); os.closerange(3, 256); time.sleep(600)")
     assert next_of(inbox, Gone).exit_code == -signal.SIGKILL
 
@@ -179,7 +181,7 @@ import sys
 from tests.helpers.runs.listening import heard, next_of
 from tests.helpers.runs.recorder import plan_of
 from cpugpu_tui.model import Progressed
-from cpugpu_tui.transport.launch import Agents
+from cpugpu_tui.transport.agents import Agents
 agents = Agents(sys.argv[1], simulated=True)
 agent = agents.take()
 inbox = heard(agent)

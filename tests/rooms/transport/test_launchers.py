@@ -14,8 +14,16 @@ from tests.helpers.command_line import PATIENCE_S
 from cpugpu_tui.agent.main import EXIT_CONTROLLER_GONE
 from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.transport.launchers import EXIT_OLD, EXIT_PRE, REACHED, SOURCE, launch_argv, remote_start, shell_line
-from cpugpu_tui.transport.slurm import nodes_in
+from cpugpu_tui.transport.launchers import (
+    EXIT_OLD,
+    EXIT_PRE,
+    REACHED,
+    SOURCE,
+    launch_argv,
+    nodes_in,
+    remote_start,
+    shell_line,
+)
 
 NASTY = "a'b\"c $(touch {0}) `touch {0}` ; touch {0} \\ !! % é"
 

@@ -29,6 +29,7 @@ T = TypeVar("T")
 MOST_BYTES = 1_000_000
 """A larger file is none that a person wrote."""
 
+# No union of two types with `Meta(pattern=…)`: msgspec 0.22 frees one of the patterns and crashes.
 Text = Annotated[str, Meta(min_length=1, description="text in quotes")]
 Texts = Annotated[str | list[Annotated[str, Meta(min_length=1)]], Meta(description="text in quotes, or a list of such")]
 
@@ -100,15 +101,16 @@ class TomlFile:
         lines: dict[tuple[str | int, ...], int] = {}
         table: tuple[str | int, ...] = ()
         counts: Counter[tuple[str | int, ...]] = Counter()
-        for number, line in enumerate(self.text.splitlines(), 1):
-            if head := re.match(r"\s*(\[\[?)([^\[\]]+)\]", line):
+        for number, line in enumerate(self.text.split("\n"), 1):
+            name, equals, _ = line.partition("=")
+            if head := re.match(r"(\[\[?)([^\[\]]+)\]", line.lstrip()):
                 table = _dotted(head[2])
                 if head[1] == "[[":
                     counts[table] += 1
                     table = (*table, counts[table] - 1)
                 lines.setdefault(table, number)
-            elif name := re.match(r"\s*([^=#\[]+?)\s*=", line):
-                lines.setdefault((*table, *_dotted(name[1])), number)
+            elif equals and not set("#[") & set(name):
+                lines.setdefault((*table, *_dotted(name)), number)
         return lines
 
     def line_of(self, *key: str | int) -> int | None:

@@ -14,14 +14,15 @@ from typing import Any, TypeVar
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.doctor.driver_child import START_S, Asked, ask_driver
-from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
+from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts, Section
 from cpugpu_tui.doctor.host_setup import host_setup, own_runs
-from cpugpu_tui.doctor.section import Section
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import DevicesFound, Hello, Plan, Simulation
 from cpugpu_tui.render.capabilities import this_terminal
+from cpugpu_tui.transport.agent_process import no_agent
+from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.inbox import Gone, Message
 from cpugpu_tui.transport.interpreter_search import find_better
-from cpugpu_tui.transport.launch import Agents, Gone, Message, no_agent
 
 DEADLINE_S = 2.0
 """For the driver (as the sampler's), the host, the history and the terminal: all answer in 0.2 s where they work."""

@@ -18,9 +18,8 @@ from functools import partial
 from typing import Any
 
 from cpugpu_tui.config.validation import convert
-from cpugpu_tui.doctor.facts import ClockSetting, DriverFacts, DriverSetup
+from cpugpu_tui.doctor.facts import ClockSetting, DriverFacts, DriverSetup, Section
 from cpugpu_tui.doctor.host_setup import has_nvidia_gpu
-from cpugpu_tui.doctor.section import Section
 from cpugpu_tui.machine.limits import LIMITS, MOST_GPUS
 from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.machine.nvml.gpu import Gpu
@@ -29,7 +28,7 @@ from cpugpu_tui.machine.nvml.session import PCIE_WINDOW_S
 from cpugpu_tui.machine.nvml.value_names import KEYS
 from cpugpu_tui.model import GpuTelemetry, Reading
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.telemetry.versions import session_versions
+from cpugpu_tui.telemetry.driver import session_versions
 
 START_S = 30.0
 """For the process to start and to import: 0.3 s where the disk is not busy."""

@@ -13,7 +13,7 @@ from typing import Any
 from cpugpu_tui.config.validation import convert
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.transport.facts import FACTS
+from cpugpu_tui.transport.plausible import FACTS
 
 HOST, PERSON, PLACE, BUS = "host", "person", "<path>", "<pci>"
 """What stands for a machine's name, a person's, a path and a PCI address."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
-from cpugpu_tui.decide.search import next_size
+from cpugpu_tui.decide.crossover import next_size
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import ENERGY, Search
 from cpugpu_tui.model.quantities import micro, percent

@@ -21,7 +21,7 @@ from cpugpu_tui.workloads import Costs, case_costs
 from cpugpu_tui.workloads.transfer import link_of
 
 if TYPE_CHECKING:
-    from cpugpu_tui.store.run_durations import TimedRun
+    from cpugpu_tui.store.past_runs import TimedRun
 
 MOST_RUNS = 50
 """Saved runs that are looked into, newest first."""

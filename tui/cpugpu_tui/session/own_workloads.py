@@ -72,7 +72,7 @@ def learn(
         UsageError: one of them ended the agent, or never came to an end.
         UnfitError: the interpreter cannot become an agent.
     """
-    from cpugpu_tui.transport.launch import Agents
+    from cpugpu_tui.transport.agents import Agents
 
     words = [word for path in files for word in (FILE, path)]
     # Simulated: no catalogue needs torch, which takes seconds to import; a process also where the kernels will

@@ -22,8 +22,8 @@ from cpugpu_tui.model import (
     RunFinished,
     place,
 )
+from cpugpu_tui.transport.agents import Agents
 from cpugpu_tui.transport.inbox import LOOK_AGAIN_S, WAITING_EVENTS, Agent, Gone, Message
-from cpugpu_tui.transport.launch import Agents
 
 OTHER_NOISE = 1_000
 """Between the seeds of two agents' made-up noise: with the same, all GPUs would have the very same times."""

@@ -29,8 +29,7 @@ from cpugpu_tui.model import (
     Reading,
     TensorsPlaced,
 )
-from cpugpu_tui.state.kept import kept, teach
-from cpugpu_tui.state.packed import Numbers, Readings, Rounds, Series
+from cpugpu_tui.state.packed import Numbers, Readings, Rounds, Series, prime, slot_cached_property
 
 ROUND_METRICS = (PAGEABLE, PINNED, DEVICE)
 """Metrics beside latency that devices are compared in, round by round."""
@@ -91,7 +90,7 @@ class DeviceTimes:
         """Whether threads lacked a core in a half-round, however often it was repeated: its times are no result."""
         return NO_CORE in self.marks
 
-    @kept
+    @slot_cached_property
     def latency_ns(self) -> float | None:
         """What a call takes, ns: the median of the rounds."""
         return self.median_ns(LATENCY)
@@ -182,7 +181,7 @@ class DeviceTimes:
         )
 
 
-teach(DeviceTimes("cpu"))
+prime(DeviceTimes("cpu"))
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """One for all: an empty dictionary takes 64 bytes."""

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import TypeVar
+from sys import intern
+from typing import Any, Generic, TypeVar, overload
 
 from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.model import Reading
 
-T = TypeVar("T", bound=Hashable)
+T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
 Shape = tuple[tuple[str, int], ...]
 """Keys and how many numbers each has, in order."""
 
@@ -39,7 +41,7 @@ def _order(keys: tuple[int, ...]) -> Mapping[int, int]:
 
 
 @lru_cache(maxsize=4096)
-def same(whole: T) -> T:
+def same(whole: H) -> H:
     """Return the first of all equal tuples or sets: thousands of rows have a few of them."""
     return whole
 
@@ -50,7 +52,6 @@ class Series(Mapping[str, tuple[float, ...]]):
     __slots__ = ("_places", "_values")
 
     def __init__(self, series: Mapping[str, Sequence[float]]) -> None:
-        """Take over these."""
         self._places = _places(tuple((key, len(values)) for key, values in series.items()))
         self._values = array("d", list(chain.from_iterable(series.values())))  # of a list: an iterator takes 12 % more
 
@@ -71,7 +72,6 @@ class Numbers(Mapping[int, float]):
     __slots__ = ("_order", "_values")
 
     def __init__(self, numbers: Mapping[int, float]) -> None:
-        """Take over these."""
         self._order = _order(tuple(numbers))
         self._values = array("d", list(numbers.values()))
 
@@ -91,7 +91,6 @@ class Rounds(Mapping[str, Mapping[int, float]]):
     __slots__ = ("_orders", "_series")
 
     def __init__(self, rounds: Mapping[str, Mapping[int, float]]) -> None:
-        """Take over these."""
         self._series = Series({name: tuple(numbers.values()) for name, numbers in rounds.items()})
         self._orders = same(tuple(tuple(numbers) for numbers in rounds.values()))
 
@@ -112,7 +111,6 @@ class Comparisons(Mapping[str, Comparison]):
     __slots__ = ("_numbers", "_places", "_rest")
 
     def __init__(self, comparisons: Mapping[str, Comparison]) -> None:
-        """Take over these."""
         found = comparisons.values()
         self._places = _places(tuple((name, 3) for name in comparisons))
         self._numbers = array("d", [_number(value) for c in found for value in (c.speedup, c.low, c.high)])
@@ -148,7 +146,6 @@ class Readings(Mapping[str, Reading]):
     __slots__ = ("_order", "_rest", "_values")
 
     def __init__(self, readings: Mapping[str, Reading]) -> None:
-        """Take over these."""
         self._order = _places(tuple((key, 1) for key in readings))
         values = [_number(r.value) for r in readings.values()]
         self._values = array("d", [*values, *(r.age_s for r in readings.values())])
@@ -165,3 +162,43 @@ class Readings(Mapping[str, Reading]):
 
     def __len__(self) -> int:
         return len(self._order)
+
+
+# ------------------------------------------------------------------ cached properties
+
+
+class slot_cached_property(Generic[T]):
+    """A property that is computed when it is first read, and cached in the object.
+
+    `functools.cached_property` creates the object's dictionary: 400 bytes each, and an app holds 30,000 of them.
+    CPython reserves room for what the first objects of a class had, so a module reads all properties of one: `prime`.
+    """
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make = make
+        self._name = ""
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = intern(f"_kept_{name}")  # any other name gives the object a dictionary after all
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> slot_cached_property[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> T | slot_cached_property[T]:
+        if instance is None:
+            return self
+        try:
+            found: T = getattr(instance, self._name)
+        except AttributeError:
+            found = self._make(instance)
+            object.__setattr__(instance, self._name, found)  # past a frozen dataclass
+        return found
+
+
+def prime(first: object) -> None:
+    """Compute all cached properties of an object, which must be the first of its class."""
+    for name, value in vars(type(first)).items():
+        if isinstance(value, slot_cached_property):
+            getattr(first, name)

@@ -43,8 +43,7 @@ from cpugpu_tui.model import (
     place,
 )
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.kept import kept, teach
-from cpugpu_tui.state.packed import Comparisons
+from cpugpu_tui.state.packed import Comparisons, prime, slot_cached_property
 
 UNSAVED = "not saved"
 """Mark of a case that is over and not in the history."""
@@ -103,7 +102,7 @@ class Row:
         found = {gpu: self.on(gpu).comparison for gpu in self.gpus}
         return {gpu: comparison for gpu, comparison in found.items() if comparison is not None}
 
-    @kept
+    @slot_cached_property
     def comparison(self) -> Comparison | None:
         """CPU against the first GPU, round by round; None without a common round, and where threads lacked a core."""
         if self.cpu is None or self.gpu is None or self.status == "mismatch":
@@ -112,7 +111,7 @@ class Row:
             return None
         return compare(self.cpu.round_ns, self.gpu.round_ns)
 
-    @kept
+    @slot_cached_property
     def in_worlds(self) -> Mapping[str, Comparison]:
         """CPU against the first GPU as it would be with other costs: `WhatIf.key` → comparison, where it has times."""
         if self.cpu is None or self.gpu is None or self.comparison is None:
@@ -131,7 +130,7 @@ class Row:
         marks = dict.fromkeys(mark for times in self.times.values() for mark in times.marks)
         return tuple(marks) if self.saved else (*marks, UNSAVED)
 
-    @kept
+    @slot_cached_property
     def naive_factor(self) -> float | None:
         """How far the publication's clock was off on the GPU: the same calls waited for / as written."""
         if self.gpu is None:
@@ -140,7 +139,7 @@ class Row:
         return true / written if written and true else None
 
 
-teach(Row(Case("", 1)))
+prime(Row(Case("", 1)))
 
 
 @dataclass(frozen=True)

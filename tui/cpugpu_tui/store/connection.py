@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cpugpu_tui.errors import NewerStoreError, ReplacedError, StoreError
-from cpugpu_tui.store.damage import suspect
-from cpugpu_tui.store.faults import explained, locked
+from cpugpu_tui.store.faults import explained, locked, suspect
 
 WAIT_S = 5.0
 """How long an operation waits for a database that another program has locked."""

@@ -11,23 +11,20 @@ from cpugpu_tui.config.files import create_private, tighten
 from cpugpu_tui.config.paths import journal_mode, mounts, prepare_folder
 from cpugpu_tui.errors import NewerStoreError, StoreError, UsageError
 from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
-from cpugpu_tui.store import finished, rows, schema, summary
+from cpugpu_tui.store import rows, schema, summary
 from cpugpu_tui.store.connection import WAIT_S
-from cpugpu_tui.store.damage import confirm, is_damaged, set_aside
-from cpugpu_tui.store.faults import explained
-from cpugpu_tui.store.finished import FinishedCases
-from cpugpu_tui.store.insertion import insert_beside, insert_case, insert_run, number_of, put_devices
-from cpugpu_tui.store.memory import Memory
-from cpugpu_tui.store.owner import Owner
-from cpugpu_tui.store.run_durations import TimedRun, timed_runs
-from cpugpu_tui.store.selection import find_run, load_run
+from cpugpu_tui.store.faults import confirm, explained, is_damaged, set_aside
+from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
+from cpugpu_tui.store.past_runs import FinishedCases, TimedRun, finished_cases, timed_runs
+from cpugpu_tui.store.rows import find_run, load_run
+from cpugpu_tui.store.saved_runs import SavedRuns
 from cpugpu_tui.store.summary import RunSummary
 
 MEMORY = ":memory:"
 """SQLite's name for a database without a file."""
 
 
-class Store(Memory):
+class Store(SavedRuns):
     """An open database, usable from any thread.
 
     Every method raises `StoreError` when the file fails it; a write that raised has left nothing behind.
@@ -302,11 +299,7 @@ class Store(Memory):
     ) -> list[FinishedCases]:
         """Return what runs of a machine finished of these workloads, newest first, at most so many runs."""
         with self._reading() as connection:
-            found = connection.execute(
-                finished.SELECT.format(marks=", ".join("?" * len(workloads))),
-                (hostname, simulated, *workloads, limit),
-            )
-            return [FinishedCases.of_row(row) for row in found]
+            return finished_cases(connection, workloads, hostname, simulated=simulated, limit=limit)
 
     def timed_runs(self, hostname: str, *, simulated: bool, limit: int) -> list[TimedRun]:
         """Return how long runs of a machine took, and their calls; newest first, at most so many."""

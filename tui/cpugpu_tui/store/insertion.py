@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.errors import LostRunError
 from cpugpu_tui.model import WIRE_TAGS, Case, DevicesFound, Event, RunStarted
 from cpugpu_tui.store import rows
-from cpugpu_tui.store.environments import Parted, parted
-from cpugpu_tui.store.owner import Owner
 
 
 def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> int:
@@ -126,3 +127,88 @@ def number_of(connection: sqlite3.Connection, run_id: str) -> int:
     if row is None:
         raise LostRunError(f"The run {run_id} is no longer in the database.", "Start it again.")
     return int(row[0])
+
+
+# ------------------------------------------------------------------ the facts of a run
+
+
+MACHINE = ("hostname", "cpu", "physical_cores", "memory_total_bytes", "last_level_cache_bytes")
+"""Facts that only a change of the hardware changes."""
+
+OF_THE_RUN = (
+    "argv", "torch_import_s", "worker", "python_option", "case_timeout_s", "face", "fleet", "fleet_host", "launcher",
+)  # fmt: skip
+"""Facts that differ from run to run, or may."""
+
+
+@dataclass(frozen=True)
+class Parted:
+    """The facts of one run; together they are its environment again."""
+
+    machine: dict[str, Any]
+    environment: dict[str, Any]
+    run: dict[str, Any]
+
+
+def parted(facts: Mapping[str, Any]) -> Parted:
+    """Part a run's environment; each part is sorted by name, so that equal ones are equal as text."""
+    parts = Parted({}, {}, {})
+    for name in sorted(facts):
+        part = parts.machine if name in MACHINE else parts.run if name in OF_THE_RUN else parts.environment
+        part[name] = facts[name]
+    return parts
+
+
+# ------------------------------------------------------------------ who writes a run
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process, told apart from a later one that was given the same pid (in containers: nearly every one)."""
+
+    hostname: str
+    pid: int
+    boot_id: str
+    """The kernel's random name for this boot; empty where unknown."""
+    process_started_ticks: int
+    """Start of the process in clock ticks since boot; 0 where unknown."""
+
+    @classmethod
+    def current(cls) -> Owner:
+        """Return the owner that this process is."""
+        return cls(socket.gethostname(), os.getpid(), _boot_id(), _started_ticks(os.getpid()))
+
+    def is_gone(self) -> bool:
+        """Return whether the process has certainly ended.
+
+        False for another host's process, whose life cannot be seen from here: homes are shared on clusters.
+        """
+        if self.hostname != socket.gethostname():
+            return False
+        if self.boot_id != _boot_id():
+            return True
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            pass  # alive, another person's
+        now = _started_ticks(self.pid)
+        return bool(now and self.process_started_ticks) and now != self.process_started_ticks
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _started_ticks(pid: int) -> int:
+    """Return field 22 of /proc/<pid>/stat (man 5 proc), 0 where it cannot be read."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0
+    # The command, field 2, may hold spaces and brackets: count from behind its last bracket.
+    return int(stat[stat.rindex(b")") + 1 :].split()[19])

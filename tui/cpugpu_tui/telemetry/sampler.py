@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from cpugpu_tui.model import GpuTelemetry, Reading, TelemetryRead
-from cpugpu_tui.telemetry.asker import Answer, Asker
+from cpugpu_tui.telemetry.driver import Answer, Asker
 from cpugpu_tui.telemetry.host import Host
 
 PATIENCE_S = 0.5

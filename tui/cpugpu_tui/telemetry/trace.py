@@ -13,8 +13,11 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
+import msgspec
+
+from cpugpu_tui.config.validation import convert
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.nvml.value_names import KEYS
 from cpugpu_tui.machine.text import printable
@@ -22,23 +25,24 @@ from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, Tel
 
 SCHEMA = 1
 """Version of the lines; a trace of another one is refused."""
-SOURCES = ("live", "fake", "simulated")
-"""Where readings come from: a driver, a made-up library in place of the driver's, a made-up machine."""
 MAX_LINE_BYTES = 1_000_000
 """A longer line is no sample of ours: 16 GPUs with a hundred processes each take 100 kB."""
 _MAX_NUMBER = 2**63
 _KIND = "cpugpu-tui telemetry"
+
+T = TypeVar("T")
+Whole = Annotated[int, msgspec.Meta(ge=0, le=_MAX_NUMBER - 1)]
 
 
 @dataclass(frozen=True)
 class Header:
     """What a trace is a trace of."""
 
-    source: str
-    """One of `SOURCES`."""
+    source: Annotated[str, msgspec.Meta(pattern="^(live|fake|simulated)$")]
+    """Where readings come from: a driver, a made-up library in place of the driver's, a made-up machine."""
     recorded: str
     """Date and time of the first sample, ISO 8601 with the offset from UTC."""
-    interval_s: float
+    interval_s: Annotated[float, msgspec.Meta(ge=-_MAX_NUMBER, le=_MAX_NUMBER)]
     """Seconds between two samples, as asked for."""
     gpus: tuple[str, ...] | None = ()
     """Names, by NVML's index; None where the driver had not said when the recording began."""
@@ -197,16 +201,7 @@ def parse_header(line: str, name: str) -> Header:
             "Replay it with the version of cpugpu-tui that recorded it, or record it again.",
         )
     try:
-        return Header(
-            source=_one_of(data, "source", SOURCES),
-            recorded=_text(data, "recorded") or "",
-            interval_s=_number(data.get("interval_s"), "interval_s"),
-            gpus=None if data.get("gpus") is None else tuple(map(_word, _list(data["gpus"], "gpus"))),
-            driver=_text(data, "driver"),
-            nvml=_text(data, "nvml"),
-            torch=_text(data, "torch"),
-            gpu_keys=tuple(map(_word, _list(data.get("gpu_keys"), "gpu_keys"))),
-        )
+        return _checked(data, Header)
     except _Wrong as wrong:
         raise _damaged(name, 1, wrong) from None
 
@@ -223,14 +218,14 @@ def parse_sample(line: str, header: Header, name: str, number: int) -> Telemetry
             f"Remove line {number} to replay the rest.",
         )
     try:
-        data = _object(line)
+        found = _checked(_object(line), _Sweep)
         return TelemetryRead(
-            gpus=tuple(_gpu(each, header.gpu_keys) for each in _list(data.get("gpus"), "gpus")),
-            host=_readings(data.get("host"), "host"),
-            problem=_text(data, "problem", 2000),
-            seq=_whole(data.get("seq", 0), "seq"),
-            wall_ns=_whole(data.get("wall_ns"), "wall_ns"),
-            mono_ns=_whole(data.get("mono_ns"), "mono_ns"),
+            gpus=tuple(each.as_event(header.gpu_keys) for each in found.gpus),
+            host={key: _reading(cell, key) for key, cell in found.host.items() if cell is not None},
+            problem=found.problem,
+            seq=found.seq,
+            wall_ns=found.wall_ns,
+            mono_ns=found.mono_ns,
         )
     except _Wrong as wrong:
         raise _damaged(name, number, wrong) from None
@@ -246,6 +241,7 @@ def _object(line: str) -> dict[str, Any]:
     if len(line) > MAX_LINE_BYTES:
         raise _Wrong(f"is longer than {MAX_LINE_BYTES} characters")
     try:
+        # Not by msgspec: names may hold lone surrogates.
         data = json.loads(line, parse_constant=_no_constant)
     except _Wrong:
         raise
@@ -260,63 +256,77 @@ def _no_constant(word: str) -> float:
     raise _Wrong(f"holds {word}, which is no number")
 
 
-def _gpu(data: Any, keys: Sequence[str]) -> GpuTelemetry:
-    data = _dict(data, "gpus")
-    cells = _list(data.get("readings"), "readings")
-    if len(cells) != len(keys):
-        raise _Wrong(f"has {len(cells)} readings where the first line names {len(keys)}")
-    found = {key: _reading(cell, key) for key, cell in zip(keys, cells, strict=True) if cell is not None}
-    # Panes count on every key; an older recorder knew fewer.
-    readings = {key: found.get(key) or Reading(None, "not-asked") for key in dict.fromkeys([*KEYS, *found])}
-    persistence = data.get("persistence")
-    if not isinstance(persistence, bool | None):
-        raise _Wrong("has a persistence that is neither true nor false")
-    return GpuTelemetry(
-        index=_whole(data.get("index"), "index"),
-        uuid=_text(data, "uuid"),
-        name=_text(data, "name") or "",
-        pci_bus_id=_text(data, "pci"),
-        readings=readings,
-        throttle=tuple(map(_word, _list(data.get("throttle"), "throttle"))),
-        processes=_processes(data.get("processes")),
-        problem=_text(data, "problem", 2000),
-        instances=tuple(map(_instance, _list(data.get("instances", []), "instances"))),
-        persistence=persistence,
-    )
+def _checked(data: dict[str, Any], kind: type[T]) -> T:
+    try:
+        return convert(_printable(data), kind)
+    except (msgspec.ValidationError, OverflowError) as error:
+        raise _Wrong(f"does not fit: {printable(str(error))}") from None
 
 
-def _instance(data: Any) -> MigInstance:
-    data = _dict(data, "instances")
-    return MigInstance(
-        index=_whole(data.get("index"), "index"),
-        uuid=_text(data, "uuid"),
-        name=_text(data, "name") or "",
-        readings=_readings(data.get("readings"), "readings"),
-        processes=_processes(data.get("processes")),
-    )
+def _printable(value: Any, limit: int = 200) -> Any:
+    """Return JSON data with all text fit for a terminal."""
+    if isinstance(value, str):
+        return printable(value, limit)
+    if isinstance(value, list):
+        return [_printable(each) for each in value]
+    if isinstance(value, dict):
+        return {printable(key): _printable(each, 2000 if key == "problem" else 200) for key, each in value.items()}
+    return value
 
 
-def _processes(data: Any) -> tuple[GpuProcess, ...] | None:
-    return None if data is None else tuple(map(_process, _list(data, "processes")))
+# ------------------------------------------------------------------ what a line holds, as it is written
+
+_Process = tuple[Whole, Whole | None, str | None, str | None, Whole]
 
 
-def _process(data: Any) -> GpuProcess:
-    fields = _list(data, "processes")
-    if len(fields) != 5:
-        raise _Wrong("has a process without its five fields")
-    pid, memory_bytes, user, command, own = fields
-    return GpuProcess(
-        pid=_whole(pid, "pid"),
-        memory_bytes=None if memory_bytes is None else _whole(memory_bytes, "memory_bytes"),
-        user=None if user is None else _word(user),
-        command=None if command is None else _word(command),
-        own=bool(_whole(own, "own")),
-    )
+class _Instance(msgspec.Struct):
+    index: Whole
+    readings: dict[str, Any]
+    uuid: str | None = None
+    name: str | None = None
+    processes: list[_Process] | None = None
+
+    def as_event(self) -> MigInstance:
+        readings = {key: _reading(cell, key) for key, cell in self.readings.items() if cell is not None}
+        return MigInstance(self.index, self.uuid, self.name or "", readings, _processes(self.processes))
 
 
-def _readings(data: Any, what: str) -> dict[str, Reading]:
-    cells = _dict(data, what).items()
-    return {_word(key): _reading(cell, _word(key)) for key, cell in cells if cell is not None}
+class _Gpu(msgspec.Struct):
+    index: Whole
+    readings: list[Any]
+    throttle: tuple[str, ...]
+    uuid: str | None = None
+    name: str | None = None
+    pci: str | None = None
+    processes: list[_Process] | None = None
+    problem: str | None = None
+    instances: list[_Instance] = []
+    persistence: bool | None = None
+
+    def as_event(self, keys: Sequence[str]) -> GpuTelemetry:
+        if len(self.readings) != len(keys):
+            raise _Wrong(f"has {len(self.readings)} readings where the first line names {len(keys)}")
+        cells = zip(keys, self.readings, strict=True)
+        found = {key: _reading(cell, key) for key, cell in cells if cell is not None}
+        # Panes count on every key; an older recorder knew fewer.
+        readings = {key: found.get(key) or Reading(None, "not-asked") for key in dict.fromkeys([*KEYS, *found])}
+        return GpuTelemetry(
+            self.index, self.uuid, self.name or "", self.pci, readings, self.throttle, _processes(self.processes),
+            self.problem, tuple(each.as_event() for each in self.instances), self.persistence,
+        )  # fmt: skip
+
+
+class _Sweep(msgspec.Struct):
+    wall_ns: Whole
+    mono_ns: Whole
+    host: dict[str, Any]
+    gpus: list[_Gpu]
+    seq: Whole = 0
+    problem: str | None = None
+
+
+def _processes(found: list[_Process] | None) -> tuple[GpuProcess, ...] | None:
+    return None if found is None else tuple(GpuProcess(*each[:4], own=bool(each[4])) for each in found)
 
 
 def _reading(cell: Any, key: str) -> Reading:
@@ -326,23 +336,8 @@ def _reading(cell: Any, key: str) -> Reading:
             raise _Wrong(f"has a {key} of {len(cell)} parts")
         what, age_s, is_stamped = cell[0], _number(cell[1], f"age of {key}"), cell[2:] == [1]
     if isinstance(what, str):
-        return Reading(None, _word(what), age_s, is_stamped)
+        return Reading(None, what, age_s, is_stamped)
     return Reading(_number(what, key), None, age_s, is_stamped)
-
-
-# ------------------------------------------------------------------ checked pieces
-
-
-def _dict(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _Wrong(f"has no proper {what}")
-    return value
-
-
-def _list(value: Any, what: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise _Wrong(f"has no proper {what}")
-    return value
 
 
 def _number(value: Any, what: str) -> float:
@@ -351,32 +346,6 @@ def _number(value: Any, what: str) -> float:
     if not is_number or not abs(value) <= _MAX_NUMBER:  # written so that NaN is refused too
         raise _Wrong(f"has {_shown(value)} as {what}")
     return float(value)
-
-
-def _whole(value: Any, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MAX_NUMBER:
-        raise _Wrong(f"has {_shown(value)} as {what}")
-    return value
-
-
-def _word(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _Wrong(f"has {_shown(value)} where text should be")
-    return printable(value)
-
-
-def _text(data: dict[str, Any], key: str, limit: int = 200) -> str | None:
-    value = data.get(key)
-    if value is not None and not isinstance(value, str):
-        raise _Wrong(f"has {_shown(value)} as {key}")
-    return None if value is None else printable(value, limit)
-
-
-def _one_of(data: dict[str, Any], key: str, known: Sequence[str]) -> str:
-    value = data.get(key)
-    if value not in known:
-        raise _Wrong(f"has {_shown(value)} as {key}")
-    return str(value)
 
 
 def _shown(value: Any) -> str:

@@ -12,7 +12,7 @@ from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import CpuGpuError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.transport.agent_zip import open_agent_zip
-from cpugpu_tui.transport.host_failure import Progress, no_program, trouble
+from cpugpu_tui.transport.host_failure import Progress, classify_host_failure, no_program
 from cpugpu_tui.transport.inbox import Gone
 from cpugpu_tui.transport.launchers import BEAT_S, remote_start
 
@@ -63,9 +63,9 @@ class Start:
         """Return an exit code as `subprocess` has it: a shell tells of a signal as 128 + its number."""
         return 128 - exit_code if self.host is not None and 128 < exit_code < 192 else exit_code
 
-    def trouble(self, gone: Gone, progress: Progress) -> CpuGpuError | None:
+    def host_failure(self, gone: Gone, progress: Progress) -> CpuGpuError | None:
         """Return why its end is no crash of a case; None where it may be one."""
-        return None if self.host is None else trouble(self.host, gone, progress, self.hello_limit_s)
+        return None if self.host is None else classify_host_failure(self.host, gone, progress, self.hello_limit_s)
 
 
 def local_start(python: str | None, words: Sequence[str]) -> Start:

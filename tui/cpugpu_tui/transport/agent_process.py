@@ -20,13 +20,12 @@ from cpugpu_tui.model import Event, Hello, Plan, WorkloadsLoading
 from cpugpu_tui.plain import to_plain
 from cpugpu_tui.timing.control import BEAT
 from cpugpu_tui.transport.agent_command import Start
+from cpugpu_tui.transport.agent_output import LastLines, Output, has_ended
 from cpugpu_tui.transport.guard import StreamGuard
 from cpugpu_tui.transport.host_failure import TIMEOUT, HostError, Progress
 from cpugpu_tui.transport.inbox import LOOK_AGAIN_S, Gone, Inbox, Listener, Message
-from cpugpu_tui.transport.last_lines import LastLines
 from cpugpu_tui.transport.launchers import REACHED
-from cpugpu_tui.transport.obeying import to_kill
-from cpugpu_tui.transport.output import Output, has_ended
+from cpugpu_tui.transport.signal_watch import to_kill
 from cpugpu_tui.transport.wire import Garbage, LineReader
 
 ANSWER_LIMIT_S = 60.0
@@ -241,7 +240,7 @@ class AgentProcess:
         self._watch_loading("")
         gone = Gone(code, self._last_lines())
         if error is None:
-            error = self._start.trouble(gone, Progress(self._is_reached, self._is_ready, self._is_late))
+            error = self._start.host_failure(gone, Progress(self._is_reached, self._is_ready, self._is_late))
         if error is None and self._start.host is not None and is_cut_off:  # here it may have been killed
             error = self._guard.cut_off()
         if error is None and loading:

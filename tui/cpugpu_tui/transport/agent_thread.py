@@ -18,7 +18,7 @@ from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Gap, Plan, RunFini
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
 from cpugpu_tui.transport.inbox import Gone, Inbox, Listener, Message
-from cpugpu_tui.transport.obeying import to_kill
+from cpugpu_tui.transport.signal_watch import to_kill
 
 
 class AgentThread:

@@ -50,7 +50,7 @@ def no_program(program: str, error: OSError) -> HostError:
     )  # fmt: skip
 
 
-def trouble(host: Host, gone: Gone, progress: Progress, limit_s: float) -> HostError | None:
+def classify_host_failure(host: Host, gone: Gone, progress: Progress, limit_s: float) -> HostError | None:
     """Return why an agent's end is its host's affair; None where an agent that was at work died by itself."""
     if progress.is_late:
         return HostError(

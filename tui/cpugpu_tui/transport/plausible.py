@@ -1,11 +1,19 @@
-"""What no event of a working agent holds: negative or absurd times, numbers that overflow, lists without end."""
+"""What no event of a working agent holds: negative or absurd times, numbers that overflow, lists without end.
+
+An export comes from strangers, too: `FACTS` has the type of each fact of an environment that something computes with
+or prints in parts. Facts that are only printed whole may be anything.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from cpugpu_tui.config.validation import convert
 from cpugpu_tui.model import (
     FAILURES,
     Calibrated,
@@ -30,7 +38,6 @@ from cpugpu_tui.model import (
     RunFinished,
 )
 from cpugpu_tui.plain import to_plain
-from cpugpu_tui.transport.facts import wrong_fact
 
 LONGEST_NS = 1e17
 """Three years: no time of ours is longer, and sums of many stay finite."""
@@ -200,3 +207,38 @@ def _odd(value: Any, depth: int = 0) -> str | None:
         items = value.values() if isinstance(value, dict) else value
         return next((odd for item in items if (odd := _odd(item, depth + 1)) is not None), None)
     return None
+
+
+# ------------------------------------------------------------------ facts of an environment
+
+
+TEXT, WHOLE, NUMBER, FLAG = str | None, int | None, float | None, bool | None
+
+FACTS: dict[str, Any] = {
+    **dict.fromkeys(
+        ("hostname", "cpu", "kernel", "python", "interpreter", "version", "worker", "face", "driver"), TEXT
+    ),
+    **dict.fromkeys(("torch", "torch_error", "torch_git", "torch_cuda", "matmul_precision", "python_option"), TEXT),
+    "cuda_visible_devices": TEXT,
+    **dict.fromkeys(("fleet", "fleet_host", "launcher"), TEXT),
+    **dict.fromkeys(("affinity_cores", "physical_cores", "threads"), WHOLE),
+    **dict.fromkeys(("memory_total_bytes", "last_level_cache_bytes", "cache_flush_bytes"), WHOLE),
+    **dict.fromkeys(("quota_cores", "torch_import_s", "case_timeout_s"), NUMBER),
+    **dict.fromkeys(("simulated", "tf32_matmul"), FLAG),
+    "inherited": dict[str, str] | None,
+    "argv": list[str] | None,
+}
+"""Name → type."""
+
+
+def wrong_fact(environment: Mapping[str, Any]) -> str | None:
+    """Return the name of a fact that is of another type than ours; None where there is none."""
+    return next((name for name, kind in FACTS.items() if not _fits(environment.get(name), kind)), None)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    try:
+        convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from cpugpu_tui.telemetry.recording import Player, Trace
     from cpugpu_tui.telemetry.sampler import Sampler
     from cpugpu_tui.telemetry.simulated import SimulatedSampler
+    from cpugpu_tui.transport.agents import Agents
     from cpugpu_tui.transport.interpreter_search import Interpreter
-    from cpugpu_tui.transport.launch import Agents
 
 WAIT_S = 5.0
 """How long opening waits for a history that another program has locked."""
@@ -117,7 +117,7 @@ class Backend:
         agents.prepare()
 
     def _new_agents(self, python: str | None) -> Agents:
-        from cpugpu_tui.transport.launch import Agents
+        from cpugpu_tui.transport.agents import Agents
 
         request = self._options.request
         return Agents(

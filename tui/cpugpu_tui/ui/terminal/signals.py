@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from cpugpu_tui.transport.obeying import CTRL_C, loop_answers, obeying
+from cpugpu_tui.transport.signal_watch import CTRL_C, loop_answers, watch_signals
 
 NORMAL = (
     b"\x1b[?2026l\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[<u\x1b[0m"
@@ -43,7 +43,7 @@ class LoopSignals:
     def obeyed(self) -> Iterator[Terminal]:
         """Obey signals meanwhile, and the end of the terminal, which is put back if the loop does not do that."""
         terminal = Terminal()
-        with obeying(self._obey, terminal.put_back, terminal.descriptor):
+        with watch_signals(self._obey, terminal.put_back, terminal.descriptor):
             yield terminal
 
     def _obey(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""The thread that makes NVML calls, in a session of its own: one sample for each question.
+"""Threads that ask NVML, each in a session of its own: one sample for each question, and the driver's versions.
 
 A call that never returns holds its thread for good, and it cannot be ended. It is left behind, and another asker goes
 on without the GPU that hangs. NVML's calls are safe beside each other, and its sessions are counted: a shutdown ends
@@ -11,10 +11,13 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Container
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.machine.nvml.returns import driver_problem
+from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import GpuTelemetry
 
 
@@ -88,3 +91,68 @@ class Asker:
             return self.nvml.read(own_pids, quiet=self._quiet())
         except Exception as error:  # noqa: BLE001 - without this thread nothing would be read until the end
             return (), driver_problem(error)
+
+
+# ------------------------------------------------------------------ versions
+
+
+PATIENCE_S = 2.0
+"""A driver that does not answer within this is left out: a wedged one never does."""
+AGAIN_S = 5.0
+"""A driver that told none is not asked more often: each time takes a session."""
+
+
+def versions() -> tuple[str | None, str | None]:
+    """Return the versions of driver and NVML, None where there is none. Ask before another session opens."""
+    return Versions().known(PATIENCE_S)
+
+
+class Versions:
+    """The versions of driver and NVML, which a driver that hangs tells late, or never."""
+
+    def __init__(self) -> None:
+        """Ask, on a thread of its own: a call may never return."""
+        self._known: tuple[str | None, str | None] = None, None
+        self._answers: queue.SimpleQueue[tuple[str | None, str | None]] = queue.SimpleQueue()
+        self._is_asked, self._asked_s = False, 0.0
+        self._ask()
+
+    def _ask(self) -> None:
+        self._is_asked, self._asked_s = True, time.monotonic()
+        threading.Thread(target=lambda: self._answers.put(_asked()), name="telemetry-versions", daemon=True).start()
+
+    def known(self, within_s: float = 0.0, *, again: bool = False) -> tuple[str | None, str | None]:
+        """Return what is known within some seconds; `again` asks anew where the last answer was that there is none."""
+        if self._is_asked:
+            with suppress(queue.Empty):
+                self._known = self._answers.get(timeout=within_s) if within_s else self._answers.get_nowait()
+                self._is_asked = False
+        if again and self._known[0] is None and not self._is_asked and time.monotonic() - self._asked_s >= AGAIN_S:
+            self._ask()
+        return self._known
+
+
+def _asked() -> tuple[str | None, str | None]:
+    try:
+        import pynvml
+    except ImportError:
+        return None, None
+    try:
+        pynvml.nvmlInit()
+    except Exception:  # noqa: BLE001 - a library that is broken raises anything
+        return None, None
+    try:
+        return session_versions(pynvml)
+    finally:
+        with suppress(Exception):
+            pynvml.nvmlShutdown()
+
+
+def session_versions(nvml: Any) -> tuple[str | None, str | None]:
+    """Return the same within a session that is open."""
+    found: list[str | None] = []
+    for ask in (nvml.nvmlSystemGetDriverVersion, nvml.nvmlSystemGetNVMLVersion):
+        found.append(None)
+        with suppress(Exception):
+            found[-1] = printable(str(ask())) or None
+    return found[0], found[1]

@@ -1,8 +1,9 @@
-"""What earlier runs of a machine tell about the time that another one will take, without their samples."""
+"""What earlier runs of a machine finished, and how long that took, without their samples."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 MOST_CALLS = 20_000
@@ -53,3 +54,39 @@ def _timed(connection: sqlite3.Connection, row: sqlite3.Row) -> TimedRun:
     calls = connection.execute(_CALLS, (row["number"],))
     call_ns = {(key, device): (label or "", call) for key, device, call, label in calls}
     return TimedRun(row["number"], row["wall_ns"], duration_ns, row["plan"], call_ns)
+
+
+_FINISHED = """
+    SELECT run.run_id, run.number,
+        EXISTS (SELECT 1 FROM json_each(run.devices_found, '$.devices') AS device
+            WHERE json_extract(device.value, '$.name') <> 'cpu') AS has_gpu,
+        group_concat(result.case_key, char(10)) AS case_keys
+    FROM run JOIN case_result AS result ON result.run_number = run.number
+    WHERE run.hostname = ? AND run.simulated = ? AND result.status = 'ok'
+        AND substr(result.case_key, 1, instr(result.case_key, '/') - 1) IN ({marks})
+    GROUP BY run.number ORDER BY run.number DESC LIMIT ?
+"""
+"""`marks` is one question mark for each workload."""
+
+
+@dataclass(frozen=True)
+class FinishedCases:
+    """What one run finished of some workloads."""
+
+    run_id: str
+    number: int
+    has_gpu: bool
+    """Whether a GPU was among its devices."""
+    case_keys: tuple[str, ...]
+    """`Case.key` of each."""
+
+
+def finished_cases(
+    connection: sqlite3.Connection, workloads: Collection[str], hostname: str, *, simulated: bool, limit: int
+) -> list[FinishedCases]:
+    """Return what runs of a machine finished of these workloads, newest first."""
+    select = _FINISHED.format(marks=", ".join("?" * len(workloads)))
+    return [
+        FinishedCases(row["run_id"], row["number"], bool(row["has_gpu"]), tuple(row["case_keys"].split("\n")))
+        for row in connection.execute(select, (hostname, simulated, *workloads, limit))
+    ]

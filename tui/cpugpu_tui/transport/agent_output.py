@@ -1,4 +1,4 @@
-"""What a process writes, until that process has ended: its children may hold the pipes open for longer."""
+"""What a process writes, until that process has ended (its children may hold the pipes open), and its last lines."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import os
 import select
 import subprocess
 import time
+from collections import deque
 from collections.abc import Iterator
 
 from cpugpu_tui.agent.guardian import exit_descriptor
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.transport.wire import LineReader
 
 LOOK_MS = 200
 """Between two looks for the end where the kernel (before 5.3) has no descriptor for it."""
@@ -26,7 +29,6 @@ class Output:
     """stdout and stderr of a process. Not thread-safe."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        """Watch a process whose stdout and stderr are pipes."""
         assert process.stdout is not None
         assert process.stderr is not None
         self._pid = process.pid
@@ -79,3 +81,51 @@ class Output:
 def has_ended(pid: int) -> bool:
     """Whether a child has ended; it is not reaped, so that its id and its group's remain its own."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+# ------------------------------------------------------------------ the last lines
+
+
+LAST_LINES, LONGEST = 8, 300
+"""Lines that are kept, and characters of each."""
+
+LAST_BYTES = 4096
+"""The last lines are looked for in these, where more comes at once: cutting up a gigabyte would take minutes."""
+
+
+class LastLines:
+    """The last lines of stderr, and of stdout those that are no events; made printable."""
+
+    def __init__(self) -> None:
+        self._reader = LineReader()
+        self._flood = b""
+        self._lines: deque[str] = deque(maxlen=LAST_LINES)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take a piece of stderr."""
+        if len(chunk) > LAST_BYTES:
+            self._flood = chunk[-LAST_BYTES:]  # looked at once something else comes, or somebody asks
+            return
+        self._take_flood()
+        self._take(chunk)
+
+    def _take_flood(self) -> None:
+        flood, self._flood = self._flood, b""
+        if flood:
+            self._reader = LineReader()
+            self._take(flood)
+
+    def _take(self, chunk: bytes) -> None:
+        for line in deque(self._reader.feed(chunk), LAST_LINES):
+            self.note(line)
+
+    def note(self, line: bytes) -> None:
+        """Keep a line, unless there is nothing to see in it."""
+        text = printable(line.decode("utf-8", "replace"))[:LONGEST]
+        if text.strip():
+            self._lines.append(text)
+
+    def __call__(self) -> tuple[str, ...]:
+        """Return the last lines, oldest first."""
+        self._take_flood()
+        return tuple(self._lines)

@@ -27,15 +27,14 @@ from cpugpu_tui.model import (
 from cpugpu_tui.store import rows
 from cpugpu_tui.store.connection import Connected
 from cpugpu_tui.store.faults import explained
-from cpugpu_tui.store.insertion import insert_beside, insert_case, insert_run, number_of, put_devices
-from cpugpu_tui.store.owner import Owner
-from cpugpu_tui.store.selection import LIST_THEM
+from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
+from cpugpu_tui.store.rows import LIST_THEM
 
 _NOT_KEPT = (RunStarted, DevicesFound, RunFinished, Hello, Gap, Progressed)
 """Events that have a place of their own, or none."""
 
 
-class Memory(Connected):
+class SavedRuns(Connected):
     """The part of `Store` that a live run does not need."""
 
     # ---------------------------------------------------------------- series and baselines
@@ -85,11 +84,6 @@ class Memory(Connected):
             if not connection.execute("SELECT 1 FROM series WHERE series_id = ?", (series_id,)).fetchone():
                 raise UsageError(f"There is no series {series_id!r}.", LIST_THEM)
             connection.execute("INSERT OR REPLACE INTO baseline VALUES (?, ?, ?)", (name, series_id, time.time_ns()))
-
-    def remove_baseline(self, name: str) -> bool:
-        """Forget a baseline's name, not its runs; return whether there was one."""
-        with self._writing() as connection:
-            return connection.execute("DELETE FROM baseline WHERE name = ?", (name,)).rowcount > 0
 
     def baseline(self, name: str) -> str | None:
         """Return the id of the series that is this baseline, None if there is none."""

@@ -136,7 +136,7 @@ _watch: SignalWatch | None = None
 
 
 @contextmanager
-def obeying(
+def watch_signals(
     obey: Obey, restore: Callable[[], None] = lambda: None, terminal: int | None = None
 ) -> Iterator[SignalWatch | None]:
     """Have signals obeyed; those that are ignored already stay so (`nohup`, a shell's background jobs).
