@@ -12,6 +12,7 @@ from rich.console import Console
 from cpugpu_tui.cli.tables import keys_within, rich_table, spelled_table
 from cpugpu_tui.model import Case, CaseFailed, Simulation
 from cpugpu_tui.render.answers import answers
+from cpugpu_tui.render.columns import Key
 from cpugpu_tui.render.rows import threads_key
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.state.thread_columns import is_beside, main_threads, table_rows, thread_columns, with_threads
@@ -72,7 +73,7 @@ def test_a_size_that_only_one_count_has_is_a_row_of_its_own() -> None:
     assert printed(run)[-1].split()[3] != "–"
     look = rows.look_of(run, UNICODE, 9)
     names = [
-        "".join(text for text, _ in rows.cells(run.rows[case.key], look, run)[rows.CASE]) for case in (alone, CASES[1])
+        "".join(text for text, _ in rows.cells(run.rows[case.key], look, run)[Key.CASE]) for case in (alone, CASES[1])
     ]
     assert names == ["matmul 512 1 thread", "matmul 64"]
 

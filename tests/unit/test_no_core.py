@@ -14,7 +14,7 @@ from recorder import plan_of, state_of, swept
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import NO_CORE, CoreUse, CoreUser, CoreWait, HalfRoundTimed, Simulation
 from cpugpu_tui.render.answers import answer_lines, answers
-from cpugpu_tui.render.columns import REMARKS, SIZE, SPEEDUP, VERDICT
+from cpugpu_tui.render.columns import Key
 from cpugpu_tui.render.fleet import FleetRow
 from cpugpu_tui.render.insight import end_to_end
 from cpugpu_tui.render.rows import run_table
@@ -102,10 +102,10 @@ def test_a_run_without_a_core_anywhere_has_this_as_its_answer() -> None:
 
 
 def test_the_table_has_a_word_in_place_of_the_winner(run: RunState) -> None:
-    lines = {line[SIZE]: line for line in run_table(run).lines}
-    assert (lines["64"][SPEEDUP], lines["64"][VERDICT]) == ("–", "no core")
-    assert NO_CORE in lines["64"][REMARKS]
-    assert lines["256"][VERDICT] in ("CPU", "GPU")
+    lines = {line[Key.SIZE]: line for line in run_table(run).lines}
+    assert (lines["64"][Key.SPEEDUP], lines["64"][Key.VERDICT]) == ("–", "no core")
+    assert NO_CORE in lines["64"][Key.REMARKS]
+    assert lines["256"][Key.VERDICT] in ("CPU", "GPU")
 
 
 def test_the_live_table_has_the_word_and_its_filter_finds_it(run: RunState) -> None:
@@ -120,7 +120,7 @@ def test_the_live_table_has_the_word_and_its_filter_finds_it(run: RunState) -> N
 def test_in_a_fleet_it_has_no_winner_either(run: RunState) -> None:
     found = [FleetRow("here", run, run.gpus[0], row) for row in run.rows.values()]
     assert {each.row.case.size for each in found if each.row.comparison is None} == {64}
-    assert [each.text(VERDICT) for each in found if each.row.is_starved] == ["no core"]
+    assert [each.text(Key.VERDICT) for each in found if each.row.is_starved] == ["no core"]
 
 
 def lacking(**more: object) -> DeviceTimes:

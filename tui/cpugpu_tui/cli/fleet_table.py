@@ -9,7 +9,7 @@ from rich.table import Table
 from cpugpu_tui.cli.table_style import add_columns, console, new_table, plain
 from cpugpu_tui.compare.comparison import numbers_text
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.columns import CPU, GPU, KERNEL, NONE, SPEEDUP, VERDICT, name_text
+from cpugpu_tui.render.columns import NONE, Key, name_text
 from cpugpu_tui.render.fleet import (
     FleetRow,
     FleetStanding,
@@ -25,7 +25,7 @@ from cpugpu_tui.render.peers import peer_sentences
 from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.session.fleet.state import FleetState, HostState
 
-TIMED = (CPU, GPU, KERNEL, SPEEDUP, VERDICT)
+TIMED = (Key.CPU, Key.GPU, Key.KERNEL, Key.SPEEDUP, Key.VERDICT)
 """Columns of what was timed."""
 
 LONGEST_LINE = 1000
