@@ -20,7 +20,6 @@ from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.panes.lines import spelled
 from cpugpu_tui.ui.panes.timing_columns import FEWEST_ROUNDS, Shape, columns, shape_of
-from cpugpu_tui.ui.rows import CHANGE, SPREAD
 
 CASES = tuple(Case("matmul", size, threads=threads) for size in (64, 256) for threads in (1, 0))
 
@@ -115,7 +114,7 @@ def test_the_column_stands_in_the_app_too_where_there_is_room() -> None:
 
 @pytest.mark.parametrize("width", [57, 77, 92, 115, 150, 200, 300])
 @pytest.mark.parametrize(
-    "told", [frozenset[str](), frozenset({CHANGE}), frozenset({SPREAD}), frozenset({CHANGE, SPREAD})]
+    "told", [frozenset[str](), frozenset({Key.CHANGE}), frozenset({Key.SPREAD}), frozenset({Key.CHANGE, Key.SPREAD})]
 )
 @pytest.mark.parametrize("names", [(0, 0), (11, 4), (24, 13), (28, 22)])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
