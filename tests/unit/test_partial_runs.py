@@ -24,7 +24,6 @@ from cpugpu_tui.cli.tables import keys_within, print_state, spelled_table
 from cpugpu_tui.compare.changes import Changes
 from cpugpu_tui.compare.claims import judge_all, numbers_of, points_of
 from cpugpu_tui.compare.comparison import Series, compare_series
-from cpugpu_tui.compare.comparison_data import comparison_data
 from cpugpu_tui.compare.fleet_gating import judge_fleet
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import UsageError
@@ -49,6 +48,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.columns import Key
+from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.render.fleet import fleet_rows, host_data
 from cpugpu_tui.render.rows import run_table
 from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged

@@ -14,9 +14,9 @@ from cpugpu_tui.cli.run import print_answer, print_event
 from cpugpu_tui.cli.saving import remark_of, save_rest, saving
 from cpugpu_tui.cli.series import Also, RanOnce, new_session, run_quietly, turns
 from cpugpu_tui.compare.comparison import Series, compare_series
-from cpugpu_tui.compare.comparison_data import comparison_data
 from cpugpu_tui.errors import EXIT_OK, UsageError, print_notice
 from cpugpu_tui.model import Event, Plan, RunFinished
+from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.session.devices import named
 from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.session.saving import new_id

@@ -11,6 +11,7 @@ from cpugpu_tui.cli.table_style import add_columns as add_columns
 from cpugpu_tui.cli.table_style import console as console
 from cpugpu_tui.cli.table_style import new_table as new_table
 from cpugpu_tui.cli.table_style import plain as plain
+from cpugpu_tui.cli.table_style import table_of
 from cpugpu_tui.cli.table_style import unicode as unicode
 from cpugpu_tui.render.answer_table import table_lines
 from cpugpu_tui.render.answers import answer_lines, lines_beside_table
@@ -62,12 +63,8 @@ def _least_width(table: RunTable, keys: Sequence[str]) -> int:
 
 def rich_table(found: RunTable, keys: Sequence[str]) -> Table:
     """Return these columns of a run's table."""
-    table = new_table()
-    for key in keys:
-        add_columns(table, found.headings[key], justify="left" if is_words(key) else "right")
-    for line in found.lines:
-        table.add_row(*(line[key] for key in keys))
-    return table
+    columns = [(found.headings[key], is_words(key)) for key in keys]
+    return table_of(columns, ([line[key] for key in keys] for line in found.lines))
 
 
 def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[str]:
@@ -86,12 +83,7 @@ def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[
 
 def matrix_table(matrix: Matrix) -> Table:
     """Return a matrix of copies between GPUs as a table."""
-    table = new_table()
-    add_columns(table, matrix.heads[0])
-    add_columns(table, *matrix.heads[1:], justify="right")
-    for row in matrix.rows:
-        table.add_row(*map(plain, row))
-    return table
+    return table_of([(head, index == 0) for index, head in enumerate(matrix.heads)], matrix.rows)
 
 
 def print_state(state: RunState, notice: str | None = None, is_saved: bool = True) -> None:

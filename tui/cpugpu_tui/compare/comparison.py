@@ -251,14 +251,14 @@ def series_named(store: Store, text: str) -> Series:
     """
     series_id = store.baseline(text)
     if series_id is not None:
-        return _loaded(store, series_id, f"baseline {text}")
+        return series_of_id(store, series_id, f"baseline {text}")
     try:
-        return _loaded(store, store.series_of(store.find(text)), "")
+        return series_of_id(store, store.series_of(store.find(text)))
     except UsageError as error:
         tagged = _newest_tagged(store, text)
         if tagged is None:
             raise _unknown(store, text, error) from error
-    return _loaded(store, tagged, f"tag {text}")
+    return series_of_id(store, tagged, f"tag {text}")
 
 
 def _unknown(store: Store, text: str, error: UsageError) -> UsageError:
@@ -284,10 +284,6 @@ def series_of_id(store: Store, series_id: str, name: str = "") -> Series:
     Raises:
         UsageError: it has not one finished run.
     """
-    return _loaded(store, series_id, name)
-
-
-def _loaded(store: Store, series_id: str, name: str) -> Series:
     return series_from(name, [measured(store.load(run_id)) for run_id in store.runs_of(series_id)])
 
 

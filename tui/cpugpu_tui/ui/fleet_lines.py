@@ -14,7 +14,7 @@ from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.session.fleet.state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.legend import ODD, is_odd
-from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.panes.lines import cut, spelled, wrapped
 from cpugpu_tui.ui.roles import Spans
 
 STATE_WIDTH = 13
@@ -66,13 +66,6 @@ def case_width(width: int) -> int:
     """Return the cells that cases' names take on a screen of this width."""
     fewest, most = CASE_WIDTH
     return min(max(fewest, width // 5), most)
-
-
-def cut(text: str, width: int, glyphs: Glyphs) -> str:
-    """Return a text in exactly this many cells."""
-    if cell_len(text) <= width:
-        return set_cell_size(text, width)
-    return set_cell_size(text, max(width - len(glyphs.ellipsis), 0)) + glyphs.ellipsis
 
 
 def case_name(case: Case, width: int, glyphs: Glyphs) -> str:
