@@ -19,9 +19,8 @@ from typing import Any
 import msgspec
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.export.ndjson import ndjson
 from cpugpu_tui.export.reading import read_runs
-from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.export.stream import ExportedRun, ndjson
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Ceilings
 from cpugpu_tui.telemetry.files import read_at_most

@@ -17,7 +17,7 @@ from cpugpu_tui.render.insight import end_to_end, row_limit, written
 from cpugpu_tui.render.verdicts import winner
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.no_core import WORD as NO_CORE_WORD
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.workloads.contract import REGISTRY
 
 
@@ -252,13 +252,11 @@ def name_text(case: Case) -> str:
     return case.workload if case.variant == "default" else f"{case.workload} {case.variant}"
 
 
+@once
 def has_paper(run: RunState) -> bool:
     """Whether the plan times something as a publication did, by that publication's clock."""
-    if "has paper" not in run.derived:
-        plan = run.run.plan if run.run is not None and AS_WRITTEN in run.run.plan.metrics else None
-        run.derived["has paper"] = plan is not None and any(_is_published(case, plan.scale) for case in plan.cases)
-    found: bool = run.derived["has paper"]
-    return found
+    plan = run.run.plan if run.run is not None and AS_WRITTEN in run.run.plan.metrics else None
+    return plan is not None and any(_is_published(case, plan.scale) for case in plan.cases)
 
 
 def _is_published(case: Case, scale: str) -> bool:

@@ -29,7 +29,6 @@ class Lines(Widget):
     """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        """Start without lines."""
         super().__init__(id=id, classes=classes)
         self._lines: tuple[Spans, ...] = ()
 

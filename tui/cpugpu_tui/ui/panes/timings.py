@@ -38,7 +38,6 @@ class TimingsPane(Vertical):
     """Shows the rows of a run that the filter lets through."""
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
-        """Draw with these glyphs."""
         super().__init__(id=id)
         self._glyphs = glyphs
         self._run = RunState()

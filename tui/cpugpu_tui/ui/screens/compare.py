@@ -59,12 +59,10 @@ class CompareScreen(Page):
         """The series have been read."""
 
         def __init__(self, compared: Compared) -> None:
-            """Carry what came of it."""
             super().__init__()
             self.compared = compared
 
     def __init__(self, picture: Picture, glyphs: Glyphs, read: Read) -> None:
-        """Draw with these glyphs what `read` gives."""
         super().__init__(picture)
         self._glyphs, self._read = glyphs, read
         self._compared: Compared | None = None

@@ -38,7 +38,6 @@ class DetailScreen(Page):
     """One row, live: it changes while the row does."""
 
     def __init__(self, picture: Picture, key: str, glyphs: Glyphs) -> None:
-        """Show the row with this key."""
         super().__init__(picture)
         self._key = key
         self._glyphs = glyphs

@@ -42,7 +42,6 @@ class FleetList(Page, inherit_bindings=False):
     """
 
     def __init__(self, picture: Picture, state: FleetState, glyphs: Glyphs) -> None:
-        """Show this state until a newer one comes."""
         super().__init__(picture)
         self.state, self.glyphs = state, glyphs
         self.index = self._top = 0
@@ -141,7 +140,6 @@ class FleetScreen(FleetList):
     ]
 
     def __init__(self, picture: Picture, state: FleetState, glyphs: Glyphs) -> None:
-        """Begin with the hosts."""
         super().__init__(picture, state, glyphs)
         self._shows_cases = False
         self._rows: list[FleetRow] = []
@@ -218,7 +216,6 @@ class HostScreen(FleetList):
     """One host: its cases on each of its GPUs, and what it says."""
 
     def __init__(self, picture: Picture, state: FleetState, glyphs: Glyphs, name: str) -> None:
-        """Show the host of this name."""
         super().__init__(picture, state, glyphs)
         self._host_name = name
         self._rows: list[FleetRow] = []
