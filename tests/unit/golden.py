@@ -21,6 +21,6 @@ def assert_golden(name: str, text: str) -> None:
     assert not changes, "\n".join(["renew with `make golden` if this is meant:", *changes[:200]])
 
 
-def listed(sentences: Mapping[str, str]) -> str:
+def paragraphs(sentences: Mapping[str, str]) -> str:
     """Return named sentences, a paragraph each."""
     return "\n\n".join(f"-- {name}\n{sentence}" for name, sentence in sentences.items())

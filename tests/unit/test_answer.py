@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from golden import assert_golden, listed
+from golden import assert_golden, paragraphs
 from test_crossover import point, sweep
 
 from cpugpu_tui.analysis.answer import Evidence, not_judged, so_far, speedup_text, verdict_sentence, where
@@ -84,7 +84,7 @@ def test_golden_answers() -> None:
     told |= {f"axis {axis or 'unknown'}": answered(*large, axis=axis) for axis in AXES}
     told |= {f"{count} threads": said("CG", count) for count in (0, 1, 96)}
     told |= {f"{letters} including copies {moved}": with_copies(letters, moved) for letters, moved in MOVED}
-    assert_golden("answers", listed(told))
+    assert_golden("answers", paragraphs(told))
 
 
 def test_no_bracket_rests_on_an_observation() -> None:

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from golden import assert_golden, listed
+from golden import assert_golden, paragraphs
 from hypothesis import given
 from hypothesis import strategies as st
 from test_answer import AXIS
@@ -102,7 +102,7 @@ def test_golden_reasons() -> None:
     told = {f"cause, {name}": cause(*calls) for name, calls in CALLS.items()}
     told |= {f"what if, {name}": counterfactual(*worlds) for name, worlds in TOLD_WORLDS.items()}
     told |= {f"paper's clock, {name}": clock_sentence(printed) for name, printed in CLOCKS.items()}
-    assert_golden("reasons", listed(told))
+    assert_golden("reasons", paragraphs(told))
 
 
 @pytest.mark.parametrize(
