@@ -31,7 +31,7 @@ snapshots: $(VENV)/.for-test
 	@$(BIN)/python -m pytest tests/snapshots --snapshot-update
 
 golden: $(VENV)/.for-test
-	@RENEW_GOLDEN=1 $(BIN)/python -m pytest tests/rooms/render/test_golden_faces.py
+	@RENEW_GOLDEN=1 $(BIN)/python -m pytest tests/rooms -k golden
 
 readme: $(VENV)/.for-test
 	@$(BIN)/python -m tests.readme

@@ -46,7 +46,8 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.render.answers import as_data
-from cpugpu_tui.render.columns import ON
+from cpugpu_tui.render.columns import Key
+from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.render.fleet import fleet_rows, host_data
 from cpugpu_tui.render.rows import run_table
 from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
@@ -204,7 +205,7 @@ def test_the_app_shows_any_run(run: Broken) -> None:
     for width in (60, 160):
         heads = {column.key for column in columns(width, UNICODE, shape=shape_of(state, UNICODE))}
         for row in state.rows.values():
-            assert heads <= set(rows.cells(row, look, state)) | {rows.CHANGE, rows.SPREAD}
+            assert heads <= set(rows.cells(row, look, state)) | {Key.CHANGE, Key.SPREAD}
             assert detail_lines(row, state, width, ASCII)
     for sweep in state.sweeps:
         for what_if in (RESIDENT, END_TO_END):
@@ -237,5 +238,5 @@ def test_rows_without_times_have_the_columns_of_the_others() -> None:
     """Ctrl+c in a run on two GPUs: the rest is skipped, on no device."""
     fates = [("finished", 0), *[("skipped", 0)] * 4]
     found = run_table(make((2, True, fates, "stopped")).state)
-    assert [line[ON] for line in found.lines] == ["cuda:0", "cuda:1", "", "", ""]
+    assert [line[Key.ON] for line in found.lines] == ["cuda:0", "cuda:1", "", "", ""]
     assert {tuple(line) for line in found.lines} == {tuple(found.headings)}

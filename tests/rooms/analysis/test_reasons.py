@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from golden import assert_golden, paragraphs
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.rooms.analysis.test_answer import AXIS
@@ -40,49 +40,24 @@ UNEXPLAINED_CALL = decompose(40_000.0, 14_000.0, 2_000.0, 4_000.0)
 OVERLAPPING_CALL = decompose(10_000.0, 8_000.0, 2_000.0, 3_500.0)
 
 
-@pytest.mark.parametrize(
-    ("resident", "moved", "says"),
-    [
-        (None, None, ""),
-        (RESIDENT_CALL, None, "At 10 the GPU is 2.00× slower: launching takes 70 % of 20.0 us."),
-        (
-            RESIDENT_CALL, MOVED_CALL,
-            "At 10 the GPU is 2.00× slower: launching takes 70 % of 20.0 us. "
-            "Including copies, copying to the GPU takes 56 % of 50.0 us.",
-        ),
-        (
-            None, MOVED_CALL,
-            "Including copies, copying to the GPU takes 56 % of 50.0 us at 10.",
-        ),
-        (
-            UNEXPLAINED_CALL, None,
-            "At 10 the GPU is 2.00× slower: launching takes 35 % of 40.0 us (50 % unexplained).",
-        ),
-        (
-            OVERLAPPING_CALL, None,
-            "At 10 the GPU is 2.00× slower: launching takes 80 % of 10.0 us (timed apart, the parts make 115 %).",
-        ),
-    ],
-)  # fmt: skip
-def test_the_cause_is_the_largest_part_at_the_smallest_size(
-    resident: Decomposition | None, moved: Decomposition | None, says: str
-) -> None:
+CALLS = {
+    "resident": (RESIDENT_CALL, None), "both": (RESIDENT_CALL, MOVED_CALL), "moved alone": (None, MOVED_CALL),
+    "half unexplained": (UNEXPLAINED_CALL, None), "parts overlap": (OVERLAPPING_CALL, None),
+    "waiting": (decompose(10e3, 1e3, 1e3, 7.5e3), None), "own work": (decompose(10e6, 1e3, 9.9e6, 8e3), None),
+    "copying back": (decompose(10e6, 1e3, 1e3, 1e3, 3e6, 7e6), None),
+}  # fmt: skip
+"""Calls taken apart, the inputs resident and moved."""
+
+
+def cause(resident: Decomposition | None, moved: Decomposition | None) -> str:
     evidence = Evidence(crossover(sweep("CCG")), 4, resident=resident, moved=moved)
-    assert cause_sentence(evidence) == says
-    assert (says in sentences(evidence)) == bool(says)
+    found = cause_sentence(evidence)
+    assert (found in sentences(evidence)) == bool(found)
+    return found
 
 
-@pytest.mark.parametrize(
-    ("terms", "says"),
-    [
-        ((10e3, 1e3, 1e3, 7.5e3), "waiting for the GPU to answer takes 75 % of 10.0 us"),
-        ((10e6, 1e3, 9.9e6, 8e3), "the GPU's own work takes 99 % of 10.0 ms"),
-        ((10e6, 1e3, 1e3, 1e3, 3e6, 7e6), "copying back takes 70 % of 10.0 ms"),
-    ],
-)
-def test_every_part_has_words(terms: Any, says: str) -> None:
-    evidence = Evidence(crossover(sweep("GG")), 4, resident=decompose(*terms))
-    assert cause_sentence(evidence) == f"At 10 the GPU is 2.00× faster: {says}."
+def test_a_call_that_was_not_taken_apart_has_no_cause() -> None:
+    assert cause(None, None) == ""
 
 
 # ------------------------------------------------------------------ what if
@@ -93,33 +68,26 @@ def counterfactual(letters: str, worlds: dict[str, str]) -> str:
     return counterfactual_sentence(Evidence(crossover(sweep(letters)), 4, found, axis=AXIS))
 
 
+TOLD_WORLDS: dict[str, tuple[str, dict[str, str]]] = {
+    "no launch": ("CCG", {NO_LAUNCH: "CGG"}),
+    "three worlds": ("CCG", {NO_LAUNCH: "GGG", END_TO_END: "CCC", PINNED: "CCC", ONE_THREAD: "CGG"}),
+    "never, even so": ("CC", {NO_LAUNCH: "CC"}),
+    "pinned is better": ("GGG", {END_TO_END: "CGG", PINNED: "GGG"}),
+}
+
+
 @pytest.mark.parametrize(
-    ("letters", "worlds", "says"),
+    ("letters", "worlds"),
     [
-        ("CCG", {}, ""),
-        ("CCG", {RESIDENT: "CCG", END_TO_END: "CCC"}, ""),
-        (
-            "CCG", {NO_LAUNCH: "CGG"},
-            "Without launch overhead the GPU would win from n ≈ 14 (10–20).",
-        ),
-        (
-            "CCG", {NO_LAUNCH: "GGG", END_TO_END: "CCC", PINNED: "CCC", ONE_THREAD: "CGG"},
-            "Without launch overhead the GPU would win at every size from 10 to 30. "
-            "Even including copies from pinned memory the CPU would win up to n = 30. "
-            "Against one CPU thread the GPU would win from n ≈ 14 (10–20).",
-        ),
-        ("CC", {NO_LAUNCH: "CC"}, "Even without launch overhead the CPU would win up to n = 20."),
-        ("CCG", {NO_LAUNCH: "??", PINNED: "==", ONE_THREAD: "--"}, ""),
-        ("GGG", {NO_LAUNCH: "GGG", ONE_THREAD: "GGG"}, ""),
-        ("GGG", {END_TO_END: "GGG", PINNED: "GGG"}, ""),
-        (
-            "GGG", {END_TO_END: "CGG", PINNED: "GGG"},
-            "Including copies from pinned memory the GPU would win at every size from 10 to 30.",
-        ),
+        ("CCG", {}),
+        ("CCG", {RESIDENT: "CCG", END_TO_END: "CCC"}),
+        ("CCG", {NO_LAUNCH: "??", PINNED: "==", ONE_THREAD: "--"}),
+        ("GGG", {NO_LAUNCH: "GGG", ONE_THREAD: "GGG"}),
+        ("GGG", {END_TO_END: "GGG", PINNED: "GGG"}),
     ],
-)  # fmt: skip
-def test_a_world_is_told_where_it_says_something_new(letters: str, worlds: dict[str, str], says: str) -> None:
-    assert counterfactual(letters, worlds) == says
+)
+def test_a_world_that_says_nothing_new_is_not_told(letters: str, worlds: dict[str, str]) -> None:
+    assert counterfactual(letters, worlds) == ""
 
 
 # ------------------------------------------------------------------ the publication's clock
@@ -130,20 +98,19 @@ PRINTED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("printed", "claim", "off"),
-    [
-        (PRINTED[:1], "the GPU seems 2.00× slower at 100", "2.00× (at 100)"),
-        (PRINTED[2:], "the GPU seems 1,634× faster at 9,951", "53.2× (at 9,951)"),
-        (PRINTED, "the GPU seems to win from 1,000, 1,634× faster at 9,951", "53.2× (at 9,951)"),
-        (
-            (PRINTED[1], replace(PRINTED[0], size=2_000)),
-            "the GPU seems 2.00× slower at 2,000", "4.00× (at 1,000)",
-        ),
-    ],
-)  # fmt: skip
-def test_what_the_publications_clock_would_have_claimed(printed: tuple[Printed, ...], claim: str, off: str) -> None:
-    assert clock_sentence(printed) == f"Timed the paper's way, {claim}; the paper's error is up to {off}."
+CLOCKS = {
+    "too small": PRINTED[:1],
+    "too large": PRINTED[2:],
+    "a crossover": PRINTED,
+    "slower in the end": (PRINTED[1], replace(PRINTED[0], size=2_000)),
+}
+
+
+def test_golden_reasons() -> None:
+    told = {f"cause, {name}": cause(*calls) for name, calls in CALLS.items()}
+    told |= {f"what if, {name}": counterfactual(*worlds) for name, worlds in TOLD_WORLDS.items()}
+    told |= {f"paper's clock, {name}": clock_sentence(printed) for name, printed in CLOCKS.items()}
+    assert_golden("reasons", paragraphs(told))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +144,7 @@ def test_of_nothing_nothing_more_is_said() -> None:
 
 
 ANY_NS = st.none() | st.floats() | st.floats(1.0, 1e9)
-CALLS = st.builds(decompose, ANY_NS, ANY_NS, ANY_NS, ANY_NS, ANY_NS, ANY_NS)
+ANY_CALL = st.builds(decompose, ANY_NS, ANY_NS, ANY_NS, ANY_NS, ANY_NS, ANY_NS)
 EVIDENCE = st.builds(
     Evidence,
     measured=POINTS.map(crossover),
@@ -185,8 +152,8 @@ EVIDENCE = st.builds(
     worlds=st.dictionaries(
         st.sampled_from([*(what_if.key for what_if in WHAT_IFS), "another world"]), POINTS.map(crossover)
     ),
-    resident=CALLS,
-    moved=CALLS,
+    resident=ANY_CALL,
+    moved=ANY_CALL,
     printed=st.lists(st.builds(Printed, SIZES, st.floats(), st.floats(), st.floats()), max_size=5).map(tuple),
     axis=st.sampled_from(["", AXIS, "hidden units"]),
 )

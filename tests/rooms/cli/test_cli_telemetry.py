@@ -22,7 +22,6 @@ from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, Tel
 from cpugpu_tui.telemetry.driver import Versions
 from cpugpu_tui.telemetry.recording import load
 from cpugpu_tui.telemetry.simulated import simulated_sample
-from cpugpu_tui.telemetry.versions import Versions
 
 __all__ = ["fake_nvml", "library", "nvml_library"]
 

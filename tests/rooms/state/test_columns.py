@@ -12,6 +12,7 @@ from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 from cpugpu_tui.cli.output.tables import keys_within, rich_table, spelled_table
 from cpugpu_tui.model import Case, CaseFailed, Simulation
 from cpugpu_tui.render.answers import answers
+from cpugpu_tui.render.columns import Key
 from cpugpu_tui.render.rows import threads_key
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.state.thread_columns import is_beside, main_threads, table_rows, thread_columns, with_threads
@@ -19,7 +20,6 @@ from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.panes.lines import spelled
 from cpugpu_tui.ui.panes.timing_columns import FEWEST_ROUNDS, Shape, columns, shape_of
-from cpugpu_tui.ui.rows import CHANGE, SPREAD
 
 CASES = tuple(Case("matmul", size, threads=threads) for size in (64, 256) for threads in (1, 0))
 
@@ -72,7 +72,7 @@ def test_a_size_that_only_one_count_has_is_a_row_of_its_own() -> None:
     assert printed(run)[-1].split()[3] != "–"
     look = rows.look_of(run, UNICODE, 9)
     names = [
-        "".join(text for text, _ in rows.cells(run.rows[case.key], look, run)[rows.CASE]) for case in (alone, CASES[1])
+        "".join(text for text, _ in rows.cells(run.rows[case.key], look, run)[Key.CASE]) for case in (alone, CASES[1])
     ]
     assert names == ["matmul 512 1 thread", "matmul 64"]
 
@@ -114,7 +114,7 @@ def test_the_column_stands_in_the_app_too_where_there_is_room() -> None:
 
 @pytest.mark.parametrize("width", [57, 77, 92, 115, 150, 200, 300])
 @pytest.mark.parametrize(
-    "told", [frozenset[str](), frozenset({CHANGE}), frozenset({SPREAD}), frozenset({CHANGE, SPREAD})]
+    "told", [frozenset[str](), frozenset({Key.CHANGE}), frozenset({Key.SPREAD}), frozenset({Key.CHANGE, Key.SPREAD})]
 )
 @pytest.mark.parametrize("names", [(0, 0), (11, 4), (24, 13), (28, 22)])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])

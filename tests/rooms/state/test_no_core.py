@@ -10,11 +10,12 @@ from dataclasses import replace
 import pytest
 from tests.helpers.command_line import CommandLine
 from tests.helpers.runs.recorder import plan_of, state_of, swept
+from tests.helpers.golden import assert_golden, paragraphs
 
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import NO_CORE, CoreUse, CoreUser, CoreWait, DeviceSampled, Simulation
 from cpugpu_tui.render.answers import answer_lines, answers
-from cpugpu_tui.render.columns import REMARKS, SIZE, SPEEDUP, VERDICT
+from cpugpu_tui.render.columns import Key
 from cpugpu_tui.render.fleet import FleetRow
 from cpugpu_tui.render.insight import end_to_end
 from cpugpu_tui.render.rows import run_table
@@ -102,10 +103,10 @@ def test_a_run_without_a_core_anywhere_has_this_as_its_answer() -> None:
 
 
 def test_the_table_has_a_word_in_place_of_the_winner(run: RunState) -> None:
-    lines = {line[SIZE]: line for line in run_table(run).lines}
-    assert (lines["64"][SPEEDUP], lines["64"][VERDICT]) == ("–", "no core")
-    assert NO_CORE in lines["64"][REMARKS]
-    assert lines["256"][VERDICT] in ("CPU", "GPU")
+    lines = {line[Key.SIZE]: line for line in run_table(run).lines}
+    assert (lines["64"][Key.SPEEDUP], lines["64"][Key.VERDICT]) == ("–", "no core")
+    assert NO_CORE in lines["64"][Key.REMARKS]
+    assert lines["256"][Key.VERDICT] in ("CPU", "GPU")
 
 
 def test_the_live_table_has_the_word_and_its_filter_finds_it(run: RunState) -> None:
@@ -120,7 +121,7 @@ def test_the_live_table_has_the_word_and_its_filter_finds_it(run: RunState) -> N
 def test_in_a_fleet_it_has_no_winner_either(run: RunState) -> None:
     found = [FleetRow("here", run, run.gpus[0], row) for row in run.rows.values()]
     assert {each.row.case.size for each in found if each.row.comparison is None} == {64}
-    assert [each.text(VERDICT) for each in found if each.row.is_starved] == ["no core"]
+    assert [each.text(Key.VERDICT) for each in found if each.row.is_starved] == ["no core"]
 
 
 def lacking(**more: object) -> DeviceTimes:
@@ -129,38 +130,29 @@ def lacking(**more: object) -> DeviceTimes:
     return DeviceTimes("cpu", marks=(NO_CORE,), cores=cores)
 
 
-@pytest.mark.parametrize(
-    ("times", "wanted", "unwanted"),
-    [
-        (lacking(), ("43 %", "One thread takes 8.80", "--threads 1"), "other process"),
-        (lacking(one_thread_share=0.31), ("One thread waited, too, 31 %", "Stop other work"), "--threads 1"),
-        (lacking(threads=8), ("8 threads waited", "one of 2 cores", "--threads 2"), "Stop other work"),
-        (lacking(threads=1, one_thread_ns=()), ("the only thread", "Stop other work"), "--threads"),
-        (lacking(use=CoreUse(1e9, 0.5, throttled_periods=5, throttled_ns=6e8)), ("Raise the CPU quota",), "Stop other"),
-        (replace(lacking(threads=1, one_thread_ns=()), device="cuda:0"), ("that launches",), "--threads"),
-    ],
-)  # fmt: skip
-def test_the_remedy_fits_what_was_measured(times: DeviceTimes, wanted: tuple[str, ...], unwanted: str) -> None:
-    text = " ".join(reason_lines(times))
-    assert all(words in text for words in wanted), text
-    assert unwanted not in text
+LACKS = {
+    "two threads": lacking(),
+    "one thread waited too": lacking(one_thread_share=0.31),
+    "more threads than cores": lacking(threads=8),
+    "a single thread": lacking(threads=1, one_thread_ns=()),
+    "a quota": lacking(use=CoreUse(1e9, 0.5, throttled_periods=5, throttled_ns=6e8)),
+    "the thread that launches": replace(lacking(threads=1, one_thread_ns=()), device="cuda:0"),
+}
+USES = {
+    "two others": CoreUse(1e9, 0.7, (CoreUser("python", 1.1), CoreUser("sshd", 0.2)), 2, 1.3, 0.0, 0.0, 0.0),
+    "what is not seen": CoreUse(1e9, 1.0, (), 0, 0.0, 0.3, 0.9, 0.4, 5, 6e8),
+}
 
 
-def test_who_used_the_cores_is_told_only_as_far_as_it_was_seen() -> None:
-    seen = CoreUse(1e9, 0.7, (CoreUser("python", 1.1), CoreUser("sshd", 0.2)), 2, 1.3, 0.0, 0.0, 0.0)
-    assert use_lines(seen) == ["2 other processes used 1.3 cores (python 1.1, sshd 0.2)."]
+def test_golden_no_core() -> None:
+    told = {f"lack of a core, {name}": " ".join(reason_lines(times)) for name, times in LACKS.items()}
+    told |= {f"who used the cores, {name}": " ".join(use_lines(use)) for name, use in USES.items()}
+    assert_golden("no-core", paragraphs(told))
+
+
+def test_of_cores_that_nobody_used_nothing_is_told() -> None:
     assert use_lines(CoreUse(1e9, 2.0, (), 0, 0.01)) == []
     assert use_lines(None) == []
-    hidden = " ".join(use_lines(CoreUse(1e9, 1.0, (), 0, 0.0, 0.3, 0.9, 0.4, 5, 6e8)))
-    assert all(
-        words in hidden
-        for words in (
-            "have ended since used 0.3",
-            "outside this container used 0.9",
-            "hypervisor gave 0.4",
-            "5 periods",
-        )
-    )
 
 
 def test_a_mark_of_older_versions_that_meant_nothing_is_not_shown(cpugpu: CommandLine) -> None:

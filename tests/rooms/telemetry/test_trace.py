@@ -150,7 +150,7 @@ BAD_FILES: dict[str, tuple[str, str]] = {
     "infinity": (header_line(HEADER) + sample_line(sample()).replace("3.5", "1e999"), "line 2 has inf as cpu_pct"),
     "true": (header_line(HEADER) + sample_line(sample()).replace("3.5", "true"), "line 2 has True as cpu_pct"),
     "huge": (header_line(HEADER) + sample_line(sample()).replace("3.5", "9" * 5000), "line 2 is not JSON"),
-    "negative index": (header_line(HEADER) + sample_line(sample()).replace('"index":0', '"index":-1'), "$.gpus[0].index"),
+    "negative index": (header_line(HEADER) + sample_line(sample()).replace('"index":0', '"index":-1'), "gpus[0].index"),
     "too few readings": (
         header_line(HEADER) + sample_line(sample(), KEYS[:3]), f"has 3 readings where the first line names {len(KEYS)}",
     ),

@@ -19,7 +19,7 @@ from cpugpu_tui.plain import to_plain
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
-from cpugpu_tui.state.remaining import Remaining
+from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.scheduler import Scheduler

@@ -8,8 +8,8 @@ import pytest
 from tests.helpers.app.fake_run import FakeBackend, finish, new_app, opened, readings, settled, start_run, whole_sweep
 from textual.pilot import Pilot
 
+from cpugpu_tui.render.columns import Key
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 
 SIZES = [(60, 16), (80, 24), (100, 30), (120, 40), (160, 20), (200, 60), (300, 100)]
@@ -48,7 +48,7 @@ async def test_the_sparkline_is_never_dropped(size: tuple[int, int]) -> None:
         await done(pilot)
         table = pilot.app.screen.query_one(TimingTable)
         widths = {str(key.value): column.width for key, column in table.columns.items()}
-        assert widths[rows.ROUNDS] >= 9
+        assert widths[Key.ROUNDS] >= 9
         used = sum(width + 2 for width in widths.values())
         assert used <= table.size.width
         assert any("▄" in line or "▅" in line or "▃" in line for line in await shown(pilot, "▲ GPU"))

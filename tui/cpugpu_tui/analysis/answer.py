@@ -295,7 +295,9 @@ def _without_winner(points: Sequence[SweepPoint]) -> str:
         return f"no size was judged: each has fewer than {MIN_ROUNDS} rounds"
     groups: dict[str, list[int]] = {}
     for point in points:
-        groups.setdefault(open_words(point.comparison).split(",")[0], []).append(point.size)
+        is_even = point.comparison.verdict == TIE
+        words = "not judged" if not_judged(point.comparison) and not is_even else open_words(point.comparison)
+        groups.setdefault(words, []).append(point.size)
     parts = [
         f"{words} at {joined([f'{size:,}' for size in sizes]) if len(sizes) <= MOST_NAMED else f'{len(sizes)} sizes'}"
         for words, sizes in groups.items()

@@ -46,7 +46,7 @@ def devices(json: Json = False, python: Python = None, simulate: Simulate = None
 
 def nvml_indices() -> dict[str, int]:
     """Return NVML's index of each GPU by its UUID and those of its slices; empty without a driver that answers."""
-    from cpugpu_tui.telemetry.asker import Asker
+    from cpugpu_tui.telemetry.driver import Asker
 
     asker = Asker()
     asker.start()

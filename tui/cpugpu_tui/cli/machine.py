@@ -38,7 +38,7 @@ def machine(
     from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
     from cpugpu_tui.config.parsing import check_device
-    from cpugpu_tui.transport.interpreter_places import AUTO
+    from cpugpu_tui.transport.interpreter_search import AUTO
 
     made_up = simulation(simulate)
     # Only a measurement is worth a search.
@@ -115,7 +115,7 @@ def measured(
     from cpugpu_tui.model import CeilingsMeasured, DevicesFound, Plan
     from cpugpu_tui.session.session import Session
     from cpugpu_tui.state.state import RunState
-    from cpugpu_tui.transport.launch import Agents
+    from cpugpu_tui.transport.agents import Agents
 
     agents = Agents(options.python, options.worker, simulated=simulation is not None)
     plan = Plan("machine", (), devices=devices, calibrate=True, simulation=simulation)

@@ -207,17 +207,6 @@ def _clock_differences(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) 
 # ------------------------------------------------------------------ as JSON
 
 
-def comparison_data(found: SeriesComparison) -> dict[str, Any]:
-    """Return all that the tables show, in full precision; `event` tells it from the events of a run's stream."""
-    return {
-        "event": "Comparison",
-        "base": series_data(found.base),
-        "new": series_data(found.new),
-        "margin": found.margin,
-        "differences": [{"what": each.what, "base": each.base, "new": each.new} for each in found.differences],
-        "geometric_mean": {device: change_data(mean) for device, mean in found.means.items()},
-        "verdicts": [judged_data(each) for each in found.judged],
-    }
 
 
 def series_data(series: Series) -> dict[str, Any]:
@@ -243,19 +232,3 @@ def judged_data(each: Judged) -> dict[str, Any]:
     }
 
 
-def _pair_data(pair: Pair) -> dict[str, Any]:
-    base, new = list(pair.base_ns.values()), list(pair.new_ns.values())
-    return {"case": pair.case, "base_ns": base, "new_ns": new, **change_data(change(base, new))}
-
-
-def change_data(found: Change | None) -> dict[str, Any]:
-    """Return a change; nulls where there is none."""
-    if found is None:
-        return {"ratio": None, "low": None, "high": None, "base_runs": None, "new_runs": None}
-    return {
-        "ratio": found.ratio,
-        "low": found.low,
-        "high": found.high,
-        "base_runs": found.base_runs,
-        "new_runs": found.new_runs,
-    }

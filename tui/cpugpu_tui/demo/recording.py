@@ -20,9 +20,8 @@ import msgspec
 
 from cpugpu_tui.config.files import read_at_most
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.export.ndjson import ndjson
 from cpugpu_tui.export.reading import read_runs
-from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.export.stream import ExportedRun, ndjson
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Ceilings
 

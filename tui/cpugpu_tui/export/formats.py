@@ -77,7 +77,8 @@ def rendered(name: str, runs: Sequence[ExportedRun], *, samples: bool = False) -
     Raises:
         UnfitError: a package is missing.
     """
-    from cpugpu_tui.export import csv_table, json_document, markdown, ndjson
+    from cpugpu_tui.export import csv_table, json_document, markdown
+    from cpugpu_tui.export.stream import ndjson
 
     if name == "csv":
         return csv_table.csv_table(runs, samples=samples)
@@ -85,5 +86,5 @@ def rendered(name: str, runs: Sequence[ExportedRun], *, samples: bool = False) -
         from cpugpu_tui.export.report import report
 
         return report(runs)
-    plain = {"json": json_document.json_document, "ndjson": ndjson.ndjson, "markdown": markdown.markdown}
+    plain = {"json": json_document.json_document, "ndjson": ndjson, "markdown": markdown.markdown}
     return plain[name](runs)

@@ -13,7 +13,7 @@ from cpugpu_tui.errors import ProtocolError, UsageError
 from cpugpu_tui.export.json_document import FORMAT, SCHEMA_VERSION
 from cpugpu_tui.export.stream import CASE_EVENTS, ExportedRun, exported
 from cpugpu_tui.model import Case, CasesChosen, DeviceSampled, Event, PeerMeasured, RunStarted
-from cpugpu_tui.transport.facts import wrong_fact
+from cpugpu_tui.transport.plausible import wrong_fact
 from cpugpu_tui.transport.wire import Garbage, decode
 
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,63}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,6 +22,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.session.event_stream import BESIDE
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
+from cpugpu_tui.timing.emitter import encode
 
 CASE_EVENTS = (CaseStarted, Calibrated, DeviceSampled, CaseFinished, CaseFailed)
 """Events that a case's own stream is made of."""
@@ -69,6 +70,12 @@ def exported(events: Iterable[Event]) -> ExportedRun:
         ValueError: there is no `RunStarted` in the stream.
     """
     return ExportedRun(tuple(kept(events)))
+
+
+def ndjson(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
+    """Yield the events of the runs, one a line, as `run --json` has them; `RunStarted` begins each."""
+    for run in runs:
+        yield from map(encode, run.events)
 
 
 def kept(events: Iterable[Event]) -> list[Event]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -25,9 +25,9 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.quantities import factor
 from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, several
-from cpugpu_tui.render.peers import peer_sentences
+from cpugpu_tui.render.peers import peer_sentences, span
 from cpugpu_tui.state.no_core import no_core_lines
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.state.thread_columns import is_column
 from cpugpu_tui.workloads.contract import REGISTRY
 
@@ -59,29 +59,20 @@ def answers(run: RunState) -> tuple[Answer, ...]:
     return tuple(found)
 
 
+@once
 def answer_lines(run: RunState) -> tuple[str, ...]:
     """Return the answer in lines, the sentences of a single sweep first, then its reasons; of several one line each.
 
     They are asked for with every key, and take 0.3 s where there are 10 000 rows.
     """
-    return _kept(run, "answer lines", _answers_in_lines)
-
-
-def lines_beside_table(run: RunState) -> tuple[str, ...]:
-    """Return what `answer_lines` says beside the answers, for a face that shows these as a table."""
-    return _kept(run, "lines beside", lambda run: (*no_core_lines(run), *gpu_sentences(run), *peer_sentences(run)))
-
-
-def _kept(run: RunState, name: str, make: Callable[[RunState], tuple[str, ...]]) -> tuple[str, ...]:
-    if name not in run.derived:
-        run.derived[name] = make(run)
-    known: tuple[str, ...] = run.derived[name]
-    return known
-
-
-def _answers_in_lines(run: RunState) -> tuple[str, ...]:
     first, *others = _lines(run) or ("",)
     return tuple(filter(None, (first, *no_core_lines(run), *others)))
+
+
+@once
+def lines_beside_table(run: RunState) -> tuple[str, ...]:
+    """Return what `answer_lines` says beside the answers, for a face that shows these as a table."""
+    return (*no_core_lines(run), *gpu_sentences(run), *peer_sentences(run))
 
 
 def all_answers(run: RunState) -> tuple[Answer, ...]:
@@ -89,12 +80,10 @@ def all_answers(run: RunState) -> tuple[Answer, ...]:
 
     A single sweep's are asked for once, for the lines that are kept: its points would take 1.4 KB a row beside them.
     """
-    if not has_sweeps(run):
-        return answers(run)
-    if "answers" not in run.derived:
-        run.derived["answers"] = answers(run)
-    known: tuple[Answer, ...] = run.derived["answers"]
-    return known
+    return _known_answers(run) if has_sweeps(run) else answers(run)
+
+
+_known_answers = once(answers)
 
 
 def has_sweeps(run: RunState) -> bool:
@@ -151,21 +140,16 @@ def _others(found: Sequence[Answer]) -> str:
     names = {answer.gpu.name: answer.evidence.measured for answer in found if answer.gpu is not None}
     last = max(each.points[-1].size for each in names.values())
     at_last = [each.points[-1].comparison.speedup for each in names.values() if each.points[-1].size == last]
-    speedups = _span([factor(each) for each in sorted(at_last)])
+    speedups = span([factor(each) for each in sorted(at_last)])
     places: dict[str, list[str]] = {}
     for name, each in names.items():
         places.setdefault(where(each), []).append(name)
     points = sorted(each.point for each in names.values() if each.kind == RISES and each.point is not None)
     if len(points) == len(names) and len(places) > 1:
-        said = f"on {listed(names)} from {_span([f'≈ {point:,.0f}' for point in points])}"
+        said = f"on {listed(names)} from {span([f'≈ {point:,.0f}' for point in points])}"
     else:
         said = "; ".join(f"on {listed(each)} {place}" for place, each in places.items())
     return f"The GPU wins {said}; speedup {speedups} at {last:,}."
-
-
-def _span(texts: Sequence[str]) -> str:
-    """Return the first and the last of texts in order, or the one that both are."""
-    return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
 
 
 def _without_answer(run: RunState) -> tuple[str, ...]:

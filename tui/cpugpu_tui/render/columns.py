@@ -6,7 +6,7 @@ Texts use UTF-8 signs except `us`, which every face spells with its own micro si
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from cpugpu_tui.analysis.energy import energy, joules_text
@@ -17,19 +17,40 @@ from cpugpu_tui.render.insight import end_to_end, row_limit, written
 from cpugpu_tui.render.verdicts import winner
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.no_core import WORD as NO_CORE_WORD
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.workloads.contract import REGISTRY
 
-CASE, SIZE, ON, CPU, GPU, KERNEL, SPEEDUP, PLUS_MINUS, VERDICT, MOVED, LIMIT, CPU_ENERGY, GPU_ENERGY, WRITTEN = (
-    "case", "size", "on", "cpu", "gpu", "kernel", "speedup", "plus_minus", "verdict", "moved", "limit", "cpu_energy",
-    "gpu_energy", "written",
-)  # fmt: skip
-GFLOPS, GBS, ROUNDS, REMARKS = "gflops", "gbs", "rounds", "remarks"
-"""Keys of the columns."""
-GPUS = "gpus"
-"""Key of the column of a bar for each GPU, where there is no room for a column each."""
-CHANGE, CHANGE_CPU, CHANGE_GPU, SPREAD = "change", "change-cpu", "change-gpu", "spread"
-"""Keys of those that tell of other runs: on both devices, on one, and how far apart the runs of the series are."""
+
+class Key:
+    """Which column: what tables are indexed by."""
+
+    CASE = "case"
+    SIZE = "size"
+    ON = "on"
+    CPU = "cpu"
+    GPU = "gpu"
+    GPUS = "gpus"
+    """A bar for each GPU, where there is no room for a column each."""
+    KERNEL = "kernel"
+    SPEEDUP = "speedup"
+    PLUS_MINUS = "plus_minus"
+    VERDICT = "verdict"
+    MOVED = "moved"
+    LIMIT = "limit"
+    CPU_ENERGY = "cpu_energy"
+    GPU_ENERGY = "gpu_energy"
+    WRITTEN = "written"
+    GFLOPS = "gflops"
+    GBS = "gbs"
+    ROUNDS = "rounds"
+    REMARKS = "remarks"
+    CHANGE = "change"
+    """Against other runs on both devices; the next two on one."""
+    CHANGE_CPU = "change-cpu"
+    CHANGE_GPU = "change-gpu"
+    SPREAD = "spread"
+    """How far apart the runs of the series are."""
+
 
 NONE = "–"
 """In place of a number that does not exist."""
@@ -150,50 +171,74 @@ def _joules(row: Row, times: DeviceTimes | None) -> str:
     return NONE if found is None else joules_text(found)
 
 
-COLUMNS = {
-    column.key: column
-    for column in (
-        Column(CASE, "case", is_words=True),
-        Column(SIZE, "size"),
-        Column(ON, "on", is_words=True),
-        Column(CPU, "CPU", lambda _, row: time_text_on(row, row.cpu),
-               "Latency: time of one call; on the GPU with the wait for its end. Median of the rounds."
-               " ~ in front: something disturbed it, {open} says what."),
-        Column(GPU, "GPU", lambda _, row: time_text_on(row, row.gpu)),
-        Column(GPUS, "GPUs", meaning="Several GPUs have a column each, or a bar each under GPUs: full height is 10 %"
-               " over the median of its model. !: slow, over 5 % behind its like and an outlier among three; {open} has"
-               " the numbers, and of transfer the copies between GPUs. The speedup is that of the first.",
-               is_words=True),
-        Column(KERNEL, COLD, _kernels, "The GPU's own work with cold caches, without launch and wait."),
-        Column(SPEEDUP, "speedup", lambda _, row: NONE if row.comparison is None else factor(row.comparison.speedup),
-               "Time on the CPU divided by time on the GPU. Above 1 the GPU is faster."),
-        Column(PLUS_MINUS, "±", _plus_minus, "Half of the 95 % interval of the speedup; with one device, of its time."
-               " Below five rounds there is no interval, and their number stands here."),
-        Column(VERDICT, "faster", _faster, "GPU or CPU: the interval leaves no doubt. tie: it lies within 2 %. unclear:"
-               " it allows either. A row in progress shows its rounds, a failed one what went wrong.", is_words=True),
-        Column(MOVED, "with copies", _with_copies,
-               "The speedup when data starts and ends in the host's ordinary memory."),
-        Column(LIMIT, "limited by", _limited_by, "What the row would need more of: compute or memory, with the share of"
-               " what this machine reached on its card ({machine}); transfer: the cable; launch, call: starting the"
-               " work costs more than the work.", is_words=True),
-        Column(CPU_ENERGY, "CPU energy", lambda _, row: _joules(row, row.cpu)),
-        Column(GPU_ENERGY, "GPU energy", lambda _, row: _joules(row, row.gpu)),
-        Column(WRITTEN, "paper's error", _papers_error, "How far the publication's own clock is off: 53× shows 53 times"
-               " too little. A ! before it: what it shows is more than this machine can do."),
-        Column(GFLOPS, "GFLOP/s", lambda _, row: _rate(row, 0)),
-        Column(GBS, "GB/s", lambda _, row: _rate(row, 1)),
-        Column(CHANGE, "change CPU, GPU", meaning="CPU's and GPU's time against the series before of the same plan; the"
-               " title names the runs. From three runs on each side a word: faster, slower, same, unclear (no clear"
-               " change)."),
-        Column(CHANGE_CPU, "CPU change", is_words=True),
-        Column(CHANGE_GPU, "GPU change", is_words=True),
-        Column(SPREAD, "min-max %", meaning="Slowest run less fastest of this series, in percent of the median: 5 {run}"
-               " makes five."),
-        Column(ROUNDS, "rounds", meaning="The latencies of the rounds, CPU left, GPU right; full height is 10 % above"
-               " the median.", is_words=True),
-        Column(REMARKS, "remarks", is_words=True),
+def _columns() -> Iterator[Column]:
+    """Yield all columns, those of numbers that a row tells with how it does."""
+    yield Column(Key.CASE, "case", is_words=True)
+    yield Column(Key.SIZE, "size")
+    yield Column(Key.ON, "on", is_words=True)
+    yield Column(
+        Key.CPU, "CPU", lambda _, row: time_text_on(row, row.cpu),
+        "Latency: time of one call; on the GPU with the wait for its end. Median of the rounds. ~ in front: something"
+        " disturbed it, {open} says what.",
+    )  # fmt: skip
+    yield Column(Key.GPU, "GPU", lambda _, row: time_text_on(row, row.gpu))
+    yield Column(
+        Key.GPUS, "GPUs", is_words=True,
+        meaning="Several GPUs have a column each, or a bar each under GPUs: full height is 10 % over the median of its"
+        " model. !: slow, over 5 % behind its like and an outlier among three; {open} has the numbers, and of transfer"
+        " the copies between GPUs. The speedup is that of the first.",
+    )  # fmt: skip
+    yield Column(Key.KERNEL, COLD, _kernels, "The GPU's own work with cold caches, without launch and wait.")
+    yield Column(
+        Key.SPEEDUP, "speedup", lambda _, row: NONE if row.comparison is None else factor(row.comparison.speedup),
+        "Time on the CPU divided by time on the GPU. Above 1 the GPU is faster.",
+    )  # fmt: skip
+    yield Column(
+        Key.PLUS_MINUS, "±", _plus_minus,
+        "Half of the 95 % interval of the speedup; with one device, of its time. Below five rounds there is no"
+        " interval, and their number stands here.",
+    )  # fmt: skip
+    yield Column(
+        Key.VERDICT, "faster", _faster,
+        "GPU or CPU: the interval leaves no doubt. tie: it lies within 2 %. unclear: it allows either. A row in"
+        " progress shows its rounds, a failed one what went wrong.", is_words=True,
+    )  # fmt: skip
+    yield Column(
+        Key.MOVED, "with copies", _with_copies, "The speedup when data starts and ends in the host's ordinary memory."
     )
-}  # fmt: skip
+    yield Column(
+        Key.LIMIT, "limited by", _limited_by,
+        "What the row would need more of: compute or memory, with the share of what this machine reached on its card"
+        " ({machine}); transfer: the cable; launch, call: starting the work costs more than the work.", is_words=True,
+    )  # fmt: skip
+    yield Column(Key.CPU_ENERGY, "CPU energy", lambda _, row: _joules(row, row.cpu))
+    yield Column(Key.GPU_ENERGY, "GPU energy", lambda _, row: _joules(row, row.gpu))
+    yield Column(
+        Key.WRITTEN, "paper's error", _papers_error,
+        "How far the publication's own clock is off: 53× shows 53 times too little. A ! before it: what it shows is"
+        " more than this machine can do.",
+    )  # fmt: skip
+    yield Column(Key.GFLOPS, "GFLOP/s", lambda _, row: _rate(row, 0))
+    yield Column(Key.GBS, "GB/s", lambda _, row: _rate(row, 1))
+    yield Column(
+        Key.CHANGE, "change CPU, GPU",
+        meaning="CPU's and GPU's time against the series before of the same plan; the title names the runs. From three"
+        " runs on each side a word: faster, slower, same, unclear (no clear change).",
+    )  # fmt: skip
+    yield Column(Key.CHANGE_CPU, "CPU change", is_words=True)
+    yield Column(Key.CHANGE_GPU, "GPU change", is_words=True)
+    yield Column(
+        Key.SPREAD, "min-max %",
+        meaning="Slowest run less fastest of this series, in percent of the median: 5 {run} makes five.",
+    )  # fmt: skip
+    yield Column(
+        Key.ROUNDS, "rounds", is_words=True,
+        meaning="The latencies of the rounds, CPU left, GPU right; full height is 10 % above the median.",
+    )  # fmt: skip
+    yield Column(Key.REMARKS, "remarks", is_words=True)
+
+
+COLUMNS = {column.key: column for column in _columns()}
 """Key → column. The live table's widths stand in `ui/panes/timing_columns.py`."""
 
 
@@ -207,13 +252,11 @@ def name_text(case: Case) -> str:
     return case.workload if case.variant == "default" else f"{case.workload} {case.variant}"
 
 
+@once
 def has_paper(run: RunState) -> bool:
     """Whether the plan times something as a publication did, by that publication's clock."""
-    if "has paper" not in run.derived:
-        plan = run.run.plan if run.run is not None and AS_WRITTEN in run.run.plan.metrics else None
-        run.derived["has paper"] = plan is not None and any(_is_published(case, plan.scale) for case in plan.cases)
-    found: bool = run.derived["has paper"]
-    return found
+    plan = run.run.plan if run.run is not None and AS_WRITTEN in run.run.plan.metrics else None
+    return plan is not None and any(_is_published(case, plan.scale) for case in plan.cases)
 
 
 def _is_published(case: Case, scale: str) -> bool:

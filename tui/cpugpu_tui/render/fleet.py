@@ -13,7 +13,7 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Device
 from cpugpu_tui.model.quantities import counted, percent
 from cpugpu_tui.render.answers import answer_lines
-from cpugpu_tui.render.columns import COLUMNS, NONE, SPEEDUP
+from cpugpu_tui.render.columns import COLUMNS, NONE, Key
 from cpugpu_tui.render.gpus import group_sentences, own_or_waited
 from cpugpu_tui.render.marks import remark
 from cpugpu_tui.session.fleet.state import FleetState, HostState
@@ -50,7 +50,7 @@ class FleetRow:
         """Return what it says in a column; the speedup with its interval."""
         if self.is_void:
             return NONE
-        if key == SPEEDUP and self.row.comparison is not None:
+        if key == Key.SPEEDUP and self.row.comparison is not None:
             return speedup_text(self.row.comparison)
         return COLUMNS[key].text(self.run, self.row)
 

@@ -10,7 +10,7 @@ from cpugpu_tui.analysis.alike import ENOUGH_ALIKE, Standing, grouped, overall, 
 from cpugpu_tui.model import DEVICE, Device, place
 from cpugpu_tui.model.quantities import counted, joined, percent, significant
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.state import Row, RunState, once
 
 
 def models_of(run: RunState) -> dict[str, str]:
@@ -47,14 +47,10 @@ def row_standings(run: RunState, row: Row) -> dict[str, Standing]:
     return standings(row_times(run, row), models_of(run)) if several(run) else {}
 
 
+@once  # every pane asks at every paint
 def run_standings(run: RunState) -> Mapping[str, Standing]:
     """Return where each GPU stands over all rows."""
-    if not several(run):
-        return {}
-    if "standings" not in run.derived:  # every pane asks at every paint
-        run.derived["standings"] = overall([row_times(run, row) for row in run.rows.values()], models_of(run))
-    found: Mapping[str, Standing] = run.derived["standings"]
-    return found
+    return overall([row_times(run, row) for row in run.rows.values()], models_of(run)) if several(run) else {}
 
 
 def slow_text(run: RunState, row: Row, gpu: str, standing: Standing) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,8 +90,8 @@ def peer_sentences(run: RunState) -> tuple[str, ...]:
     waits = sorted(wait for found in run.peers.values() if (wait := latency_ns(found)) is not None)
     said = []
     if rates and waits:
-        rate_text = _span([f"{significant(rate / 1e9)} GB/s" for rate in rates])
-        wait_text = _span([micro(time_text(wait)) for wait in waits])
+        rate_text = span([f"{significant(rate / 1e9)} GB/s" for rate in rates])
+        wait_text = span([micro(time_text(wait)) for wait in waits])
         gpus = f"the {len(names_of(run))} GPUs"
         said.append(f"Between {gpus}: {rate_text}, the smallest copy {wait_text}; {_reach(run)}.")
     for (source, target), found in run.peers.items():
@@ -119,7 +119,8 @@ def _reach(run: RunState) -> str:
     return f"{len(without)} of {len(run.peers)} ways have no peer access and go by way of the host"
 
 
-def _span(texts: list[str]) -> str:
+def span(texts: Sequence[str]) -> str:
+    """Return the first and the last of texts in order, or the one that both are."""
     return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
 
 

@@ -6,30 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from cpugpu_tui.model.plans import SweepKey
-from cpugpu_tui.render.columns import (
-    CASE,
-    COLUMNS,
-    CPU,
-    CPU_ENERGY,
-    GPU,
-    GPU_ENERGY,
-    KERNEL,
-    LIMIT,
-    MOVED,
-    NONE,
-    ON,
-    PLUS_MINUS,
-    REMARKS,
-    SIZE,
-    SPEEDUP,
-    VERDICT,
-    WRITTEN,
-    has_paper,
-    joules,
-    kernels_heading,
-    name_text,
-    time_text_on,
-)
+from cpugpu_tui.render.columns import COLUMNS, NONE, Key, has_paper, joules, kernels_heading, name_text, time_text_on
 from cpugpu_tui.render.gpus import row_standings, several, slow_text
 from cpugpu_tui.render.marks import common_marks, remark
 from cpugpu_tui.state.state import Row, RunState
@@ -96,10 +73,10 @@ def run_table(run: RunState) -> RunTable:
     has_sweeps = len({(case.workload, case.variant) for case in cases}) > 1
     has_dtypes = len({case.dtype for case in cases}) > 1
     counts = {threads_key(count): _threads_heading(run, count) for count in beside}
-    name_key = CASE if has_sweeps else SIZE
+    name_key = Key.CASE if has_sweeps else Key.SIZE
     headings = _headings(run, name_key, counts, lines)
     if beside and run.threads:
-        headings[CPU] = f"CPU, {run.threads} thr."
+        headings[Key.CPU] = f"CPU, {run.threads} thr."
     common = common_marks(run)
     found = []
     for line in lines:
@@ -107,9 +84,9 @@ def run_table(run: RunState) -> RunTable:
         case, is_beside = line.row.case, is_column(run, line.row.case.sweep)
         threads = f" t{case.threads or 'all'}" if is_beside or (case.threads and not beside) else ""
         name = f"{f'{name_text(case)} ' if has_sweeps else ''}{case.size:,}{f' {case.dtype}' if has_dtypes else ''}"
-        own = {name_key: f"{name}{threads}", REMARKS: line.remarks(common), **others}
+        own = {name_key: f"{name}{threads}", Key.REMARKS: line.remarks(common), **others}
         if is_beside:  # the time of a size that fewer threads alone have is in their column
-            own[CPU] = NONE
+            own[Key.CPU] = NONE
         found.append(_texts(line, headings, own))
     return RunTable(headings, tuple(found))
 
@@ -117,31 +94,33 @@ def run_table(run: RunState) -> RunTable:
 def full_table(run: RunState, rows: Iterable[Row]) -> RunTable:
     """Return a table of rows of a run for a file: a line for each thread count, and every mark in its row."""
     lines = lines_of(run, rows)
-    name = CASE if len(run.sweeps) > 1 else SIZE
+    name = Key.CASE if len(run.sweeps) > 1 else Key.SIZE
     headings = _headings(run, name, {}, lines)
-    owns = ({name: case_name(run, line.row), REMARKS: line.remarks()} for line in lines)
+    owns = ({name: case_name(run, line.row), Key.REMARKS: line.remarks()} for line in lines)
     return RunTable(headings, tuple(_texts(line, headings, own) for line, own in zip(lines, owns, strict=True)))
 
 
 def _headings(run: RunState, name: str, threads: Mapping[str, str], lines: Iterable[Line]) -> dict[str, str]:
     """Return the columns, the same for all lines: what one GPU's rows alone say may differ from GPU to GPU."""
-    of_gpu = (GPU, KERNEL, SPEEDUP) if run.gpu is not None else ()
-    judged = (VERDICT, MOVED) if run.gpu is not None else ()
-    energies = [key for key, times in ((CPU_ENERGY, "cpu"), (GPU_ENERGY, "gpu"))
+    of_gpu = (Key.GPU, Key.KERNEL, Key.SPEEDUP) if run.gpu is not None else ()
+    judged = (Key.VERDICT, Key.MOVED) if run.gpu is not None else ()
+    energies = [key for key, times in ((Key.CPU_ENERGY, "cpu"), (Key.GPU_ENERGY, "gpu"))
                 if any(joules(line.row, getattr(line.row, times)) is not None for line in lines)]  # fmt: skip
-    paper = [WRITTEN] if run.gpu is not None and has_paper(run) else []
-    keys = (name, *([ON] if several(run) else ()), CPU, *threads, *of_gpu, PLUS_MINUS, *judged, LIMIT, *energies,
-            *paper, REMARKS)  # fmt: skip
-    known = {KERNEL: kernels_heading(run), **threads}
+    paper = [Key.WRITTEN] if run.gpu is not None and has_paper(run) else []
+    names = [name, Key.ON] if several(run) else [name]
+    keys = (*names, Key.CPU, *threads, *of_gpu, Key.PLUS_MINUS, *judged, Key.LIMIT, *energies, *paper, Key.REMARKS)
+    known = {Key.KERNEL: kernels_heading(run), **threads}
     return {key: known.get(key) or COLUMNS[key].heading for key in keys}
 
 
 def _texts(line: Line, headings: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """Return the texts of a line; what all lines of a row share stands in its first."""
-    own = {ON: line.gpu or "", **own}
+    own = {Key.ON: line.gpu or "", **own}
     found = {key: own[key] if key in own else line.text(key) for key in headings}
     if not line.is_first:
-        found |= {key: "" for key in found if key in (CASE, SIZE, CPU, CPU_ENERGY) or key.startswith(THREADS)}
+        found |= {
+            key: "" for key in found if key in (Key.CASE, Key.SIZE, Key.CPU, Key.CPU_ENERGY) or key.startswith(THREADS)
+        }
     return found
 
 

@@ -37,7 +37,7 @@ from cpugpu_tui.model import (
     TensorsPlaced,
 )
 from cpugpu_tui.session.resume import Unfinished, require_devices
-from cpugpu_tui.state.remaining import Remaining
+from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.timing.emitter import stamped
 from cpugpu_tui.transport.inbox import Gone
 

@@ -11,7 +11,7 @@ from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import CaseFailed, DevicesFound, Event, Hello, Plan, RunFinished, RunStarted
 from cpugpu_tui.session.repeat_command import repeat_text
-from cpugpu_tui.state.remaining import Remaining
+from cpugpu_tui.state.folding import Remaining
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary, Store

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from sys import intern
-from typing import Any
+from typing import Any, TypeVar
 
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
 from cpugpu_tui.decide.verdict import Comparison, compare
@@ -44,6 +44,8 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import Comparisons, prime, slot_cached_property
+
+T = TypeVar("T")
 
 UNSAVED = "not saved"
 """Mark of a case that is over and not in the history."""
@@ -277,6 +279,20 @@ class RunState:
         settled = self.settled + _is_settled(after) - _is_settled(before)
         failed = self.failed + _is_failed(after) - _is_failed(before)
         return replace(self, rows={**self.rows, after.case.key: after}, settled=settled, failed=failed)
+
+
+def once(make: Callable[[RunState], T]) -> Callable[[RunState], T]:
+    """Decorate what is worked out of a run's state, so that this happens once: the state never changes."""
+    name = f"{make.__module__}.{make.__qualname__}"
+
+    @wraps(make)
+    def known(run: RunState) -> T:
+        if name not in run.derived:
+            run.derived[name] = make(run)
+        found: T = run.derived[name]
+        return found
+
+    return known
 
 
 def _with_cases(rows: Mapping[str, Row], cases: tuple[Case, ...]) -> Mapping[str, Row]:

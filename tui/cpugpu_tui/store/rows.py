@@ -29,6 +29,8 @@ from cpugpu_tui.model import (
     DeviceSampled,
     Event,
 )
+from cpugpu_tui.model.events import DevicesFound, RunFinished, RunStarted
+from cpugpu_tui.model.plans import Plan
 from cpugpu_tui.plain import to_plain
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from cpugpu_tui.model import Case, SweepKey
 from cpugpu_tui.model.quantities import size_text
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.state import RunState, once
 from cpugpu_tui.state.thread_columns import is_column
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled
@@ -34,18 +34,16 @@ def names_of(run: RunState, width: int, glyphs: Glyphs) -> Names:
     return Names(0 < width < name_widths(run, glyphs)[0], shared_start(run))
 
 
+@once
 def varying_of(run: RunState) -> frozenset[str]:
     """Return the fields that differ between the cases of a run."""
-    if "varying" not in run.derived:
-        cases = run.run.plan.cases if run.run is not None else ()
-        fields = ("workload", "size", "variant", "dtype")
-        names = {name for name in fields if len({getattr(case, name) for case in cases}) > 1}
-        # Sweeps that differ in threads alone are columns of one row, which need not be told.
-        if len({sweep[-1] for sweep in run.sweeps if not is_column(run, sweep)}) > 1:
-            names.add("threads")
-        run.derived["varying"] = frozenset(names)
-    found: frozenset[str] = run.derived["varying"]
-    return found
+    cases = run.run.plan.cases if run.run is not None else ()
+    fields = ("workload", "size", "variant", "dtype")
+    names = {name for name in fields if len({getattr(case, name) for case in cases}) > 1}
+    # Sweeps that differ in threads alone are columns of one row, which need not be told.
+    if len({sweep[-1] for sweep in run.sweeps if not is_column(run, sweep)}) > 1:
+        names.add("threads")
+    return frozenset(names)
 
 
 def telling(run: RunState, case: Case) -> frozenset[str]:

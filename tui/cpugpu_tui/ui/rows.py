@@ -10,30 +10,7 @@ from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE
 from cpugpu_tui.model import NO_CORE
-from cpugpu_tui.render.columns import (
-    CASE,
-    CHANGE,
-    CHANGE_CPU,
-    CHANGE_GPU,
-    COLUMNS,
-    CPU,
-    GBS,
-    GFLOPS,
-    GPU,
-    GPUS,
-    IMPOSSIBLE,
-    KERNEL,
-    LIMIT,
-    MOVED,
-    NONE,
-    PLUS_MINUS,
-    ROUNDS,
-    SPEEDUP,
-    SPREAD,
-    VERDICT,
-    WRITTEN,
-    time_text_on,
-)
+from cpugpu_tui.render.columns import COLUMNS, IMPOSSIBLE, NONE, Key, time_text_on
 from cpugpu_tui.render.gpus import row_standings
 from cpugpu_tui.render.rows import threads_key
 from cpugpu_tui.render.verdicts import ACTIVE, FAILED, PENDING, SKIPPED, TIMED, failure_word, outcome, winner
@@ -59,7 +36,7 @@ from cpugpu_tui.ui.row_names import (
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
 
-PLAIN = (PLUS_MINUS, KERNEL, MOVED, LIMIT, GFLOPS, GBS)
+PLAIN = (Key.PLUS_MINUS, Key.KERNEL, Key.MOVED, Key.LIMIT, Key.GFLOPS, Key.GBS)
 """Columns that say what every face says, and nothing else."""
 
 ROUND_RANGE = 0.1
@@ -113,18 +90,18 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
     name = fitted_case(row.case, look.names, telling(run, row.case), look.case_width - len(mark), glyphs)
     is_judged = row.comparison is not None and row.comparison.is_judged
     return {
-        CASE: ((mark, "warn"), (name, {"active": "strong", "ok": "text"}.get(row.status, "muted"))),
+        Key.CASE: ((mark, "warn"), (name, {"active": "strong", "ok": "text"}.get(row.status, "muted"))),
         # The time of a size that fewer threads alone have stands in their column.
-        CPU: ((glyphs.none, "muted"),) if is_column(run, row.case.sweep) else _latency(row, row.cpu, look, "cpu"),
+        Key.CPU: ((glyphs.none, "muted"),) if is_column(run, row.case.sweep) else _latency(row, row.cpu, look, "cpu"),
         **{threads_key(count): _beside(run, row, count, look) for count in thread_columns(run)},
-        GPU: _gpu(row, row.gpu, look, stand),
+        Key.GPU: _gpu(row, row.gpu, look, stand),
         **{gpu_key(gpu.name): _gpu(row, row.times.get(gpu.name), look, stand) for gpu in run.gpus[1:]},
-        GPUS: gpu_bars(run, row, stand, glyphs),
-        **{key: _cell(key, run, row, glyphs, "muted" if key == PLUS_MINUS else "text") for key in PLAIN},
-        SPEEDUP: _cell(SPEEDUP, run, row, glyphs, "strong" if is_judged else "muted"),
-        VERDICT: verdict(row, look),
-        WRITTEN: _cell(WRITTEN, run, row, glyphs, "warn" if is_impossible(run, row) else "text"),
-        ROUNDS: rounds(row, look),
+        Key.GPUS: gpu_bars(run, row, stand, glyphs),
+        **{key: _cell(key, run, row, glyphs, "muted" if key == Key.PLUS_MINUS else "text") for key in PLAIN},
+        Key.SPEEDUP: _cell(Key.SPEEDUP, run, row, glyphs, "strong" if is_judged else "muted"),
+        Key.VERDICT: verdict(row, look),
+        Key.WRITTEN: _cell(Key.WRITTEN, run, row, glyphs, "warn" if is_impossible(run, row) else "text"),
+        Key.ROUNDS: rounds(row, look),
     }
 
 
@@ -144,16 +121,16 @@ def change_cells(changes: Changes | None, row: Row, run: RunState, glyphs: Glyph
     found = changes.of(run, row)
     words = VERDICT_WORDS if wide else SHORT_WORDS
     return {
-        CHANGE: beside.both(found, glyphs),
-        CHANGE_CPU: beside.whole(found, "CPU", words, glyphs),
-        CHANGE_GPU: beside.whole(found, "GPU", words, glyphs),
-        SPREAD: beside.spread_cell(found, glyphs),
+        Key.CHANGE: beside.both(found, glyphs),
+        Key.CHANGE_CPU: beside.whole(found, "CPU", words, glyphs),
+        Key.CHANGE_GPU: beside.whole(found, "GPU", words, glyphs),
+        Key.SPREAD: beside.spread_cell(found, glyphs),
     }
 
 
 def gpu_key(name: str) -> str:
     """Return the key of the column of one GPU's times; the first one's is `GPU`."""
-    return f"{GPU}-{name}"
+    return f"{Key.GPU}-{name}"
 
 
 def _gpu(row: Row, times: DeviceTimes | None, look: Look, stand: Mapping[str, Standing]) -> Spans:

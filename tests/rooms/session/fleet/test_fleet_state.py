@@ -21,7 +21,7 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.render.columns import CPU, GPU, KERNEL, NONE, SPEEDUP, VERDICT
+from cpugpu_tui.render.columns import NONE, Key
 from cpugpu_tui.render.fleet import cases_text, host_rows
 from cpugpu_tui.session.fleet.state import (
     CONNECTING,
@@ -124,8 +124,8 @@ def cut_off() -> HostState:
 
 def test_a_case_that_a_lost_connection_cut_off_shows_no_time() -> None:
     rows = {row.row.case.size: row for row in host_rows(cut_off())}
-    assert [rows[64].text(key) for key in (CPU, GPU)] == ["1.00 ms", "1.00 ms"]
-    assert {rows[128].text(key) for key in (CPU, GPU, KERNEL, SPEEDUP, VERDICT)} == {NONE}
+    assert [rows[64].text(key) for key in (Key.CPU, Key.GPU)] == ["1.00 ms", "1.00 ms"]
+    assert {rows[128].text(key) for key in (Key.CPU, Key.GPU, Key.KERNEL, Key.SPEEDUP, Key.VERDICT)} == {NONE}
 
 
 def test_why_a_host_was_lost_is_said_of_the_host_alone() -> None:

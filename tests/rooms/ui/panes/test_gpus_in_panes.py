@@ -6,6 +6,7 @@ import pytest
 from tests.helpers.app.several_gpus import run_of
 
 from cpugpu_tui.model import Case, Device
+from cpugpu_tui.render.columns import Key
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
@@ -43,25 +44,25 @@ def test_the_columns_fit_and_keep_the_sparkline(width: int, devices: tuple[str, 
     run = run_of(gpus, devices, cases=(Case("matmul", 64),))
     found = columns(width, UNICODE, shape=shape_of(run, UNICODE))
     assert sum(column.width + PADDING for column in found) - 1 <= width
-    assert found[-1].key == rows.ROUNDS
+    assert found[-1].key == Key.ROUNDS
     assert found[-1].width >= LEAST_ROUNDS
     shown = {column.key for column in found}
-    assert {rows.gpu_key(f"cuda:{index}") for index in range(1, gpus)} <= shown or rows.GPUS in shown
+    assert {rows.gpu_key(f"cuda:{index}") for index in range(1, gpus)} <= shown or Key.GPUS in shown
 
 
 def test_two_gpus_have_a_column_each_at_80_columns(two: RunState) -> None:
-    assert keys(two, 77)[:4] == [rows.CASE, rows.CPU, rows.GPU, rows.gpu_key("cuda:1")]
+    assert keys(two, 77)[:4] == [Key.CASE, Key.CPU, Key.GPU, rows.gpu_key("cuda:1")]
 
 
 def test_eight_gpus_have_a_bar_each_at_80_columns_and_a_column_each_at_160(eight: RunState) -> None:
-    assert rows.GPUS in keys(eight, 77)
-    assert rows.GPUS not in keys(eight, 157)
+    assert Key.GPUS in keys(eight, 77)
+    assert Key.GPUS not in keys(eight, 157)
     assert rows.gpu_key("cuda:7") in keys(eight, 157)
 
 
 def test_without_a_cpu_nothing_that_compares_with_it_has_a_column() -> None:
     run = run_of(2, ("cuda",), cases=(Case("matmul", 64),))
-    assert not {rows.CPU, rows.SPEEDUP, rows.PLUS_MINUS, rows.MOVED} & set(keys(run, 117))
+    assert not {Key.CPU, Key.SPEEDUP, Key.PLUS_MINUS, Key.MOVED} & set(keys(run, 117))
     assert columns(117, UNICODE, shape=shape_of(run, UNICODE))[0].label == "case"
 
 
@@ -77,13 +78,13 @@ def test_one_gpu_has_the_columns_that_it_had() -> None:
 def test_a_slow_gpu_has_a_sign_in_its_cell_and_among_the_bars(eight: RunState, glyphs: rows.Glyphs) -> None:
     row = eight.rows[Case("matmul", 2048).key]
     cells = rows.cells(row, rows.look_of(eight, glyphs, 9), eight)
-    bars = "".join(text for text, _ in cells[rows.GPUS])
+    bars = "".join(text for text, _ in cells[Key.GPUS])
     assert len(bars) == 8
     assert [index for index, sign in enumerate(bars) if sign == "!"] == [6]
     assert bars[7] == glyphs.dot, "the only one of its model is beside nobody"
     assert next(text for text, _ in cells[rows.gpu_key("cuda:6")]) == "!"
     assert "!" not in "".join(text for text, _ in cells[rows.gpu_key("cuda:5")])
-    assert "".join(text for text, _ in cells[rows.GPU]) == f"880 {glyphs.micro}s"
+    assert "".join(text for text, _ in cells[Key.GPU]) == f"880 {glyphs.micro}s"
 
 
 # ------------------------------------------------------------------ answer and detail

@@ -24,6 +24,7 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
+from cpugpu_tui.render.columns import Key
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui import rows
@@ -65,30 +66,30 @@ def text_of(lines: list[Spans]) -> str:
 
 def test_a_row_before_anything_is_known_shows_dashes() -> None:
     cells = cells_of(run_of())
-    assert cells[rows.CASE] == "matmul 16"
-    assert cells[rows.CPU] == cells[rows.GPU] == cells[rows.SPEEDUP] == "–"
-    assert cells[rows.ROUNDS].strip() == ""
+    assert cells[Key.CASE] == "matmul 16"
+    assert cells[Key.CPU] == cells[Key.GPU] == cells[Key.SPEEDUP] == "–"
+    assert cells[Key.ROUNDS].strip() == ""
 
 
 def test_a_row_in_progress_shows_its_rounds_and_no_interval_below_five() -> None:
     cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000, 3)))
-    assert cells[rows.VERDICT] == "3 of 8"
-    assert cells[rows.PLUS_MINUS] == "–"
-    assert len(cells[rows.ROUNDS].split()[0]) == 3
+    assert cells[Key.VERDICT] == "3 of 8"
+    assert cells[Key.PLUS_MINUS] == "–"
+    assert len(cells[Key.ROUNDS].split()[0]) == 3
 
 
 def test_a_finished_row_says_who_is_faster_in_words_and_by_how_much() -> None:
     cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0])))
-    assert cells[rows.VERDICT] == "▼ CPU"
-    assert cells[rows.SPEEDUP] == "0.0500×"
-    assert cells[rows.CPU] == "1.00 µs"
-    assert cells[rows.WRITTEN] == "3.00×"
+    assert cells[Key.VERDICT] == "▼ CPU"
+    assert cells[Key.SPEEDUP] == "0.0500×"
+    assert cells[Key.CPU] == "1.00 µs"
+    assert cells[Key.WRITTEN] == "3.00×"
 
 
 def test_what_is_odd_has_a_tilde_at_the_number_it_concerns() -> None:
     cells = cells_of(run_of(*rounds(CASES[1], 1_000, 20_000)), 1)
-    assert cells[rows.GPU].startswith("~")
-    assert not cells[rows.CPU].startswith("~")
+    assert cells[Key.GPU].startswith("~")
+    assert not cells[Key.CPU].startswith("~")
 
 
 @pytest.mark.parametrize(
@@ -96,37 +97,37 @@ def test_what_is_odd_has_a_tilde_at_the_number_it_concerns() -> None:
 )
 def test_a_failed_row_says_what_happened(kind: str, word: str) -> None:
     run = run_of(CaseStarted(case=CASES[0].key), CaseFailed(case=CASES[0].key, kind=kind, message="m"))
-    assert cells_of(run)[rows.VERDICT] == word
+    assert cells_of(run)[Key.VERDICT] == word
 
 
 def test_a_mismatch_shows_no_time() -> None:
     failed = CaseFailed(case=CASES[0].key, kind="mismatch", message="m")
     cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000), failed))
-    assert cells[rows.CPU] == cells[rows.GPU] == cells[rows.SPEEDUP] == "–"
+    assert cells[Key.CPU] == cells[Key.GPU] == cells[Key.SPEEDUP] == "–"
 
 
 def test_each_time_has_the_unit_that_reads() -> None:
     cells = cells_of(run_of(*rounds(CASES[0], 1_035_000_000, 999_700)))
-    assert cells[rows.CPU] == "1.04 s"
-    assert cells[rows.GPU].removeprefix("~") == "1.00 ms"
+    assert cells[Key.CPU] == "1.04 s"
+    assert cells[Key.GPU].removeprefix("~") == "1.00 ms"
 
 
 def test_fewer_rounds_than_an_interval_needs_are_counted() -> None:
     cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000, 3), finished(CASES[0])))
-    assert cells[rows.PLUS_MINUS] == "3 rounds"
-    assert cells[rows.VERDICT] == "▼ CPU", "observed"
+    assert cells[Key.PLUS_MINUS] == "3 rounds"
+    assert cells[Key.VERDICT] == "▼ CPU", "observed"
 
 
 def test_a_row_names_only_what_differs() -> None:
     cases = (Case("vector-dot", 10**6, variant="dot"), Case("vector-dot", 10**6, variant="matmul", threads=4))
-    assert cells_of(run_of(cases=cases), 1)[rows.CASE] == "vector-dot 1M matmul 4 threads"
+    assert cells_of(run_of(cases=cases), 1)[Key.CASE] == "vector-dot 1M matmul 4 threads"
 
 
 def names_of(cases: tuple[Case, ...], width: int) -> list[str]:
     """What the rows of a run are called in a column of so many cells."""
     run = run_of(cases=cases)
     look = rows.look_of(run, UNICODE, 9, width)
-    return [plain(rows.cells(row, look, run)[rows.CASE]) for row in run.rows.values()]
+    return [plain(rows.cells(row, look, run)[Key.CASE]) for row in run.rows.values()]
 
 
 VARIANTS = ("fresh", "out", "add", "add-out")
@@ -164,8 +165,8 @@ def test_on_a_machine_without_gpu_the_sparkline_has_the_whole_width() -> None:
     for event in rounds(CASES[0], 1_000, 20_000, 8):
         state = state if getattr(event, "device", "") == "cuda:0" else state.apply(event)
     cells = cells_of(state)
-    assert len(cells[rows.ROUNDS].strip()) == 8
-    assert cells[rows.GPU] == "–"
+    assert len(cells[Key.ROUNDS].strip()) == 8
+    assert cells[Key.GPU] == "–"
 
 
 def test_one_device_alone_has_an_interval_of_its_time() -> None:
@@ -174,7 +175,7 @@ def test_one_device_alone_has_an_interval_of_its_time() -> None:
     for event in events:
         only_cpu = only_cpu.apply(event)
     cells = cells_of(only_cpu)
-    assert cells[rows.PLUS_MINUS].startswith("± ")
+    assert cells[Key.PLUS_MINUS].startswith("± ")
     labels = [column.label for column in columns(77, UNICODE, shape=shape_of(only_cpu, UNICODE))]
     assert labels[:4] == ["case", "CPU", "±", "state"]
     assert not {"GPU", "speedup", "with copies", "paper's error"} & set(labels)

@@ -11,14 +11,24 @@ from cpugpu_tui.analysis.compare import SLOWER
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated
 from cpugpu_tui.cli.output.comparison_tables import differences_table
 from cpugpu_tui.cli.output.json_lines import print_json
-from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
-from cpugpu_tui.compare.comparison import comparison_data, judged_data
+from cpugpu_tui.cli.output.table_style import console, plain, table_of
 from cpugpu_tui.compare.gate import GateReport
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.export.markdown import escaped
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import micro
-from cpugpu_tui.render.comparison import GATED, against, gate_sentence, gated_cells, judged_text, mean_text, said
+from cpugpu_tui.render.comparison import (
+    GATED,
+    WORDS,
+    against,
+    comparison_data,
+    gate_sentence,
+    gated_cells,
+    judged_data,
+    judged_text,
+    mean_text,
+    said,
+)
 
 
 def _cells(each: Gated) -> tuple[str, ...]:
@@ -35,13 +45,8 @@ def print_report(report: GateReport, *, as_json: bool) -> None:
     out.print(plain(against(found)), soft_wrap=True)
     if found.differences:
         out.print(differences_table(found.differences))
-    table = new_table()
-    add_columns(table, *GATED[:2])
-    add_columns(table, *GATED[2:-1], justify="right")
-    add_columns(table, GATED[-1])
-    for each in report.gated:
-        table.add_row(*(plain(printable(text)) for text in _cells(each)))
-    out.print(table)
+    rows = (map(printable, _cells(each)) for each in report.gated)
+    out.print(table_of([(name, name in WORDS) for name in GATED], rows))
     for device, mean in found.means.items():
         out.print(plain(mean_text(device, mean)), soft_wrap=True)
     out.print(plain(gate_sentence(report)), soft_wrap=True)

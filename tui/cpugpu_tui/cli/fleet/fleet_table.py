@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
+from cpugpu_tui.cli.output.table_style import console, plain, table_of
 from cpugpu_tui.compare.series import numbers_text
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.columns import CPU, GPU, KERNEL, NONE, SPEEDUP, VERDICT, name_text
+from cpugpu_tui.render.columns import NONE, Key, name_text
 from cpugpu_tui.render.fleet import (
     FleetRow,
     FleetStanding,
@@ -25,7 +25,7 @@ from cpugpu_tui.render.peers import peer_sentences
 from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.session.fleet.state import FleetState, HostState
 
-TIMED = (CPU, GPU, KERNEL, SPEEDUP, VERDICT)
+TIMED = (Key.CPU, Key.GPU, Key.KERNEL, Key.SPEEDUP, Key.VERDICT)
 """Columns of what was timed."""
 
 LONGEST_LINE = 1000
@@ -61,14 +61,10 @@ def cases_table(state: FleetState, rows: Sequence[FleetRow], standing: FleetStan
     common = {name: common_marks(each.run) for name, each in state.hosts.items()}
     several = len({(row.whole.case.workload, row.whole.case.variant) for row in rows}) > 1
     remarks = [", ".join(filter(None, (row.remarks(common[row.host]), standing.mark(row)))) for row in rows]
-    table = new_table()
-    add_columns(table, "case" if several else "size", justify="left" if several else "right")
-    add_columns(table, "host", "GPU")
-    add_columns(table, "CPU", "GPU time", "kernels", "speedup", justify="right")
-    add_columns(table, "faster", *(["remarks"] if any(remarks) else []))
-    for row, remark in zip(rows, remarks, strict=True):
-        table.add_row(*map(plain, [*case_cells(row, several=several), *([remark] if any(remarks) else [])]))
-    return table
+    columns = [("case" if several else "size", several), ("host", True), ("GPU", True), ("CPU", False)]
+    columns += [("GPU time", False), ("kernels", False), ("speedup", False), ("faster", True), ("remarks", True)]
+    cells = [[*case_cells(row, several=several), remark] for row, remark in zip(rows, remarks, strict=True)]
+    return table_of(columns, cells) if any(remarks) else table_of(columns[:-1], [row[:-1] for row in cells])
 
 
 def case_cells(row: FleetRow, *, several: bool) -> list[str]:
@@ -81,19 +77,14 @@ def case_cells(row: FleetRow, *, several: bool) -> list[str]:
 
 def hosts_table(state: FleetState) -> Table:
     """Return each host in a line: state, GPUs, cases, and the run in the history."""
-    table = new_table()
-    add_columns(table, "host", "state", "GPUs")
-    add_columns(table, "cases", justify="right")
-    add_columns(table, "saved as")
-    for each in state.hosts.values():
-        table.add_row(*map(plain, host_cells(each)))
-    return table
+    columns = [(name, name != "cases") for name in ("host", "state", "GPUs", "cases", "saved as")]
+    return table_of(columns, map(host_cells, state.hosts.values()))
 
 
 def host_cells(each: HostState) -> list[str]:
     """Return the cells of a host."""
-    saved = numbers_text(numbers_of(each)) or "–"
-    return [each.host.host, each.state, machine_text(each) or "–", cases_text(each) or "–", saved]
+    texts = (machine_text(each), cases_text(each), numbers_text(numbers_of(each)))
+    return [each.host.host, each.state, *(text or NONE for text in texts)]
 
 
 def trouble_lines(state: FleetState) -> list[str]:

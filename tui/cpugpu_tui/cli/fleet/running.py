@@ -19,7 +19,7 @@ from cpugpu_tui.model import Event, Plan, RunFinished, RunStarted
 from cpugpu_tui.session.fleet.running import AT_ONCE, Fleet, FleetPlan
 from cpugpu_tui.session.fleet.state import FleetState, HostChanged, Told
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
-from cpugpu_tui.transport.slurm import with_resources
+from cpugpu_tui.transport.launchers import with_resources
 from cpugpu_tui.transport.wire import encode
 
 PROGRESS_S = 0.5

@@ -24,7 +24,7 @@ def merge(
     from cpugpu_tui.cli.history.past_runs import runs_text, writing
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import tell
-    from cpugpu_tui.store.merging import merge as merge_runs
+    from cpugpu_tui.store.maintenance import merge as merge_runs
 
     with writing(database, keep_aside=True) as store:
         merged = merge_runs(store, other)

@@ -31,7 +31,7 @@ def prune(
     from cpugpu_tui.cli.history.past_runs import history_table, megabytes, reading, runs_text, writing
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import console, tell
-    from cpugpu_tui.store.pruning import age_ns, pruning
+    from cpugpu_tui.store.maintenance import age_ns, pruning
 
     if keep is None and older_than is None:
         raise UsageError("What is old has to be said.", "Write --keep 100, or --older-than 30d, or both.")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.table import Table
 
 from cpugpu_tui.analysis.compare import Judged
-from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
+from cpugpu_tui.cli.output.table_style import console, plain, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, against, cells, summary
+from cpugpu_tui.render.comparison import COMPARED, WORDS, NOTHING_DIFFERS, against, cells, summary
 
 
 def show_comparison(found: SeriesComparison) -> None:
@@ -26,20 +26,11 @@ def show_comparison(found: SeriesComparison) -> None:
 
 def differences_table(differences: tuple[Difference, ...]) -> Table:
     """Return one row for each thing that is not the same."""
-    table = new_table()
-    add_columns(table, "differs", "base", "new")
-    for each in differences:
-        table.add_row(*(plain(printable(text)) for text in (each.what, each.base, each.new)))
-    return table
+    columns = [(name, True) for name in ("differs", "base", "new")]
+    return table_of(columns, (map(printable, (each.what, each.base, each.new)) for each in differences))
 
 
 def verdicts_table(judged: tuple[Judged, ...]) -> Table:
     """Return one row for each verdict."""
-    table = new_table()
-    add_columns(table, *COMPARED[:2])
-    add_columns(table, *COMPARED[2:-1], justify="right")
-    add_columns(table, COMPARED[-1])
-    for each in judged:
-        found = cells(each)
-        table.add_row(*(plain(printable(found[name])) for name in COMPARED))
-    return table
+    columns = [(name, name in WORDS) for name in COMPARED]
+    return table_of(columns, ([printable(found[name]) for name in COMPARED] for found in map(cells, judged)))

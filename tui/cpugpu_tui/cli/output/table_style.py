@@ -57,6 +57,16 @@ def add_columns(table: Table, *names: str, justify: JustifyMethod = "left", rati
         table.add_column(name, justify=justify, overflow="fold", ratio=ratio)
 
 
+def table_of(columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[str]]) -> Table:
+    """Return a table of rows as this terminal can show them; `columns` are headings, and whether they hold words."""
+    table = new_table()
+    for heading, is_words in columns:
+        add_columns(table, heading, justify="left" if is_words else "right")
+    for row in rows:
+        table.add_row(*map(plain, row))
+    return table
+
+
 def unicode() -> bool:
     """Whether stdout takes more than ASCII; a terminal as the app judges it, which Python's encoding does not tell.
 

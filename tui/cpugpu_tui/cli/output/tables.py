@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from cpugpu_tui.cli.output.table_style import table_of
 from cpugpu_tui.cli.output.table_style import add_columns as add_columns
 from cpugpu_tui.cli.output.table_style import console as console
 from cpugpu_tui.cli.output.table_style import new_table as new_table
@@ -14,7 +15,7 @@ from cpugpu_tui.cli.output.table_style import plain as plain
 from cpugpu_tui.cli.output.table_style import unicode as unicode
 from cpugpu_tui.render.answer_table import table_lines
 from cpugpu_tui.render.answers import answer_lines, lines_beside_table
-from cpugpu_tui.render.columns import CPU, KERNEL, LIMIT, MOVED, NONE, REMARKS, SPEEDUP, VERDICT, WRITTEN, is_words
+from cpugpu_tui.render.columns import NONE, Key, is_words
 from cpugpu_tui.render.gpus import several
 from cpugpu_tui.render.marks import mark_lines
 from cpugpu_tui.render.peers import Matrix, matrices
@@ -23,10 +24,10 @@ from cpugpu_tui.render.sentences import cut_short, energy_lines, heading, notes
 from cpugpu_tui.session.repeat_command import repeat_commands
 from cpugpu_tui.state.state import RunState
 
-OPTIONAL = (WRITTEN, KERNEL, LIMIT, MOVED)
+OPTIONAL = (Key.WRITTEN, Key.KERNEL, Key.LIMIT, Key.MOVED)
 """Columns that a narrow terminal goes without, in this order; the detail and `--json` have them always."""
 
-WITHOUT_CPU = (CPU, SPEEDUP, MOVED, VERDICT)
+WITHOUT_CPU = (Key.CPU, Key.SPEEDUP, Key.MOVED, Key.VERDICT)
 """Columns that say nothing where several GPUs were timed and no CPU."""
 
 LEAST_REMARK = 12
@@ -38,7 +39,7 @@ def spelled_table(state: RunState) -> RunTable:
     found = run_table(state)
     lines = tuple({key: plain(text) for key, text in line.items()} for line in found.lines)
     nothing = ("", plain(NONE))
-    dropped = {key for key in (*OPTIONAL, REMARKS) if all(line.get(key) in (None, *nothing) for line in lines)}
+    dropped = {key for key in (*OPTIONAL, Key.REMARKS) if all(line.get(key) in (None, *nothing) for line in lines)}
     if several(state) and not any(device.is_cpu for device in state.devices):
         dropped |= set(WITHOUT_CPU)
     return RunTable({key: plain(text) for key, text in found.headings.items() if key not in dropped}, lines)
@@ -57,17 +58,13 @@ def keys_within(table: RunTable, width: int) -> list[str]:
 def _least_width(table: RunTable, keys: Sequence[str]) -> int:
     """Return the cells that a table takes if nothing but its remarks is wrapped: each column has two more between."""
     texts = {key: (table.headings[key], *(line[key] for line in table.lines)) for key in keys}
-    return sum(LEAST_REMARK if key == REMARKS else max(map(len, texts[key])) for key in keys) + 2 * len(keys)
+    return sum(LEAST_REMARK if key == Key.REMARKS else max(map(len, texts[key])) for key in keys) + 2 * len(keys)
 
 
 def rich_table(found: RunTable, keys: Sequence[str]) -> Table:
     """Return these columns of a run's table."""
-    table = new_table()
-    for key in keys:
-        add_columns(table, found.headings[key], justify="left" if is_words(key) else "right")
-    for line in found.lines:
-        table.add_row(*(line[key] for key in keys))
-    return table
+    columns = [(found.headings[key], is_words(key)) for key in keys]
+    return table_of(columns, ([line[key] for key in keys] for line in found.lines))
 
 
 def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[str]:
@@ -86,12 +83,7 @@ def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[
 
 def matrix_table(matrix: Matrix) -> Table:
     """Return a matrix of copies between GPUs as a table."""
-    table = new_table()
-    add_columns(table, matrix.heads[0])
-    add_columns(table, *matrix.heads[1:], justify="right")
-    for row in matrix.rows:
-        table.add_row(*map(plain, row))
-    return table
+    return table_of([(head, index == 0) for index, head in enumerate(matrix.heads)], matrix.rows)
 
 
 def print_state(state: RunState, notice: str | None = None, is_saved: bool = True) -> None:

@@ -210,11 +210,7 @@ def _missing(what: str, readings: Mapping[str, Reading | None]) -> list[str]:
         if reading is None or reading.value is None:
             reason = "not-supported" if reading is None else reading.reason or "unknown"
             titles.setdefault(REASONS.get(reason, reason), []).append(title)
-    return [f"{DASH} {what}, {_listed(names)}: {reason}" for reason, names in titles.items()]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
+    return [f"{DASH} {what}, {', '.join(names)}: {reason}" for reason, names in titles.items()]
 
 
 def _without_numbers(sentence: str) -> str:

@@ -21,8 +21,8 @@ from cpugpu_tui.state.measured import MeasuredRun, measured
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.telemetry.simulated import SimulatedSampler
-from cpugpu_tui.transport.launch import Agents
-from cpugpu_tui.transport.obeying import obeying
+from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.signal_watch import watch_signals
 
 TELEMETRY_S = 1.0
 """Between two sweeps over the machine."""
@@ -151,7 +151,7 @@ def signals_stop(session: Stoppable) -> Iterator[None]:
                 with suppress(OSError):  # the terminal may be gone
                     os.write(2, b"\r\x1b[KStopping after the block in flight; ctrl+c again stops at once.\n")
 
-    with obeying(obey):
+    with watch_signals(obey):
         yield
 
 

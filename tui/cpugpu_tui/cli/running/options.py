@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.errors import UsageError, print_notice
-from cpugpu_tui.transport.interpreter_places import AUTO
+from cpugpu_tui.transport.interpreter_search import AUTO
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import Simulation

@@ -33,7 +33,7 @@ OriginOf = Callable[[TelemetryRead], Origin]
 
 def live_origin() -> OriginOf:
     """Return what says of each live sweep which driver it comes from, as soon as the driver has told."""
-    from cpugpu_tui.telemetry.versions import PATIENCE_S, Versions
+    from cpugpu_tui.telemetry.driver import PATIENCE_S, Versions
 
     versions = Versions()
     versions.known(PATIENCE_S)  # before another session opens, unless the driver hangs

@@ -21,7 +21,6 @@ from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
 from cpugpu_tui.transport.agents import Agents
 from cpugpu_tui.transport.guard import MisbehavedError
 from cpugpu_tui.transport.host_failure import CRASHED, MISBEHAVING, NO_TORCH, VERSION, HostError
-from cpugpu_tui.transport.launch import Agents
 
 if TYPE_CHECKING:
     from cpugpu_tui.store.outbox import Outbox

@@ -20,7 +20,7 @@ from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.model import PAGEABLE, SweepKey
 from cpugpu_tui.model.quantities import MS, NS, US, S, Unit, size_text, time_text, unit_for
 from cpugpu_tui.render.answers import beside, threads_of, world
-from cpugpu_tui.render.columns import COLUMNS, MOVED
+from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.chart.axis import Axis, axis_over, size_labels, time_labels
 from cpugpu_tui.ui.chart.what_if import BY_KEY, finished_rows, marked_row, what_if_sentence
@@ -110,7 +110,7 @@ def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
     first = run.gpu.name if run.gpu is not None and len(run.gpus) > 1 else "GPU"
     gpu = first, "gpu", [(row.case.size, row.gpu.latency_ns) for row in rows if row.gpu is not None]
     moved = (
-        f"{first} {COLUMNS[MOVED].heading}",
+        f"{first} {COLUMNS[Key.MOVED].heading}",
         "title",
         [(r.case.size, r.gpu.median_ns(PAGEABLE)) for r in rows if r.gpu is not None],
     )
@@ -127,7 +127,7 @@ def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
             for row, there in worlds
             if there is not None and row.cpu is not None and row.cpu.latency_ns is not None
         ]
-        label = f"GPU {COLUMNS[MOVED].heading}, pinned" if what_if == PINNED else f"GPU, {BY_KEY[what_if].label}"
+        label = f"GPU {COLUMNS[Key.MOVED].heading}, pinned" if what_if == PINNED else f"GPU, {BY_KEY[what_if].label}"
         found.append(_curve("W", label, "key", points))
     return found
 

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
+from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.geometry import Region, Size
 from textual.strip import Strip
@@ -115,6 +116,13 @@ def spelled(text: str, glyphs: Glyphs) -> str:
 _NO_BREAK = "\u00a0"
 _UNIT_GAP = re.compile(r"(?<=[±≈~]) |(?<=\+-) | (?=[%≈~])")
 """Spaces at which no line ends: `± 18 %`, `n ≈ 193`."""
+
+
+def cut(text: str, width: int, glyphs: Glyphs) -> str:
+    """Return a text in exactly `width` cells."""
+    if cell_len(text) <= width:
+        return set_cell_size(text, width)
+    return set_cell_size(text, max(width - len(glyphs.ellipsis), 0)) + glyphs.ellipsis
 
 
 def wrapped(text: str, width: int, role: str = "text", lines: int = 0) -> list[Spans]:

@@ -4,32 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cpugpu_tui.render.columns import (
-    CASE,
-    CHANGE,
-    CHANGE_CPU,
-    CHANGE_GPU,
-    COLD,
-    COLUMNS,
-    CPU,
-    GBS,
-    GFLOPS,
-    GPU,
-    GPUS,
-    KERNEL,
-    LIMIT,
-    MOVED,
-    PLUS_MINUS,
-    ROUNDS,
-    SIZE,
-    SPEEDUP,
-    SPREAD,
-    VERDICT,
-    WRITTEN,
-    has_paper,
-    is_words,
-    kernels_heading,
-)
+from cpugpu_tui.render.columns import COLD, COLUMNS, Key, has_paper, is_words, kernels_heading
 from cpugpu_tui.render.rows import threads_key
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.state.thread_columns import is_column
@@ -47,12 +22,12 @@ GPU_WIDTH = TIME_WIDTH + 1
 FEWEST_ROUNDS, LEAST_ROUNDS, MOST_ROUNDS = 6, 9, 41
 """Cells of the sparkline, which is never dropped: where names need the room, else, and at most."""
 
-NUMBERS = {CPU: TIME_WIDTH, GPU: TIME_WIDTH, SPEEDUP: 7}
+NUMBERS = {Key.CPU: TIME_WIDTH, Key.GPU: TIME_WIDTH, Key.SPEEDUP: 7}
 """Columns that every size has."""
-JUDGED = {PLUS_MINUS: 8, VERDICT: 10}
+JUDGED = {Key.PLUS_MINUS: 8, Key.VERDICT: 10}
 """Interval and winner, `± <0.1 %` and `✗ mismatch`."""
-LIMITED, COPIES, PAPER, KERNELS = {LIMIT: 13}, {MOVED: 11}, {WRITTEN: 13}, {KERNEL: 12}
-RATES = {GFLOPS: 9, GBS: 9}
+LIMITED, COPIES, PAPER, KERNELS = {Key.LIMIT: 13}, {Key.MOVED: 11}, {Key.WRITTEN: 13}, {Key.KERNEL: 12}
+RATES = {Key.GFLOPS: 9, Key.GBS: 9}
 
 TIERS: tuple[dict[str, int], ...] = (
     {**NUMBERS, **JUDGED, **COPIES, **LIMITED, **PAPER, **KERNELS, **RATES},
@@ -61,8 +36,8 @@ TIERS: tuple[dict[str, int], ...] = (
     {**NUMBERS, **JUDGED, **COPIES, **LIMITED},
     {**NUMBERS, **JUDGED, **LIMITED},
     {**NUMBERS, **JUDGED},
-    {**NUMBERS, VERDICT: 10},
-    {SPEEDUP: 7, VERDICT: 10},
+    {**NUMBERS, Key.VERDICT: 10},
+    {Key.SPEEDUP: 7, Key.VERDICT: 10},
 )
 """Columns beside case and sparkline and their widths, richest set first; the last where names take the times' room."""
 
@@ -72,29 +47,29 @@ WORDS_WIDTH = 23
 """Cells of a change with the longest verdict, `+14.0% no clear change`."""
 
 CHANGE_TIERS: tuple[dict[str, int], ...] = (
-    {**NUMBERS, **JUDGED, CHANGE_CPU: WORDS_WIDTH, CHANGE_GPU: WORDS_WIDTH, SPREAD: SPREAD_WIDTH,
+    {**NUMBERS, **JUDGED, Key.CHANGE_CPU: WORDS_WIDTH, Key.CHANGE_GPU: WORDS_WIDTH, Key.SPREAD: SPREAD_WIDTH,
      **LIMITED},
-    {**NUMBERS, **JUDGED, CHANGE_CPU: 15, CHANGE_GPU: 15, SPREAD: SPREAD_WIDTH},
-    {**NUMBERS, **JUDGED, CHANGE: 15},
-    {**NUMBERS, VERDICT: 10, CHANGE: 15},
+    {**NUMBERS, **JUDGED, Key.CHANGE_CPU: 15, Key.CHANGE_GPU: 15, Key.SPREAD: SPREAD_WIDTH},
+    {**NUMBERS, **JUDGED, Key.CHANGE: 15},
+    {**NUMBERS, Key.VERDICT: 10, Key.CHANGE: 15},
 )  # fmt: skip
 """The same where rows tell of other runs, which is more than the limit or another clock."""
 
 LEAST_CASE = 4
 """Cells of the case column, of which the heading needs as many."""
 
-OF_BOTH = {SPEEDUP, MOVED}
+OF_BOTH = {Key.SPEEDUP, Key.MOVED}
 """Columns of a comparison of CPU and GPU."""
-WITHOUT_CPU = {*OF_BOTH, CPU}
-WITHOUT_GPU = {*OF_BOTH, GPU, KERNEL, WRITTEN, CHANGE_GPU}
+WITHOUT_CPU = {*OF_BOTH, Key.CPU}
+WITHOUT_GPU = {*OF_BOTH, Key.GPU, Key.KERNEL, Key.WRITTEN, Key.CHANGE_GPU}
 """Columns that say nothing where one device is not there."""
 
 
 def tiers_beside(told: frozenset[str]) -> tuple[dict[str, int], ...]:
     """Return the sets of columns, richest first, where rows tell of other runs: their changes, their spread or both."""
-    if CHANGE not in told:
-        return (*({**tier, SPREAD: SPREAD_WIDTH} for tier in TIERS if SPREAD in told), *TIERS)
-    hidden = frozenset({SPREAD}) - told
+    if Key.CHANGE not in told:
+        return (*({**tier, Key.SPREAD: SPREAD_WIDTH} for tier in TIERS if Key.SPREAD in told), *TIERS)
+    hidden = frozenset({Key.SPREAD}) - told
     return (*({key: cells for key, cells in tier.items() if key not in hidden} for tier in CHANGE_TIERS), *TIERS)
 
 
@@ -117,9 +92,9 @@ class Shape:
 def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
     """Return what the columns of a run depend on."""
     gpus = tuple(gpu.name for gpu in run.gpus)
-    without = frozenset() if has_paper(run) or run.run is None else frozenset({WRITTEN})
+    without = frozenset() if has_paper(run) or run.run is None else frozenset({Key.WRITTEN})
     if rows.gpu_only(run):
-        without |= WITHOUT_CPU | ({PLUS_MINUS} if len(gpus) > 1 else set())  # each would have its own
+        without |= WITHOUT_CPU | ({Key.PLUS_MINUS} if len(gpus) > 1 else set())  # each would have its own
     elif rows.cpu_only(run):
         without |= WITHOUT_GPU
     is_of_sizes = varying_of(run) <= {"size"} and not any(is_column(run, sweep) for sweep in run.sweeps)
@@ -148,9 +123,9 @@ def columns(
     extra = {threads_key(count): TIME_WIDTH for count in threads}
     if room({**TIERS[-2], **extra}) < LEAST_CASE + LEAST_ROUNDS:
         extra = {}
-    tiers = [{CPU: TIME_WIDTH, **extra, **tier} if CPU in tier else tier for tier in tiers_beside(told)]
+    tiers = [{Key.CPU: TIME_WIDTH, **extra, **tier} if Key.CPU in tier else tier for tier in tiers_beside(told)]
     tiers = with_gpus(tiers, shape, width)
-    more = {PLUS_MINUS: len(glyphs.plus_minus) - 1}  # `+-` takes two cells
+    more = {Key.PLUS_MINUS: len(glyphs.plus_minus) - 1}  # `+-` takes two cells
     tiers = [{key: n + more.get(key, 0) for key, n in tier.items() if key not in shape.without} for tier in tiers]
     chosen = next((tier for tier in tiers if room(tier) >= short + LEAST_ROUNDS), None)
     chosen = chosen or next((tier for tier in tiers if room(tier) >= short + FEWEST_ROUNDS), tiers[-1])
@@ -158,19 +133,19 @@ def columns(
     case = case if case >= full else max(min(short, room(chosen) - FEWEST_ROUNDS), LEAST_CASE)
     left = room(chosen) - case
     sparkline = min(max(left - 1, min(left, LEAST_ROUNDS), FEWEST_ROUNDS), MOST_ROUNDS)
-    widths = {CASE: case, **chosen, ROUNDS: sparkline}
-    is_alone = SPEEDUP in shape.without
+    widths = {Key.CASE: case, **chosen, Key.ROUNDS: sparkline}
+    is_alone = Key.SPEEDUP in shape.without
     headings = {key: COLUMNS[key].heading for key in widths if key in COLUMNS}
-    headings |= {PLUS_MINUS: glyphs.plus_minus, KERNEL: shape.kernels}
+    headings |= {Key.PLUS_MINUS: glyphs.plus_minus, Key.KERNEL: shape.kernels}
     if shape.is_of_sizes and case < full:
-        headings[CASE] = COLUMNS[SIZE].heading
+        headings[Key.CASE] = COLUMNS[Key.SIZE].heading
     if sparkline >= 15 and not shape.gpus and not is_alone:
-        headings[ROUNDS] = "rounds CPU, GPU"
+        headings[Key.ROUNDS] = "rounds CPU, GPU"
     headings |= {threads_key(count): f"{count or 'all'} thr." for count in threads}
     if shape.gpus:
-        headings |= {rows.gpu_key(gpu): f"{gpu}" for gpu in shape.gpus[1:]} | {GPU: shape.gpus[0]}
+        headings |= {rows.gpu_key(gpu): f"{gpu}" for gpu in shape.gpus[1:]} | {Key.GPU: shape.gpus[0]}
     if is_alone:
-        headings |= {VERDICT: "state"}
+        headings |= {Key.VERDICT: "state"}
     return [Column(key, headings[key], cells, "left" if is_words(key) else "right") for key, cells in widths.items()]
 
 
@@ -181,10 +156,10 @@ def with_gpus(tiers: list[dict[str, int]], shape: Shape, width: int) -> list[dic
     each = {rows.gpu_key(gpu): GPU_WIDTH for gpu in shape.gpus[1:]}
     poorest = [cells for key, cells in tiers[-2].items() if key not in shape.without]
     needed = sum((*poorest, *each.values())) + PADDING * (len(poorest) + len(each) + 2)
-    extra = each if needed + LEAST_CASE + LEAST_ROUNDS <= width else {GPUS: max(len(shape.gpus), len("GPUs"))}
+    extra = each if needed + LEAST_CASE + LEAST_ROUNDS <= width else {Key.GPUS: max(len(shape.gpus), len("GPUs"))}
     found = []
     for tier in tiers[:-1]:
         keys = list(tier)
-        after = keys.index(GPU) + 1
+        after = keys.index(Key.GPU) + 1
         found.append({**{key: tier[key] for key in keys[:after]}, **extra, **{key: tier[key] for key in keys[after:]}})
     return found

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cpugpu_tui.model import DEVICE, PAGEABLE
-from cpugpu_tui.render.columns import COLUMNS, LIMIT, MOVED, SPEEDUP
+from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.insight import end_to_end, row_limit
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
@@ -56,12 +56,12 @@ def _moved(_: RunState, row: Row) -> Value:
 
 MEASURES: dict[str, tuple[Callable[[RunState, Row], Value], str, str]] = {
     "size": (lambda _, row: _number(row.case.size), "smallest first", "largest first"),
-    COLUMNS[SPEEDUP].heading: (_speedup, "smallest first", "largest first"),
+    COLUMNS[Key.SPEEDUP].heading: (_speedup, "smallest first", "largest first"),
     "CPU": (lambda _, row: _latency(row, row.cpu), "fastest first", "slowest first"),
     "GPU": (lambda _, row: _latency(row, row.gpu), "fastest first", "slowest first"),
-    COLUMNS[LIMIT].heading: (_limit, "a to z", "z to a"),
+    COLUMNS[Key.LIMIT].heading: (_limit, "a to z", "z to a"),
     "kernels": (_kernel, "fastest first", "slowest first"),
-    COLUMNS[MOVED].heading: (_moved, "smallest first", "largest first"),
+    COLUMNS[Key.MOVED].heading: (_moved, "smallest first", "largest first"),
     "name": (lambda _, row: (f"{row.case.workload} {row.case.variant}", 0.0), "a to z", "z to a"),
 }
 """What rows can be sorted by, in the order in which a key goes through it: value, and the names of both directions."""

@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
-from cpugpu_tui.render.columns import CHANGE, CHANGE_CPU, SPREAD
+from cpugpu_tui.render.columns import Key
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.state.thread_columns import is_beside, thread_columns
 from cpugpu_tui.ui import rows
@@ -97,7 +97,7 @@ class TimingsPane(Vertical):
         if self._shown is not None and self._shown[0] is run and self._shown[1:] == now:
             return
         self.table.set_columns(laid_out)
-        is_wide = any(column.key == CHANGE_CPU and column.width >= WORDS_WIDTH for column in laid_out)
+        is_wide = any(column.key == Key.CHANGE_CPU and column.width >= WORDS_WIDTH for column in laid_out)
         self.table.cells_of = partial(self._cells_of, look, is_wide)
         self._fill(run, look)
         self._shown = (run, *now)
@@ -108,7 +108,7 @@ class TimingsPane(Vertical):
         changes = self._changes
         if changes is None or changes.run_id != _run_id(self._run):
             return frozenset()
-        told = {CHANGE: changes.base is not None, SPREAD: changes.runs > 1}
+        told = {Key.CHANGE: changes.base is not None, Key.SPREAD: changes.runs > 1}
         return frozenset(key for key, is_told in told.items() if is_told)
 
     def _fill(self, run: RunState, look: rows.Look) -> None:

@@ -54,7 +54,6 @@ class CompareScreen(Page):
     TOPIC = "compare"
 
     def __init__(self, state: AppState, glyphs: Glyphs, read: Read) -> None:
-        """Draw with these glyphs what `read` gives."""
         super().__init__(state)
         self._glyphs, self._read = glyphs, read
         self._compared: Compared | None = None

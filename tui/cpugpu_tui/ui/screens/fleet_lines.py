@@ -8,12 +8,12 @@ from rich.cells import cell_len, set_cell_size
 
 from cpugpu_tui.compare.series import numbers_text
 from cpugpu_tui.model import Case
-from cpugpu_tui.render.columns import CPU, GPU, KERNEL, NONE, SPEEDUP, VERDICT
+from cpugpu_tui.render.columns import NONE, Key
 from cpugpu_tui.render.fleet import FleetRow, cases_text, doing_text, machine_text, numbers_of, says
 from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.session.fleet.state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.panes.lines import cut, spelled, wrapped
 from cpugpu_tui.ui.panes.timing_legend import ODD, is_odd
 from cpugpu_tui.ui.roles import Spans
 
@@ -30,15 +30,15 @@ FEWEST_OF_WORKLOAD = 4
 """Cells of a workload's name that tell something still."""
 
 TIMED = {
-    CPU: ("CPU", 10, "cpu"),
-    GPU: ("GPU time", 10, "gpu"),
-    KERNEL: ("kernels", 10, "gpu"),
-    SPEEDUP: ("speedup", 16, "text"),
-    VERDICT: ("faster", 10, ""),
+    Key.CPU: ("CPU", 10, "cpu"),
+    Key.GPU: ("GPU time", 10, "gpu"),
+    Key.KERNEL: ("kernels", 10, "gpu"),
+    Key.SPEEDUP: ("speedup", 16, "text"),
+    Key.VERDICT: ("faster", 10, ""),
 }
 """Columns of what was timed: their headings, cells and colours; the last has that of whoever is faster."""
 
-OPTIONAL = (KERNEL, VERDICT, CPU)
+OPTIONAL = (Key.KERNEL, Key.VERDICT, Key.CPU)
 """Columns that a narrow screen goes without, in this order."""
 
 
@@ -66,13 +66,6 @@ def case_width(width: int) -> int:
     """Return the cells that cases' names take on a screen of this width."""
     fewest, most = CASE_WIDTH
     return min(max(fewest, width // 5), most)
-
-
-def cut(text: str, width: int, glyphs: Glyphs) -> str:
-    """Return a text in exactly this many cells."""
-    if cell_len(text) <= width:
-        return set_cell_size(text, width)
-    return set_cell_size(text, max(width - len(glyphs.ellipsis), 0)) + glyphs.ellipsis
 
 
 def case_name(case: Case, width: int, glyphs: Glyphs) -> str:
@@ -139,7 +132,7 @@ def case_heads(names: int, width: int) -> Spans:
     text = f"  {'case':<{case_width(width)}} {host}{'GPU':<{GPU_WIDTH}}"
     for key in timed_columns(names, width):
         heading, cells, _ = TIMED[key]
-        text += f" {heading:<{cells}}" if key == VERDICT else f" {heading:>{cells}}"
+        text += f" {heading:<{cells}}" if key == Key.VERDICT else f" {heading:>{cells}}"
     return ((text[:width], "muted"),)
 
 
@@ -159,12 +152,12 @@ def case_line(row: FleetRow, names: int, width: int, glyphs: Glyphs, *, chosen: 
 def _cell(key: str, row: FleetRow, glyphs: Glyphs) -> tuple[str, str]:
     """Return what a case says in a column, one cell before it, and its colour."""
     _, cells, role = TIMED[key]
-    if key != VERDICT:
-        times = {CPU: row.row.cpu, GPU: row.row.gpu}.get(key)
+    if key != Key.VERDICT:
+        times = {Key.CPU: row.row.cpu, Key.GPU: row.row.gpu}.get(key)
         text = row.text(key)
         sign = ODD if times is not None and text != NONE and is_odd(row.row, times) else ""
         return f" {sign + spelled(text, glyphs):>{cells}}", role
-    said = row.text(VERDICT)
+    said = row.text(Key.VERDICT)
     word = row.whole.status if said == NONE else said
     return f" {cut(word, cells, glyphs)}", {"GPU": "gpu", "CPU": "cpu"}.get(word, "muted")
 

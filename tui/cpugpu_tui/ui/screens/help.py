@@ -4,21 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from cpugpu_tui.render.columns import (
-    CHANGE,
-    COLUMNS,
-    CPU,
-    GPUS,
-    KERNEL,
-    LIMIT,
-    MOVED,
-    PLUS_MINUS,
-    ROUNDS,
-    SPEEDUP,
-    SPREAD,
-    VERDICT,
-    WRITTEN,
-)
+from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.custom_keys import Keymap
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -28,7 +14,7 @@ from cpugpu_tui.ui.panes.status import replay_tag
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
-JUDGED = (SPEEDUP, PLUS_MINUS, VERDICT, KERNEL, MOVED, LIMIT, WRITTEN)
+JUDGED = (Key.SPEEDUP, Key.PLUS_MINUS, Key.VERDICT, Key.KERNEL, Key.MOVED, Key.LIMIT, Key.WRITTEN)
 """Columns of the table of timings whose meaning is told by their heading."""
 
 WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
@@ -43,16 +29,16 @@ WORDS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "timings": (
         "Timings: one row per case, CPU and GPU alternating",
         (
-            ("CPU, GPU", COLUMNS[CPU].meaning),
-            ("cuda:0, cuda:1", COLUMNS[GPUS].meaning),
+            ("CPU, GPU", COLUMNS[Key.CPU].meaning),
+            ("cuda:0, cuda:1", COLUMNS[Key.GPUS].meaning),
             ("*", "Before a case: the history has not taken it yet. It is kept in memory and tried again; the status"
              " line says why."),
             *((COLUMNS[key].heading, COLUMNS[key].meaning) for key in JUDGED),
             ("{sort} {reverse}", "Sort by the next column, reverse the order; the title says which. Rows without a"
              " value stand last, and the highlighted row stays so."),
-            ("change", COLUMNS[CHANGE].meaning),
-            ("min-max", COLUMNS[SPREAD].meaning),
-            (COLUMNS[ROUNDS].heading, COLUMNS[ROUNDS].meaning),
+            ("change", COLUMNS[Key.CHANGE].meaning),
+            ("min-max", COLUMNS[Key.SPREAD].meaning),
+            (COLUMNS[Key.ROUNDS].heading, COLUMNS[Key.ROUNDS].meaning),
         ),
     ),
     "telemetry": (

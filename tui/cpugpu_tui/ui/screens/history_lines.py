@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len, set_cell_size
-
 from cpugpu_tui.model.quantities import counted, duration
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.saved_runs import ago
-from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.panes.lines import cut, spelled, wrapped
 from cpugpu_tui.ui.panes.status import status_sign
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
 from cpugpu_tui.ui.roles import Spans
@@ -68,8 +66,8 @@ def run_line(run: RunSummary, width: int, glyphs: Glyphs, now_ns: int, *, chosen
     total = run.cases_ok + run.cases_failed + run.cases_skipped
     cases = str(run.cases_ok) if run.cases_ok == total else f"{run.cases_ok}/{total}"
     took = glyphs.none if run.duration_ns is None else duration(run.duration_ns / 1e9)
-    devices = _fitted(f"{_tags_text(run, glyphs)} {_short_devices(run, glyphs)}".strip(), widths.devices, glyphs)
-    what = _fitted(named(run.name, glyphs), widths.what, glyphs)
+    devices = cut(f"{_tags_text(run, glyphs)} {_short_devices(run, glyphs)}".strip(), widths.devices, glyphs)
+    what = cut(named(run.name, glyphs), widths.what, glyphs)
     parts: list[tuple[str, str]] = [
         (f"{glyphs.cursor if chosen else ' '} {run.number:>{NUMBER}}{pad}", "text"),
         (f"{_when(run, width, now_ns):<{widths.when}}{pad}", "muted"),
@@ -150,10 +148,3 @@ def _short_devices(run: RunSummary, glyphs: Glyphs) -> str:
         return "SIMULATED"
     names = counted(named(device, glyphs).removeprefix("NVIDIA ") for device in reversed(run.devices))
     return f" {glyphs.dot} ".join(names)
-
-
-def _fitted(text: str, width: int, glyphs: Glyphs) -> str:
-    """Return a text in exactly `width` cells."""
-    if cell_len(text) <= width:
-        return set_cell_size(text, width)
-    return set_cell_size(text, max(width - len(glyphs.ellipsis), 0)) + glyphs.ellipsis

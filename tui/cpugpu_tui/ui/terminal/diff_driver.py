@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
-from cpugpu_tui.transport.obeying import pressed_ctrl_c
+from cpugpu_tui.transport.signal_watch import pressed_ctrl_c
 from cpugpu_tui.ui.terminal.bounded_input import BoundedInputDriver
 
 _TOKEN = re.compile(r"\x1b\[([0-9;]*)([mH])|(\n)|([^\x1b\n]+)")

@@ -20,7 +20,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.quantities import faster, percent, time_text
 from cpugpu_tui.render.answers import beside
-from cpugpu_tui.render.columns import COLD, COLUMNS, MOVED, kernels_heading
+from cpugpu_tui.render.columns import COLD, COLUMNS, Key, kernels_heading
 from cpugpu_tui.render.marks import device_marks, mark_words
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.no_core import reason_lines
@@ -37,7 +37,7 @@ METRIC_WORDS = {
     SINGLE: "single calls",
     DEVICE: "kernels",
     THROUGHPUT: "throughput",
-    PAGEABLE: COLUMNS[MOVED].heading,
+    PAGEABLE: COLUMNS[Key.MOVED].heading,
     PINNED: "same, pinned",
     AS_WRITTEN: "paper's clock",
     SYNCED: "same, with a wait",
