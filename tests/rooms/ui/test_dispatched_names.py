@@ -50,7 +50,7 @@ def bound_actions(kinds: list[type]) -> set[str]:
     """Names of the actions that some key, button or command performs."""
     bindings = [each for kind in kinds for each in vars(kind).get("BINDINGS", [])]
     texts = [each.action if isinstance(each, Binding) else each[1] for each in bindings]
-    texts += [command.action or "" for command in COMMANDS]
+    texts += [command.action for command in COMMANDS]
     return {text.partition("(")[0].rpartition(".")[2] for text in texts}
 
 
