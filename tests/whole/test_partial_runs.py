@@ -22,7 +22,7 @@ from cpugpu_tui.cli.output.comparison_tables import show_comparison
 from cpugpu_tui.cli.output.tables import keys_within, print_state, spelled_table
 from cpugpu_tui.compare.changes import Changes
 from cpugpu_tui.compare.claims import judge_all, numbers_of, points_of
-from cpugpu_tui.compare.comparison import Series, compare_series, comparison_data
+from cpugpu_tui.compare.comparison import Series, compare_series
 from cpugpu_tui.compare.gate import gate_series, judge_fleet
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import UsageError

@@ -7,9 +7,9 @@ import re
 from dataclasses import replace
 
 import pytest
-from golden import assert_golden, paragraphs
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.helpers.golden import assert_golden, paragraphs
 from tests.rooms.analysis.test_answer import AXIS
 from tests.rooms.decide.test_crossover import POINTS, SIZES, point, sweep
 

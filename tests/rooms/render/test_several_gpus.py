@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
-from tests.helpers.runs.recorder import QUICK, Call, plan_of, state_of, swept
 from tests.helpers.golden import assert_golden, paragraphs
+from tests.helpers.runs.recorder import QUICK, Call, plan_of, state_of, swept
 
 from cpugpu_tui.decide.verdict import GPU_WINS
 from cpugpu_tui.model import (

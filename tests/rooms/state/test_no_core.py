@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 from tests.helpers.command_line import CommandLine
-from tests.helpers.runs.recorder import plan_of, state_of, swept
 from tests.helpers.golden import assert_golden, paragraphs
+from tests.helpers.runs.recorder import plan_of, state_of, swept
 
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import NO_CORE, CoreUse, CoreUser, CoreWait, DeviceSampled, Simulation

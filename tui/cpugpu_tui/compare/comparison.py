@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cpugpu_tui.analysis.compare import Change, Judged, Pair, change, judge, together
+from cpugpu_tui.analysis.compare import Change, Judged, Pair, judge, together
 from cpugpu_tui.analysis.gating import judge_slowdowns
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.decide.stats import median
@@ -202,33 +202,3 @@ def _clock_differences(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) 
             texts = ("unknown" if mhz is None else f"{mhz:.0f} MHz" for mhz in middles)
             found.append(Difference(f"SM clock of the {device}", *texts))
     return found
-
-
-# ------------------------------------------------------------------ as JSON
-
-
-
-
-def series_data(series: Series) -> dict[str, Any]:
-    """Return which runs a series has."""
-    first = series.runs[0]
-    return {
-        "name": series.name or None,
-        "series_id": first.series_id,
-        "run_ids": [run.run_id for run in series.runs],
-        "numbers": [run.number for run in series.runs],
-    }
-
-
-def judged_data(each: Judged) -> dict[str, Any]:
-    """Return a verdict with the cases that it is about; in a group each has a ratio of its own, and no verdict."""
-    return {
-        "verdict": each.verdict,
-        "device": each.device,
-        "trouble": each.trouble or None,
-        "p": each.p,
-        **change_data(each.change),
-        "cases": [_pair_data(pair) for pair in each.pairs],
-    }
-
-

@@ -22,8 +22,9 @@ def compare(
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.output.comparison_tables import show_comparison
     from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.compare.comparison import compare_series, comparison_data
+    from cpugpu_tui.compare.comparison import compare_series
     from cpugpu_tui.compare.series import series_in
+    from cpugpu_tui.render.comparison import comparison_data
 
     found = compare_series(*(series_in(name, database, say_remark) for name in (base, new)))
     if json:

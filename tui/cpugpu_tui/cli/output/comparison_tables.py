@@ -8,7 +8,7 @@ from cpugpu_tui.analysis.compare import Judged
 from cpugpu_tui.cli.output.table_style import console, plain, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.comparison import COMPARED, WORDS, NOTHING_DIFFERS, against, cells, summary
+from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells, summary
 
 
 def show_comparison(found: SeriesComparison) -> None:

@@ -14,9 +14,9 @@ from cpugpu_tui.cli.running.own import with_own
 from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
 from cpugpu_tui.compare.comparison import compare_series
 from cpugpu_tui.compare.series import Series
-from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.errors import EXIT_OK, UsageError, print_notice
 from cpugpu_tui.model import Plan
+from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.session.devices import with_gpu_names
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
