@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.model import Plan, Simulation
-from cpugpu_tui.plain import to_plain
+from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 
 SIZES = "64,128"

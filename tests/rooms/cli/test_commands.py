@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import typer
-from test_compare_simulated import series
+from tests.rooms.compare.test_compare_simulated import series
 
 from cpugpu_tui.analysis import gating as analysis_gating
 from cpugpu_tui.analysis.compare import Pair, judge

@@ -40,7 +40,7 @@ from cpugpu_tui.model import (
     TelemetryRead,
     TensorsPlaced,
 )
-from cpugpu_tui.plain import to_plain
+from cpugpu_tui.model.plain_data import to_plain
 
 SECRETS = {
     "a path with blanks": "cannot open /srv/aurora/my thesis/plan b.csv for you",

@@ -15,7 +15,7 @@ from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.decide.crossover import RISES
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
 from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, CaseStarted, Found, Simulation
-from cpugpu_tui.plain import to_plain
+from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer

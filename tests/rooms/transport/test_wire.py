@@ -55,7 +55,7 @@ from cpugpu_tui.model import (
     WorkloadInfo,
     WorkloadsLoading,
 )
-from cpugpu_tui.plain import to_plain
+from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.timing import emitter
 from cpugpu_tui.timing.emitter import LineEmitter
 from cpugpu_tui.transport.wire import MAX_LINE_BYTES, Garbage, LineReader, decode, encode

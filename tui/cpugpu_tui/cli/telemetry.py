@@ -157,7 +157,7 @@ def _print(
 
 def json_line(read: TelemetryRead, origin: Origin) -> dict[str, object]:
     """Return one sweep for JSON: the event, and where it comes from."""
-    from cpugpu_tui.plain import to_plain
+    from cpugpu_tui.model.plain_data import to_plain
     from cpugpu_tui.telemetry.trace import SCHEMA
 
     return {

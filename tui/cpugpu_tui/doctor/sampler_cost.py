@@ -16,7 +16,7 @@ from cpugpu_tui.analysis.cost_ratio import ALLOWED, CostRatio, cost_ratio
 from cpugpu_tui.doctor.finding import Finding, ok, sentences, warn
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Simulation, TelemetryRead
-from cpugpu_tui.plain import to_plain
+from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.transport.agent_command import agent_command
 

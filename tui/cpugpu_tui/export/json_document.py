@@ -10,8 +10,8 @@ from typing import Any
 from cpugpu_tui import __version__
 from cpugpu_tui.export.results import case_results
 from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.model.quantities import with_micro
-from cpugpu_tui.plain import to_plain
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.gpus import gpus_data
 from cpugpu_tui.render.peers import peers_data

@@ -10,8 +10,8 @@ from typing import Any
 
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.model.quantities import micro
-from cpugpu_tui.plain import to_plain
 from cpugpu_tui.render.columns import is_words
 from cpugpu_tui.render.marks import mark_lines
 from cpugpu_tui.render.peers import matrices

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import ENERGY, MAX_SIZE, Case, Plan, RunStarted, Simulation, WorkloadInfo
-from cpugpu_tui.plain import to_plain
+from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.workloads import catalogue

@@ -30,8 +30,8 @@ from cpugpu_tui.model import (
     Event,
 )
 from cpugpu_tui.model.events import DevicesFound, RunFinished, RunStarted
+from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.model.plans import Plan
-from cpugpu_tui.plain import to_plain
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOMS = (
-    "__init__.py", "errors.py", "plain.py", "model", "workloads", "machine", "decide", "timing", "simulation", "agent",
+    "__init__.py", "errors.py", "model", "workloads", "machine", "decide", "timing", "simulation", "agent",
 )  # fmt: skip
 """The rooms that travel; a contract holds them to the standard library, torch and pynvml."""
 

@@ -37,7 +37,7 @@ from cpugpu_tui.model import (
     Progressed,
     RunFinished,
 )
-from cpugpu_tui.plain import to_plain
+from cpugpu_tui.model.plain_data import to_plain
 
 LONGEST_NS = 1e17
 """Three years: no time of ours is longer, and sums of many stay finite."""

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Device, DevicesFound
-from cpugpu_tui.plain import to_plain
+from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.session.estimate import Earlier, likeness
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.screens.workload_form import WorkloadForm
