@@ -223,3 +223,25 @@ def test_every_heading_of_the_method_that_the_code_names_is_there() -> None:
     assert headings
     assert {heading for heading in headings if f"## {heading}\n" not in method} == set()
     assert {step for step in steps if f"\n{step}. " not in method} == set()
+
+
+PACKAGE = ROOT / "tui" / "cpugpu_tui"
+GUIDE = (ROOT / "docs" / "contributing.md").read_text("utf-8")
+
+
+def test_the_guide_names_files_and_functions_that_exist() -> None:
+    """The rooms, the three walks, and where to begin: whoever moves something takes the guide along."""
+    steps = re.findall(r"^- `([\w/]+\.py)`: (.*)$", GUIDE, re.MULTILINE)
+    assert len(steps) > 20
+    for path, words in steps:
+        text = (PACKAGE / path).read_text("utf-8")
+        (name, *_) = re.findall(r"`(\w+)`", words)
+        assert re.search(rf"\b(def|class) {name}\b", text), f"{path} has no {name}"
+    for walk in GUIDE.partition("## Three walks")[2].partition("## ")[0].split("\n\n"):
+        modules = re.findall(r"^- `([\w/]+\.py)`", walk, re.MULTILINE)
+        assert len(modules) == len(set(modules)), f"visited twice: {modules}"
+    places = [*re.findall(r"`((?:[\w]+/)+(?:\w+\.py)?)`", GUIDE.partition("## Where to begin")[2].partition("## ")[0])]
+    rooms = re.findall(r"^\| `([\w/]+)`", GUIDE.partition("## The rooms")[2].partition("## ")[0], re.MULTILINE)
+    missing = [each for each in (*places, *rooms) if not (PACKAGE / each).exists()]
+    assert len(places) > 9
+    assert not missing
