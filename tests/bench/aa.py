@@ -24,7 +24,7 @@ from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
 from cpugpu_tui.timing.timers import Machine, Stopwatch, Watcher
 from cpugpu_tui.timing.timers.cpu import CpuTimer
-from cpugpu_tui.timing.timers.operation import Operation
+from cpugpu_tui.timing.timers.timed_operation import Operation
 
 TRIALS = int(os.environ.get("BENCH_TRIALS", "200"))
 CASE = Case("matmul", 256, threads=1)

@@ -21,7 +21,7 @@ from cpugpu_tui.agent.worker import make_machine
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Case, Plan
 from cpugpu_tui.timing.timers import Machine, Timer
-from cpugpu_tui.timing.timers.operation import Operation
+from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.timing.warm_up import block_calls
 
 CPU_CASES = (

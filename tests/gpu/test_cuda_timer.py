@@ -33,7 +33,7 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
-from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.agent_pool import Agents
 
 pytestmark = pytest.mark.gpu
 SMALL, MIDDLE, LARGE = Case("matmul", 64), Case("matmul", 1024), Case("matmul", 8192)

@@ -36,7 +36,7 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.torch_machine import TorchMachine
-from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.agent_pool import Agents
 
 pytestmark = pytest.mark.gpu
 

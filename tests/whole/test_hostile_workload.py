@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.command_line import FAST, CommandLine, Outcome
 
 from cpugpu_tui.model import CaseFailed, CaseFinished, RunFinished
-from cpugpu_tui.transport import agent_process, agents
+from cpugpu_tui.transport import agent_pool, agent_process
 
 HOSTILE = r'''
 import os
@@ -174,7 +174,7 @@ def test_a_package_that_ends_the_agent_spoils_no_run_that_has_no_use_for_it(
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: bad-package\nVersion: 1.0\n")
     (facts / "entry_points.txt").write_text("[cpugpu_tui.workloads]\nbad = bad_package\n")
-    path = {"PYTHONPATH": f"{tmp_path}:{Path(agents.__file__).parents[2]}"}
+    path = {"PYTHONPATH": f"{tmp_path}:{Path(agent_pool.__file__).parents[2]}"}
     assert cpugpu("run", "matmul", "--size", 64, "--simulate", FAST, **path).code == 0
     done = cpugpu("run", "gelu", "--simulate", FAST, **path)
     assert done.code == 2

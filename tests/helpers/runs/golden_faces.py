@@ -24,8 +24,8 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.state.thread_columns import thread_columns
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.panes.answer import pane_lines
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
 from cpugpu_tui.ui.panes.timing_legend import legend, signs_of

@@ -17,7 +17,7 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.inbox import Gone, Message
 
 ENDLESS = replace(QUICK, pace=1.0)

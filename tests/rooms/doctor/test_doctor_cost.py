@@ -176,5 +176,5 @@ def test_another_interpreter_runs_the_loop_from_the_zip(bare_python: Path) -> No
 
 
 def test_the_loop_is_found_beside_the_agent() -> None:
-    assert loop_command(["python", "-P", "-m", "cpugpu_tui.agent"])[-1] == "cpugpu_tui.agent.launch_loop"
+    assert loop_command(["python", "-P", "-m", "cpugpu_tui.agent"])[-1] == "cpugpu_tui.agent.kernel_launch_loop"
     assert "/proc/self/fd/9" in loop_command(["python", "/proc/self/fd/9"])[-1]

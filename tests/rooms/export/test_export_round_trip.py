@@ -21,8 +21,8 @@ from cpugpu_tui.cli.history.show import show
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.json_document import json_document
+from cpugpu_tui.export.json_schema import made_schema, schema_text
 from cpugpu_tui.export.reading import read_runs
-from cpugpu_tui.export.schema import made_schema, schema_text
 from cpugpu_tui.export.stream import exported, kept
 from cpugpu_tui.model import CaseStarted, DeviceSampled, Event, RunFinished, RunStarted
 from cpugpu_tui.store import Store
@@ -100,7 +100,7 @@ def test_a_case_that_was_not_over_is_no_part_of_a_broken_off_run() -> None:
 
 
 def test_the_shipped_schema_is_that_of_this_version() -> None:
-    """Made anew by `python -c 'from cpugpu_tui.export.schema import *; print(made_schema(), end="")'`."""
+    """Made anew by `python -c 'from cpugpu_tui.export.json_schema import *; print(made_schema(), end="")'`."""
     assert schema_text() == made_schema()
 
 

@@ -29,7 +29,7 @@ from cpugpu_tui.model import (
     RunFinished,
 )
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.inbox import Agent, Gone
 
 WORKERS = ("process", "thread")

@@ -9,7 +9,7 @@ import torch
 
 from cpugpu_tui.model import AS_WRITTEN, COLD_START, SYNCED, Case, Device
 from cpugpu_tui.timing.timers.cpu import CpuTimer
-from cpugpu_tui.timing.timers.operation import operation, time_written
+from cpugpu_tui.timing.timers.timed_operation import operation, time_written
 from cpugpu_tui.workloads import find
 
 CPU = Device("cpu", "Xeon")

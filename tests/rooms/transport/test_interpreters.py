@@ -20,7 +20,7 @@ from cpugpu_tui.model import (
     Hello,
     RunFinished,
 )
-from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.agent_pool import Agents
 
 
 def test_another_environments_interpreter_runs_the_kernels_with_its_torch(torch_python: Path) -> None:

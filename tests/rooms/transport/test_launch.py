@@ -29,8 +29,8 @@ from cpugpu_tui.model import (
     RunFinished,
 )
 from cpugpu_tui.transport import agent_output
+from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import AgentProcess
-from cpugpu_tui.transport.agents import Agents
 from cpugpu_tui.transport.inbox import Gone, Inbox, Message
 
 
@@ -181,7 +181,7 @@ import sys
 from tests.helpers.runs.listening import heard, next_of
 from tests.helpers.runs.recorder import plan_of
 from cpugpu_tui.model import Progressed
-from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.agent_pool import Agents
 agents = Agents(sys.argv[1], simulated=True)
 agent = agents.take()
 inbox = heard(agent)

@@ -18,9 +18,9 @@ from cpugpu_tui.session.own_workloads import OwnWorkloads, offers_installed
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.panes.workload import entries
 from cpugpu_tui.ui.screens.workload_form import placeholders
-from cpugpu_tui.workloads import loading
+from cpugpu_tui.workloads import own_files
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
-from cpugpu_tui.workloads.loading import load, load_file
+from cpugpu_tui.workloads.own_files import load, load_file
 
 DOCUMENT = ROOT / "docs" / "own-workloads.md"
 
@@ -153,10 +153,10 @@ def test_installed_packages_are_found_by_their_entry_points(tmp_path: Path, monk
     install(tmp_path, "gelu_package", GELU)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert offers_installed()
-    (point,) = loading.installed_points()
+    (point,) = own_files.installed_points()
     found = load((), lambda _source: None, installed=True)
     assert [(info.name, info.source) for info in found.infos] == [("gelu", "gelu-package (gelu)")]
-    assert loading.source_of(point) == "gelu-package (gelu)"
+    assert own_files.source_of(point) == "gelu-package (gelu)"
     assert not found.refused
 
 
@@ -262,7 +262,7 @@ def test_a_run_without_the_file_says_how_to_name_it(cpugpu: CommandLine) -> None
 
 def test_a_package_is_loaded_for_a_name_that_nobody_else_has(cpugpu: CommandLine, tmp_path: Path) -> None:
     install(tmp_path, "gelu_package", "print('loaded')\n" + GELU)
-    path = {"PYTHONPATH": f"{tmp_path}:{Path(loading.__file__).parents[2]}"}
+    path = {"PYTHONPATH": f"{tmp_path}:{Path(own_files.__file__).parents[2]}"}
     done = cpugpu("run", "gelu", "--size", 1000, "--simulate", FAST, "--json", **path)
     assert (done.code, done.err) == (0, "")
     assert [event.case.split("/")[0] for event in done.events if isinstance(event, CaseFinished)] == ["gelu"]

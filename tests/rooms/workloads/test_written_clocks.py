@@ -29,9 +29,9 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.scheduler import Scheduler
-from cpugpu_tui.timing.timers import CaseError, Stopped, operation
+from cpugpu_tui.timing.timers import CaseError, Stopped, timed_operation
 from cpugpu_tui.timing.timers import operation as operation_module
-from cpugpu_tui.timing.timers.operation import Reporter, time_written
+from cpugpu_tui.timing.timers.timed_operation import Reporter, time_written
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.workloads import AsWritten, Report, Workload
 from cpugpu_tui.workloads.contract import REGISTRY, SCOPE
@@ -171,7 +171,7 @@ def test_the_clock_that_did_not_wait_and_the_one_that_did(notebook: Notebook, mo
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     now_ns = [0]
-    monkeypatch.setattr(operation, "perf_counter_ns", lambda: now_ns[0])
+    monkeypatch.setattr(timed_operation, "perf_counter_ns", lambda: now_ns[0])
     return now_ns
 
 

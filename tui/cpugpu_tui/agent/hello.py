@@ -19,7 +19,7 @@ from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.timers import Stopwatch
 from cpugpu_tui.timing.timers.cpu import FLUSH_CAP_BYTES
 from cpugpu_tui.workloads import catalogue
-from cpugpu_tui.workloads.loading import Loaded, load
+from cpugpu_tui.workloads.own_files import Loaded, load
 
 INHERITED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "KMP_AFFINITY", "OMP_PROC_BIND")
 """Variables with which launchers make the CPU side slow in silence (Ray, Dask and torchrun set them to 1)."""

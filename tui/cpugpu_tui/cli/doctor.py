@@ -47,8 +47,8 @@ def doctor(
     """Check driver, torch, GPUs, host, history and terminal, and say what to do about what is wrong."""
     from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.cli.running.options import found_python, simulation
+    from cpugpu_tui.doctor.check_registry import examine
     from cpugpu_tui.doctor.collect import collect
-    from cpugpu_tui.doctor.registry import examine
 
     made_up = simulation(simulate)
     found = found_python(python, simulation=made_up)

@@ -49,7 +49,7 @@ def export(
 ) -> None:
     """Write past runs as files for other programs and people; the latest one if none is named."""
     from cpugpu_tui.export import formats
-    from cpugpu_tui.export.schema import schema_text
+    from cpugpu_tui.export.json_schema import schema_text
 
     if schema:
         sys.stdout.write(schema_text())

@@ -115,7 +115,7 @@ def measured(
     from cpugpu_tui.model import CeilingsMeasured, DevicesFound, Plan
     from cpugpu_tui.session.session import Session
     from cpugpu_tui.state.state import RunState
-    from cpugpu_tui.transport.agents import Agents
+    from cpugpu_tui.transport.agent_pool import Agents
 
     agents = Agents(options.python, options.worker, simulated=simulation is not None)
     plan = Plan("machine", (), devices=devices, calibrate=True, simulation=simulation)

@@ -24,7 +24,7 @@ def new_workload(
     from cpugpu_tui.cli.workload_template import source
     from cpugpu_tui.machine.text import printable
     from cpugpu_tui.workloads import PRESETS, catalogue
-    from cpugpu_tui.workloads.loading import NAME
+    from cpugpu_tui.workloads.own_files import NAME
 
     if not NAME.fullmatch(name):
         raise UsageError(

@@ -98,7 +98,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
     from cpugpu_tui.session.event_stream import new_id
     from cpugpu_tui.session.planning import build_plan, nth_plan
     from cpugpu_tui.session.session import Session
-    from cpugpu_tui.transport.agents import Agents
+    from cpugpu_tui.transport.agent_pool import Agents
 
     outputs = outputs or Outputs()
     with failure_as_event(as_json=as_json):

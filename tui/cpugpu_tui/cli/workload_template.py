@@ -72,5 +72,5 @@ def class_name(name: str) -> str:
 
 
 def source(name: str) -> str:
-    """Return the text of a workload file for a name that `loading.NAME` allows."""
+    """Return the text of a workload file for a name that `own_files.NAME` allows."""
     return TEMPLATE.replace("@NAME@", name).replace("@CLASS@", class_name(name))

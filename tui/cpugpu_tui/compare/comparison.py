@@ -13,8 +13,8 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import EQUIVALENCE
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.session.repeat_command import simulation_text
+from cpugpu_tui.state.core_contention import WORD as NO_CORE_WORD
 from cpugpu_tui.state.measured import HARDWARE, MeasuredCase, MeasuredRun
-from cpugpu_tui.state.no_core import WORD as NO_CORE_WORD
 
 CLOCK_MARGIN = 0.02
 """SM clocks that differ by less are the same: a boost clock moves in steps of 15 MHz of 1980."""

@@ -15,7 +15,7 @@ from cpugpu_tui.config.validation import Text, Texts, TomlFile
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DTYPES
 from cpugpu_tui.workloads import PRESETS, Part, Preset, catalogue
-from cpugpu_tui.workloads.loading import NAME
+from cpugpu_tui.workloads.own_files import NAME
 
 Seconds = Annotated[float, Meta(gt=0, lt=1e9, description="a number above 0")]
 Worker = Annotated[Literal["process", "thread"], Meta(description="process or thread")]

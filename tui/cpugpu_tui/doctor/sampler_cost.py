@@ -30,7 +30,7 @@ it is in every third of these blocks, not in every fifth: the cost is rather ove
 READY_S, ANSWER_S = 90.0, 20.0
 """Patience with torch's import and the GPU's context, and with a block beyond its own time."""
 
-_ENTRY = "from cpugpu_tui.agent.launch_loop import main; main()"
+_ENTRY = "from cpugpu_tui.agent.kernel_launch_loop import main; main()"
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class LoopProcess:
 def loop_command(agent: list[str]) -> list[str]:
     """Return the loop's command for that of an agent, whose last word is our module or the zip that holds it."""
     if agent[-1] == "cpugpu_tui.agent":
-        return [*agent[:-1], "cpugpu_tui.agent.launch_loop"]
+        return [*agent[:-1], "cpugpu_tui.agent.kernel_launch_loop"]
     # In place of the current folder, where a stray torch.py would be found first.
     return [*agent[:-1], "-c", f"import sys; sys.path[0] = {agent[-1]!r}; {_ENTRY}"]
 

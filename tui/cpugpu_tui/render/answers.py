@@ -26,7 +26,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.model.quantities import factor
 from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, several
 from cpugpu_tui.render.peers import peer_sentences, span
-from cpugpu_tui.state.no_core import no_core_lines
+from cpugpu_tui.state.core_contention import no_core_lines
 from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.state.thread_columns import is_column
 from cpugpu_tui.workloads.contract import REGISTRY

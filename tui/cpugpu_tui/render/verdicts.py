@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cpugpu_tui.decide.verdict import TIE, TOO_FEW, UNDECIDED, Comparison
 from cpugpu_tui.model import NO_CORE
-from cpugpu_tui.state.no_core import WORD as NO_CORE_WORD
+from cpugpu_tui.state.core_contention import WORD as NO_CORE_WORD
 from cpugpu_tui.state.state import Row
 
 PENDING, ACTIVE, TIMED, FAILED, SKIPPED = "pending", "active", "timed", "failed", "skipped"

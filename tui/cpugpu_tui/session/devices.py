@@ -8,7 +8,7 @@ from dataclasses import replace
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import DevicesFound, Event, Plan, RunFinished, Simulation
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.agent_pool import Agents
 
 WAIT_S = 5.0
 """How long a survey that was broken off may take to be gone."""

@@ -72,7 +72,7 @@ def learn(
         UsageError: one of them ended the agent, or never came to an end.
         UnfitError: the interpreter cannot become an agent.
     """
-    from cpugpu_tui.transport.agents import Agents
+    from cpugpu_tui.transport.agent_pool import Agents
 
     words = [word for path in files for word in (FILE, path)]
     # Simulated: no catalogue needs torch, which takes seconds to import; a process also where the kernels will
@@ -93,7 +93,7 @@ def offers_installed() -> bool:
     Without `importlib.metadata` where no installed package names our group: importing and asking it takes 40 ms before
     the first frame, looking for the name in the files that it would read takes 2.
     """
-    from cpugpu_tui.workloads.loading import GROUP, installed_points
+    from cpugpu_tui.workloads.own_files import GROUP, installed_points
 
     return _is_named(GROUP.encode()) and bool(installed_points())
 

@@ -22,7 +22,7 @@ from cpugpu_tui.model import (
     RunFinished,
     place,
 )
-from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.inbox import LOOK_AGAIN_S, WAITING_EVENTS, Agent, Gone, Message
 
 OTHER_NOISE = 1_000

@@ -11,12 +11,12 @@ from cpugpu_tui.config.files import create_private, tighten
 from cpugpu_tui.config.paths import journal_mode, mounts, prepare_folder
 from cpugpu_tui.errors import NewerStoreError, StoreError, UsageError
 from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
-from cpugpu_tui.store import rows, schema, summary
+from cpugpu_tui.store import row_mapping, schema, summary
 from cpugpu_tui.store.connection import WAIT_S
 from cpugpu_tui.store.faults import confirm, explained, is_damaged, set_aside
 from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
 from cpugpu_tui.store.past_runs import FinishedCases, TimedRun, finished_cases, timed_runs
-from cpugpu_tui.store.rows import find_run, load_run
+from cpugpu_tui.store.row_mapping import find_run, load_run
 from cpugpu_tui.store.saved_runs import SavedRuns
 from cpugpu_tui.store.summary import RunSummary
 
@@ -192,8 +192,8 @@ class Store(SavedRuns):
 
     def commit_cases(self, run_id: str, cases: Sequence[Sequence[Event]], beside: Sequence[Event] = ()) -> None:
         """Save several cases as `commit_case` does, in one transaction: a stopped sweep skips thousands at once."""
-        attempts = [rows.last_attempt(case_events) for case_events in cases]
-        results = [rows.result_row(attempt) for attempt in attempts]
+        attempts = [row_mapping.last_attempt(case_events) for case_events in cases]
+        results = [row_mapping.result_row(attempt) for attempt in attempts]
         with self._writing() as connection:
             number = number_of(connection, run_id)
             known = self._cases_of(number, run_id)
@@ -209,19 +209,19 @@ class Store(SavedRuns):
             number = number_of(connection, run_id)
             connection.execute(
                 "UPDATE run SET status = ?, finished_wall_ns = ?, finished = ? WHERE number = ?",
-                (finished.status, finished.wall_ns, rows.to_json(finished), number),
+                (finished.status, finished.wall_ns, row_mapping.to_json(finished), number),
             )
             insert_beside(connection, number, beside)
         self._cases.pop(run_id, None)
 
     def keep_ceilings(self, found: Ceilings) -> None:
         """Save what a device reached. Its last calibration is replaced, except a full one by a quick one."""
-        row = rows.ceilings_row(found)
+        row = row_mapping.ceilings_row(found)
         with self._writing() as connection:
             known = connection.execute(
                 "SELECT ceilings FROM ceilings WHERE (hostname, torch, identity, simulated) = (?, ?, ?, ?)", row[:4]
             ).fetchone()
-            if not (found.quick and known is not None and not rows.from_json(known["ceilings"], Ceilings).quick):
+            if not (found.quick and known is not None and not row_mapping.from_json(known["ceilings"], Ceilings).quick):
                 connection.execute("INSERT OR REPLACE INTO ceilings VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def mark_interrupted(self) -> int:
@@ -292,7 +292,7 @@ class Store(SavedRuns):
                 "SELECT ceilings FROM ceilings WHERE hostname = ifnull(?, hostname) AND torch = ifnull(?, torch) "
                 "ORDER BY measured_wall_ns DESC", (hostname, torch),
             )  # fmt: skip
-            return tuple(rows.from_json(row["ceilings"], Ceilings) for row in found)
+            return tuple(row_mapping.from_json(row["ceilings"], Ceilings) for row in found)
 
     def finished_cases(
         self, workloads: Collection[str], hostname: str, *, simulated: bool, limit: int
@@ -312,5 +312,5 @@ class Store(SavedRuns):
         """Return key → case of the run's plan; kept, because a plan of 10 000 cases takes 50 ms to read."""
         if run_id not in self._cases:
             text = self._connection.execute("SELECT plan FROM run WHERE number = ?", (number,)).fetchone()[0]
-            self._cases[run_id] = {case.key: case for case in rows.from_json(text, Plan).cases}
+            self._cases[run_id] = {case.key: case for case in row_mapping.from_json(text, Plan).cases}
         return self._cases[run_id]

@@ -13,7 +13,7 @@ from typing import Any
 
 from cpugpu_tui.errors import LostRunError
 from cpugpu_tui.model import WIRE_TAGS, Case, DevicesFound, Event, RunStarted
-from cpugpu_tui.store import rows
+from cpugpu_tui.store import row_mapping
 
 
 def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> int:
@@ -44,9 +44,9 @@ def insert_run(
             "name": started.plan.name,
             "status": status,
             "simulated": started.plan.simulation is not None,
-            **rows.clock_columns(started),
-            "plan": rows.to_json(started.plan),
-            "environment": rows.to_json(facts.run),
+            **row_mapping.clock_columns(started),
+            "plan": row_mapping.to_json(started.plan),
+            "environment": row_mapping.to_json(facts.run),
             **_shared(connection, facts, owner.hostname),
             **asdict(owner),
         },
@@ -55,8 +55,8 @@ def insert_run(
 
 def _shared(connection: sqlite3.Connection, facts: Parted, hostname: str) -> dict[str, int]:
     """Return the columns that point to a run's machine and environment."""
-    machine = {"hostname": str(facts.machine.get("hostname") or hostname), "facts": rows.to_json(facts.machine)}
-    environment = {"facts": rows.to_json(facts.environment)}
+    machine = {"hostname": str(facts.machine.get("hostname") or hostname), "facts": row_mapping.to_json(facts.machine)}
+    environment = {"facts": row_mapping.to_json(facts.environment)}
     return {
         "machine_id": _known(connection, "machine", machine),
         "environment_id": _known(connection, "environment", environment),
@@ -71,10 +71,10 @@ def share_surroundings(connection: sqlite3.Connection) -> None:
         shared = _shared(connection, facts, hostname)
         connection.execute(
             "UPDATE run SET environment = ?, machine_id = ?, environment_id = ? WHERE number = ?",
-            (rows.to_json(facts.run), shared["machine_id"], shared["environment_id"], number),
+            (row_mapping.to_json(facts.run), shared["machine_id"], shared["environment_id"], number),
         )
         if devices:
-            put_devices(connection, number, rows.from_json(devices, DevicesFound))
+            put_devices(connection, number, row_mapping.from_json(devices, DevicesFound))
 
 
 def _known(connection: sqlite3.Connection, table: str, content: Mapping[str, Any]) -> int:
@@ -86,7 +86,7 @@ def _known(connection: sqlite3.Connection, table: str, content: Mapping[str, Any
 
 def put_devices(connection: sqlite3.Connection, number: int, found: DevicesFound) -> None:
     """Save which devices a run uses; what was saved of them before is replaced."""
-    connection.execute("UPDATE run SET devices_found = ? WHERE number = ?", (rows.to_json(found), number))
+    connection.execute("UPDATE run SET devices_found = ? WHERE number = ?", (row_mapping.to_json(found), number))
     machine_id = connection.execute("SELECT machine_id FROM run WHERE number = ?", (number,)).fetchone()[0]
     connection.execute("DELETE FROM run_device WHERE run_number = ?", (number,))
     for position, device in enumerate(found.devices):
@@ -104,16 +104,16 @@ def insert_case(
 ) -> None:
     """Insert a case that is over; an earlier result of the same case is replaced."""
     connection.execute("DELETE FROM case_result WHERE run_number = ? AND case_key = ?", (number, result["case_key"]))
-    case_json = None if case is None else rows.to_json(case)
+    case_json = None if case is None else row_mapping.to_json(case)
     case_result_id = insert(connection, "case_result", {**result, "run_number": number, "case_json": case_json})
-    for table, row in rows.detail_rows(attempt):
+    for table, row in row_mapping.detail_rows(attempt):
         insert(connection, table, {"case_result_id": case_result_id, **row})
 
 
 def insert_beside(connection: sqlite3.Connection, number: int, events: Iterable[Event]) -> None:
     """Insert events that belong to no case's tables."""
     for event in events:
-        row = {"run_number": number, **rows.clock_columns(event), "event": rows.to_json(event)}
+        row = {"run_number": number, **row_mapping.clock_columns(event), "event": row_mapping.to_json(event)}
         insert(connection, "run_event", {**row, "name": WIRE_TAGS[type(event)]})
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpugpu_tui.errors import StoreError, UsageError
-from cpugpu_tui.store import rows, schema
+from cpugpu_tui.store import row_mapping, schema
 from cpugpu_tui.store.database import Store
 from cpugpu_tui.store.faults import explained
 from cpugpu_tui.store.read_only import open_read_only, version_at
@@ -44,9 +44,9 @@ def merge(into: Store, path: Path) -> Merged:
     with _readable(path) as other:
         added, known, running = _merge_runs(into, other)
         refused = _merge_baselines(into, other)
-        mine = {rows.ceilings_row(found)[:4]: found.measured_wall_ns for found in into.ceilings()}
+        mine = {row_mapping.ceilings_row(found)[:4]: found.measured_wall_ns for found in into.ceilings()}
         for found in other.ceilings():
-            if found.measured_wall_ns > mine.get(rows.ceilings_row(found)[:4], 0):
+            if found.measured_wall_ns > mine.get(row_mapping.ceilings_row(found)[:4], 0):
                 into.keep_ceilings(found)
     return Merged(added, known, running, refused)
 

@@ -24,11 +24,11 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.store import rows
+from cpugpu_tui.store import row_mapping
 from cpugpu_tui.store.connection import Connected
 from cpugpu_tui.store.faults import explained
 from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
-from cpugpu_tui.store.rows import LIST_THEM
+from cpugpu_tui.store.row_mapping import LIST_THEM
 
 _NOT_KEPT = (RunStarted, DevicesFound, RunFinished, Hello, Gap, Progressed)
 """Events that have a place of their own, or none."""
@@ -61,7 +61,7 @@ class SavedRuns(Connected):
             found = connection.execute("SELECT plan FROM run WHERE run_id = ?", (run_id,)).fetchone()
         if found is None:
             raise UsageError(f"There is no run {run_id!r}.", LIST_THEM)
-        return rows.from_json(found["plan"], Plan)
+        return row_mapping.from_json(found["plan"], Plan)
 
     def runs_of(self, series_id: str) -> list[str]:
         """Return the ids of the series' runs that are over, however they ended, and finished a case; oldest first."""
@@ -164,7 +164,7 @@ class SavedRuns(Connected):
             if ended is not None:
                 connection.execute(
                     "UPDATE run SET finished_wall_ns = ?, finished = ? WHERE number = ?",
-                    (ended.wall_ns, rows.to_json(ended), number),
+                    (ended.wall_ns, row_mapping.to_json(ended), number),
                 )
         return number
 
@@ -176,8 +176,8 @@ def _insert_stream(connection: sqlite3.Connection, number: int, started: RunStar
         if isinstance(event, CaseStarted | Calibrated | DeviceSampled):
             open_cases.setdefault(event.case, []).append(event)
         elif isinstance(event, CaseFinished | CaseFailed):
-            attempt = rows.last_attempt([*open_cases.pop(event.case, []), event])
-            insert_case(connection, number, cases.get(event.case), attempt, rows.result_row(attempt))
+            attempt = row_mapping.last_attempt([*open_cases.pop(event.case, []), event])
+            insert_case(connection, number, cases.get(event.case), attempt, row_mapping.result_row(attempt))
         elif isinstance(event, DevicesFound):
             put_devices(connection, number, event)
         elif not isinstance(event, _NOT_KEPT):

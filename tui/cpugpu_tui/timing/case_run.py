@@ -28,7 +28,7 @@ from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Pass
 from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.host_watch import READING_S, is_starved
 from cpugpu_tui.timing.timers import Instant, Machine, Readiness, Singles, now
-from cpugpu_tui.timing.timers.operation import Reporter
+from cpugpu_tui.timing.timers.timed_operation import Reporter
 from cpugpu_tui.timing.warm_up import (
     BLOCK_NS,
     FIRST_WARMUP_NS,

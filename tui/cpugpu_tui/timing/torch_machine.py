@@ -21,8 +21,8 @@ from cpugpu_tui.timing.timers import CaseError, Singles, Timer, Watch, Watcher
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.cuda import CudaTimer, out_of_memory, ran_out_of_memory, require_memory
 from cpugpu_tui.timing.timers.gpu_link import GpuLink
-from cpugpu_tui.timing.timers.operation import Operation, time_written
 from cpugpu_tui.timing.timers.settled_clock import SettledClock
+from cpugpu_tui.timing.timers.timed_operation import Operation, time_written
 from cpugpu_tui.timing.torch_devices import describe, first_line, gpu_names, resolve
 from cpugpu_tui.workloads import Report, Setting, Workload
 

@@ -18,6 +18,7 @@ from textual.widgets import DataTable
 
 from cpugpu_tui.ui import keys, themes
 from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.controllers.app_port import main_screen
 from cpugpu_tui.ui.controllers.comparing import Comparing
 from cpugpu_tui.ui.controllers.exporting import Exporting
 from cpugpu_tui.ui.controllers.history import History
@@ -25,7 +26,6 @@ from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.live import Live
 from cpugpu_tui.ui.controllers.paging import Paging
 from cpugpu_tui.ui.controllers.palette import Palette
-from cpugpu_tui.ui.controllers.port import main_screen
 from cpugpu_tui.ui.controllers.preparing import Preparing
 from cpugpu_tui.ui.controllers.repeating import Repeating
 from cpugpu_tui.ui.controllers.running import Running

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap
+from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
 
 if TYPE_CHECKING:
     from cpugpu_tui.demo.recording import Recording

@@ -19,7 +19,7 @@ from cpugpu_tui.demo.recording import SHIPPED, Recording, packed, shipped
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap
+from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.chart import ChartScreen

@@ -39,7 +39,7 @@ from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.live.quiet_reader import QuietReader
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.timing_table import TimingTable
-from cpugpu_tui.ui.panes.timings import TimingsPane
+from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 
 REQUEST = PlanRequest(("matmul",), sizes="64,256")
 

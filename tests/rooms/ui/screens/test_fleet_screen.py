@@ -35,9 +35,9 @@ from cpugpu_tui.model import (
 from cpugpu_tui.session.fleet.running import Deliver, Fleet, FleetPlan
 from cpugpu_tui.session.fleet.state import CONNECTING, DONE, STOPPED, FleetState, HostChanged, Told
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap, keymap_of
 from cpugpu_tui.ui.fleet import FleetApp
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap, keymap_of
 from cpugpu_tui.ui.options import FleetOptions
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.roles import plain

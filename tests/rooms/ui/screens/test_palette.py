@@ -12,7 +12,7 @@ from tests.helpers.app.saved_runs import SWEEP, HistoryBackend, list_runs, strea
 from textual.pilot import Pilot
 
 from cpugpu_tui.store import Store
-from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP
+from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.keys import COMMANDS, Situation
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.main import MainScreen

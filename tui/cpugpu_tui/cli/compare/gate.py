@@ -116,7 +116,7 @@ def _run_series(request: GateRequest, options: RunOptions, base: Series, outbox:
     from cpugpu_tui.session.event_stream import new_id
     from cpugpu_tui.session.planning import PlanRequest, nth_plan
     from cpugpu_tui.session.session import Session
-    from cpugpu_tui.transport.agents import Agents
+    from cpugpu_tui.transport.agent_pool import Agents
 
     own = with_own(PlanRequest(request.names or ("quick",)), options.workloads, options.python).own
     plan = gate_plan(request, base, own)

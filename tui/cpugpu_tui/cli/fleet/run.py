@@ -85,7 +85,7 @@ def run(
 def _in_the_app(theme: str | None) -> Callable[[Fleet, Run], None]:
     """Return what shows a fleet in the app while it runs."""
     from cpugpu_tui.config import config, paths
-    from cpugpu_tui.ui.custom_keys import keymap_of
+    from cpugpu_tui.ui.key_overrides import keymap_of
     from cpugpu_tui.ui.options import FleetOptions
     from cpugpu_tui.ui.start import run_fleet_app
 

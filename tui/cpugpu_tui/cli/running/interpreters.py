@@ -23,7 +23,7 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.measured import MeasuredRun
 from cpugpu_tui.store.outbox import Outbox
-from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.interpreter_search import AUTO
 
 

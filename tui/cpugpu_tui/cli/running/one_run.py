@@ -21,7 +21,7 @@ from cpugpu_tui.state.measured import MeasuredRun, measured
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.telemetry.simulated import SimulatedSampler
-from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.signal_watch import watch_signals
 
 TELEMETRY_S = 1.0

@@ -16,7 +16,7 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.session.resume import Unfinished, unfinished
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.store import Store, open_store
-from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.agent_pool import Agents
 
 if TYPE_CHECKING:
     import typer

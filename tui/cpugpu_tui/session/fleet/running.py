@@ -18,7 +18,7 @@ from cpugpu_tui.session.fleet.state import CONNECTING, DONE, FAILED, STARTING, S
 from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
-from cpugpu_tui.transport.agents import Agents
+from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.guard import MisbehavedError
 from cpugpu_tui.transport.host_failure import CRASHED, MISBEHAVING, NO_TORCH, VERSION, HostError
 

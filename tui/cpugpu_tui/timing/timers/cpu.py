@@ -9,7 +9,7 @@ from typing import Any
 
 from cpugpu_tui.model import AS_WRITTEN, COLD_START, SINGLE, SYNCED, Case, Device
 from cpugpu_tui.timing.timers import DeviceSamples, FirstCall, Kernels, Readiness
-from cpugpu_tui.timing.timers.operation import Operation, operation
+from cpugpu_tui.timing.timers.timed_operation import Operation, operation
 
 FLUSH_CAP_BYTES = 128 << 20
 """Most memory walked to flush the CPU's caches: about 25 ms; a last level above 64 MiB is flushed in part only,

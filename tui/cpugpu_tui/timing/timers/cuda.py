@@ -26,9 +26,9 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.quantities import significant
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness
-from cpugpu_tui.timing.timers.operation import Operation, operation
 from cpugpu_tui.timing.timers.overheads import Overheads
 from cpugpu_tui.timing.timers.settled_clock import SettledClock
+from cpugpu_tui.timing.timers.timed_operation import Operation, operation
 
 SPIN_MARGIN_NS = 200_000.0
 """Added to 1.5 × the enqueue time (method.md, step 5)."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import D2H_PAGEABLE, DEVICE_WARM, SYNCHRONISE
-from cpugpu_tui.timing.timers.operation import Operation
+from cpugpu_tui.timing.timers.timed_operation import Operation
 
 EVENTS_NS = 10_000.0
 """What recording a pair of events costs the host, amply."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui.controllers.port import Port, toggle
+from cpugpu_tui.ui.controllers.app_port import Port, toggle
 from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.live.messages import SeriesEnded
 from cpugpu_tui.ui.live.quiet_reader import QuietReader

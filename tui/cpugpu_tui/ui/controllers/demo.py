@@ -6,9 +6,9 @@ from cpugpu_tui.demo.recording import Recording
 from cpugpu_tui.model import RunStarted
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
+from cpugpu_tui.ui.controllers.app_port import Port, close_pages, main_screen
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.live import Live
-from cpugpu_tui.ui.controllers.port import Port, close_pages, main_screen
 from cpugpu_tui.ui.controllers.running import Running
 from cpugpu_tui.ui.controllers.timings import Timings
 from cpugpu_tui.ui.keys import Situation

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from cpugpu_tui.ui.controllers.port import Port
+from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.terminal.clipboard import way
 

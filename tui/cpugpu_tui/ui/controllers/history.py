@@ -11,7 +11,7 @@ from textual.timer import Timer
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.ui.app_state import SavedRunView
-from cpugpu_tui.ui.controllers.port import Port, close_pages
+from cpugpu_tui.ui.controllers.app_port import Port, close_pages
 from cpugpu_tui.ui.live.saved_runs import OpenedRun, SavedRuns, ago
 from cpugpu_tui.ui.screens.main import MainScreen
 

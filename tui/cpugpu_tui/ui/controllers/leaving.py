@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cpugpu_tui.ui.controllers.port import Port
+from cpugpu_tui.ui.controllers.app_port import Port
 
 
 class Leaving:

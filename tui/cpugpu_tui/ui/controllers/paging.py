@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from cpugpu_tui.ui.controllers.port import Port, toggle
-from cpugpu_tui.ui.panes.timings import TimingsPane
+from cpugpu_tui.ui.controllers.app_port import Port, toggle
+from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
 

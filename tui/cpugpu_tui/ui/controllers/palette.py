@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from textual.dom import DOMNode
 
-from cpugpu_tui.ui.controllers.port import Port, main_screen
+from cpugpu_tui.ui.controllers.app_port import Port, main_screen
 from cpugpu_tui.ui.controllers.themes import Themes
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, impossible
 from cpugpu_tui.ui.panes.workload import WorkloadPane

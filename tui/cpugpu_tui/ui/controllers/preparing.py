@@ -7,7 +7,7 @@ from dataclasses import replace
 from cpugpu_tui.model import DevicesFound, Event
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.controllers.port import Port
+from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.live.messages import DevicesReported, EarlierKnown, InterpreterFound, RunAdvanced
 from cpugpu_tui.ui.panes.workload import WorkloadPane

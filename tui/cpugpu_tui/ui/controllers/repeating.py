@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.model import Plan, RunStarted, TelemetryRead
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import ParentRun
-from cpugpu_tui.ui.controllers.port import Port
+from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.live.messages import SeriesEnded
 from cpugpu_tui.ui.live.quiet_reader import QuietReader
 from cpugpu_tui.ui.live.saved_runs import age_text

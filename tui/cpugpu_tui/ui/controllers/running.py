@@ -8,9 +8,9 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import Plan
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.app_state import ParentRun
+from cpugpu_tui.ui.controllers.app_port import Port, close_pages
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.live import Live
-from cpugpu_tui.ui.controllers.port import Port, close_pages
 from cpugpu_tui.ui.controllers.repeating import Repeating
 from cpugpu_tui.ui.keys import DEMO, Situation
 from cpugpu_tui.ui.live.bridge import Bridge

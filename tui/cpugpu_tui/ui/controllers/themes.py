@@ -12,7 +12,7 @@ from textual.theme import BUILTIN_THEMES, Theme
 from cpugpu_tui.config import config
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.ui import themes
-from cpugpu_tui.ui.controllers.port import Port
+from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.themes import BrokenTheme, ThemeChoices
 
 LOOK_S = 1.0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.telemetry.recording import Player, Trace
     from cpugpu_tui.telemetry.sampler import Sampler
     from cpugpu_tui.telemetry.simulated import SimulatedSampler
-    from cpugpu_tui.transport.agents import Agents
+    from cpugpu_tui.transport.agent_pool import Agents
     from cpugpu_tui.transport.interpreter_search import Interpreter
 
 WAIT_S = 5.0
@@ -117,7 +117,7 @@ class Backend:
         agents.prepare()
 
     def _new_agents(self, python: str | None) -> Agents:
-        from cpugpu_tui.transport.agents import Agents
+        from cpugpu_tui.transport.agent_pool import Agents
 
         request = self._options.request
         return Agents(

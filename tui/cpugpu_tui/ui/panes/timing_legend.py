@@ -11,7 +11,7 @@ from cpugpu_tui.render.marks import all_marks
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import same
 from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.ui.custom_keys import Keymap
+from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.row_names import NOT_SAVED
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.custom_keys import Keymap
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.keys import COMMANDS, MOVES
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag

@@ -19,7 +19,7 @@ from cpugpu_tui.ui.panes.lines import Lines, StatePane, spelled
 from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.panes.telemetry import TelemetryPane
 from cpugpu_tui.ui.panes.timing_table import TimingTable
-from cpugpu_tui.ui.panes.timings import TimingsPane
+from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 from cpugpu_tui.ui.panes.welcome import WelcomePane, is_first
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.roles import ROLE_CLASSES

@@ -14,8 +14,8 @@ from textual.containers import Vertical
 from textual.fuzzy import FuzzySearch
 from textual.widgets import Input
 
-from cpugpu_tui.ui.custom_keys import Keymap
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.keys import COMMANDS, Situation, impossible, label
 from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
 from cpugpu_tui.ui.panes.typing_line import LineField

@@ -11,8 +11,8 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.roles import Spans

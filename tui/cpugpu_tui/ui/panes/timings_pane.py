@@ -18,8 +18,8 @@ from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.state.thread_columns import is_beside, thread_columns
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.custom_keys import DEFAULT_KEYMAP
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.timing_columns import WORDS_WIDTH, columns, shape_of
 from cpugpu_tui.ui.panes.timing_legend import legend, signs_of
