@@ -30,7 +30,6 @@ from cpugpu_tui.model import (
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import CaseError, Stopped, timed_operation
-from cpugpu_tui.timing.timers import operation as operation_module
 from cpugpu_tui.timing.timers.timed_operation import Reporter, time_written
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.workloads import AsWritten, Report, Workload
@@ -147,8 +146,8 @@ def test_a_stop_ends_a_cell_half_way_and_the_case_is_skipped(notebook: Notebook)
 def test_the_clock_that_did_not_wait_and_the_one_that_did(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     """The device is done 8 ms after the host is free again; the import's second stands in both."""
     now_ns = [0]
-    monkeypatch.setattr(operation_module, "perf_counter_ns", lambda: now_ns[0])
-    monkeypatch.setattr(operation_module.os, "times", lambda: os.times_result((now_ns[0] / 2e9, 0.25, 0, 0, 0)))
+    monkeypatch.setattr(timed_operation, "perf_counter_ns", lambda: now_ns[0])
+    monkeypatch.setattr(timed_operation.os, "times", lambda: os.times_result((now_ns[0] / 2e9, 0.25, 0, 0, 0)))
 
     def written(*arguments: Any) -> dict[str, float]:
         now_ns[0] += 1_000_000
