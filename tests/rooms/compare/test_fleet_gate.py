@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -149,6 +150,18 @@ def test_a_model_without_a_baseline_is_undecided_and_says_which_there_are() -> N
     gate = judge_fleet(fleet_of({"n1": {"cuda:0": "B200"}}, {}), [baseline("b1", "H200", 1.0)], 0.05)
     assert (outcomes(gate), gate.verdict) == ({"n1 cuda:0": UNDECIDED}, UNDECIDED)
     assert "H200" in gate.gpus[0].trouble
+
+
+def test_a_host_whose_threads_lacked_a_core_does_not_end_the_gate_of_the_others() -> None:
+    state = fleet_of({"n1": {"cuda:0": "H200"}, "n2": {"cuda:0": "H200"}}, {})
+    starved = [
+        replace(run, cases={key: replace(case, median_ns={}, starved=("GPU",)) for key, case in run.cases.items()})
+        for run in state.hosts["n2"].runs
+    ]
+    hosts = {**state.hosts, "n2": replace(state.hosts["n2"], runs=tuple(starved))}
+    gate = judge_fleet(replace(state, hosts=hosts), [baseline("b1", "H200", 1.0)], 0.05)
+    assert outcomes(gate) == {"n1 cuda:0": PASSED, "n2 cuda:0": UNDECIDED}
+    assert gate.gpus[1].trouble
 
 
 def test_a_host_without_a_gpu_is_no_pass() -> None:

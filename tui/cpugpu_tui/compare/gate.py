@@ -9,7 +9,7 @@ from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, PASSED, Gated, gated, verdict
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
 from cpugpu_tui.compare.series import Series
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.session.fleet.state import FleetState, HostState
 from cpugpu_tui.state.measured import MeasuredRun
 
@@ -121,7 +121,7 @@ def _gates_of(each: HostState, baselines: Sequence[Series], limit: float) -> Ite
         else:
             try:
                 report = gate_series(base, new, limit)
-            except UsageError as error:
+            except (UsageError, UnfitError) as error:
                 yield replace(blank, baseline=base, trouble=error.message)
             else:
                 yield replace(blank, baseline=base, report=report)
