@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.helpers.app.fake_run import (
     FakeBackend,
     finish,
@@ -25,6 +26,7 @@ from cpugpu_tui.ui.keys import COMMANDS
 from cpugpu_tui.ui.screens.detail.screen import DetailScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.screens.themes import ThemesScreen
 
 
@@ -226,3 +228,17 @@ async def test_the_selected_row_has_a_sign_in_a_plain_copy() -> None:
         await done_run(pilot)
         await pilot.press("home", "j")
         assert [line.startswith("▸") for line in shown(pilot)] == [index == 1 for index in range(7)]
+
+
+@pytest.mark.parametrize("key", ["h", "K", "g", "question_mark", "M", "enter"])
+async def test_a_page_that_is_closed_is_not_drawn_any_more(key: str) -> None:
+    """What was to come after the next paint, or from a thread, comes late: its widgets are gone by then."""
+    async with opened() as pilot:
+        await done_run(pilot)
+        await pilot.press(key)
+        await settled(pilot, lambda: isinstance(pilot.app.screen, Page))
+        page = pilot.app.screen
+        assert isinstance(page, Page)
+        await pilot.press("escape")
+        await settled(pilot, lambda: not page.query("Lines"))
+        page.redraw()

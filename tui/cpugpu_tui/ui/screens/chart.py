@@ -48,7 +48,7 @@ class ChartScreen(Page, inherit_bindings=False):
         del width
         return ()
 
-    def redraw(self) -> None:
+    def draw(self) -> None:
         """Write title and keys, and draw what has changed of the chart."""
         self.query_one("#page-title", Lines).show([self.page_title()])
         self.query_one(ChartPane).show_state(self.state)

@@ -140,9 +140,9 @@ class ClaimsScreen(Page, inherit_bindings=False):
             for index, each in enumerate(self.judged)
         ]
 
-    def redraw(self) -> None:
+    def draw(self) -> None:
         """Write list, claim and keys."""
-        super().redraw()
+        super().draw()
         width = max(20, self.size.width - 2)
         situation = self.state.situation
         announced = self._announced == self.chosen.claim.id

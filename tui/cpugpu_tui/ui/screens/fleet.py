@@ -91,7 +91,7 @@ class FleetList(Page, inherit_bindings=False):
     def _simulated(self) -> bool:
         return any(each.run.simulated for each in self.fleet.hosts.values())
 
-    def redraw(self) -> None:
+    def draw(self) -> None:
         """Write what is in sight; lines that are the same are not painted."""
         width, height, count = max(self.size.width - 2, 20), self.height, self.count()
         self.index = min(max(self.index, 0), max(count - 1, 0))

@@ -68,6 +68,11 @@ class Page(Screen[None]):
         self.redraw()
 
     def redraw(self) -> None:
+        """Write all lines, unless the page is being closed: then its widgets go one by one."""
+        if self in self.app.screen_stack:
+            self.draw()
+
+    def draw(self) -> None:
         """Write all lines; those that are the same are not painted."""
         self.query_one("#page-title", Lines).show([self.page_title()])
         self.query_one("#page-text", Lines).show(self.page_lines(max(20, self.size.width - 4)))

@@ -188,7 +188,7 @@ class RunList(Page, inherit_bindings=False):
             for place, run in enumerate(in_sight)
         ]
 
-    def redraw(self) -> None:
+    def draw(self) -> None:
         """Write what is in sight; lines that are the same are not painted."""
         width, height = max(self.size.width - 2, 20), self._height
         self._index = min(max(self._index, 0), max(len(self._shown) - 1, 0))

@@ -172,6 +172,8 @@ class WorkloadForm(Box[PlanRequest | None]):
         self.call_after_refresh(self._lay_out)
 
     def _lay_out(self) -> None:
+        if self not in self.app.screen_stack:
+            return  # closed meanwhile
         entry, width = self._entry, self._width
         # A short terminal keeps its lines for the fields and for what they will take.
         claim = wrapped(self._spelled(entry.claim), width, "muted") if self.size.height >= 30 else []
