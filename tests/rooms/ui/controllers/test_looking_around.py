@@ -23,6 +23,7 @@ from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app import AppOptions, CpuGpuApp
 from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.keys import COMMANDS
+from cpugpu_tui.ui.panes.lines import PagedList
 from cpugpu_tui.ui.screens.detail.screen import DetailScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -242,3 +243,18 @@ async def test_a_page_that_is_closed_is_not_drawn_any_more(key: str) -> None:
         await pilot.press("escape")
         await settled(pilot, lambda: not page.query("Lines"))
         page.redraw()
+
+
+@pytest.mark.parametrize("key", ["pageup", "pagedown"])
+async def test_a_page_key_in_a_list_without_room_ends_nothing(key: str) -> None:
+    """As between a change of the terminal's size and the layout for it: what was known of the lines is forgotten."""
+    async with opened(size=(80, 24)) as pilot:
+        options = pilot.app.screen.query_one(PagedList)
+        options.styles.height = 0
+        await settled(pilot, lambda: not options.scrollable_content_region)
+        options.clear_options()
+        options.add_options(["a", "b"])
+        options.highlighted = 0
+        options.focus()
+        await pilot.press(key)
+        assert options.highlighted == 0

@@ -11,6 +11,7 @@ from rich.segment import Segment
 from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import OptionList
 
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
@@ -140,3 +141,13 @@ def paragraph(text: str, width: int, role: str = "text") -> list[Spans]:
     """Return a sentence as lines of at most `width` cells, each indented; nothing for an empty one."""
     pieces = textwrap.wrap(text, max(width, 12), initial_indent=INDENT, subsequent_indent=INDENT) if text else []
     return [((piece, role),) for piece in pieces]
+
+
+class PagedList(OptionList):
+    """A list of options whose page keys do nothing while it has no room: Textual 8.2.8 ends the app with a KeyError."""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Refuse a page key without room, and leave the rest to the list."""
+        if action in ("page_up", "page_down") and not self.scrollable_content_region:
+            return False
+        return super().check_action(action, parameters)

@@ -24,7 +24,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import Report
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, memory_words, plan_of, time_words
-from cpugpu_tui.ui.panes.lines import Lines, StatePane, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, PagedList, StatePane, spelled, wrapped
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.workloads import PRESETS
 
@@ -105,7 +105,7 @@ class WorkloadPane(Vertical):
         which = Lines(id="which")
         which.show([self._which(self._first)])
         yield which
-        yield OptionList(*(Option(entry.name) for entry in self._entries.values()), markup=False, compact=True)
+        yield PagedList(*(Option(entry.name) for entry in self._entries.values()), markup=False, compact=True)
         parameters = ParametersPane(self._glyphs, self._state, id="parameters")
         parameters.entry = self._entries[self._first]
         yield parameters

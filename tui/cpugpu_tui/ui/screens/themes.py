@@ -15,7 +15,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, PagedList, spelled, wrapped
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
 from cpugpu_tui.ui.screens.boxes import Box
 from cpugpu_tui.ui.themes import ThemeChoices
@@ -44,7 +44,7 @@ class ThemesScreen(Box[None]):
     def compose(self) -> ComposeResult:
         """Yield the box."""
         with Vertical(id="box"):
-            yield OptionList(markup=False, compact=True)
+            yield PagedList(markup=False, compact=True)
             yield Lines()
 
     def on_mount(self) -> None:
