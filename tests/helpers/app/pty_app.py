@@ -154,7 +154,10 @@ class PtyApp:
 
     def continue_if_stopped(self) -> bool:
         """Resume the child if it has suspended itself; return whether it had."""
-        is_stopped = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG) is not None
+        try:
+            is_stopped = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG) is not None
+        except ChildProcessError:  # it has just ended: Linux has no child then that could stop
+            return False
         if is_stopped:
             self.signal(signal.SIGCONT)
         return is_stopped
