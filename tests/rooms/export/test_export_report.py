@@ -100,7 +100,8 @@ def test_a_persons_own_style_and_backend_change_nothing(tmp_path: Path, monkeypa
     """In a process of its own: matplotlib reads both while it is imported."""
     style = tmp_path / "matplotlibrc"
     style.write_text("text.usetex: True\nlines.linewidth: 9\naxes.facecolor: red\n")
-    write = "import sys, export_runs; from cpugpu_tui.export.formats import need, rendered; need('html'); "
+    write = "import sys; from tests.helpers.runs import export_runs; "
+    write += "from cpugpu_tui.export.formats import need, rendered; need('html'); "
     write += "sys.stdout.buffer.write(b''.join(rendered('html', [export_runs.run()])))"
     monkeypatch.setenv("MATPLOTLIBRC", str(style))
     monkeypatch.setenv("MPLBACKEND", "nonsense")

@@ -192,12 +192,12 @@ async def test_a_file_that_breaks_is_said_and_its_theme_stays_as_it_was(tmp_path
         await look_again(pilot)
         assert "Theme mine.toml is left out" in text_of(pilot, "#status")
         said = whole_answer(pilot)
-        assert "Theme mine.toml is left out (line 3): `accent` is 'blu'. Write a colour as #rrggbb" in said
+        assert "Theme mine.toml is left out (line 4): `accent` is 'blu'. Write a colour as #rrggbb" in said
         assert pilot.app.theme == "mine"
         assert pilot.app.screen.styles.background == Color.parse("#101010")
         await pilot.press("T")
         await settled(pilot, lambda: len(pilot.app.screen_stack) > 1)
-        assert "not a colour" in " ".join(text_of(pilot, "#box Lines").split())
+        assert "Write a colour as" in " ".join(text_of(pilot, "#box Lines").split())
         write(tmp_path, GOOD + 'accent = "blue"')
         await look_again(pilot)
         assert "not a colour" not in text_of(pilot, "#box Lines")
