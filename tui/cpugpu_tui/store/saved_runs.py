@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
+from typing import Literal, cast
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import (
@@ -45,11 +46,7 @@ class SavedRuns(Connected):
         Raises:
             UsageError: there is no such run.
         """
-        with self._reading() as connection:
-            found = connection.execute("SELECT series_id FROM run WHERE run_id = ?", (run_id,)).fetchone()
-        if found is None:
-            raise UsageError(f"There is no run {run_id!r}.", LIST_THEM)
-        return str(found["series_id"])
+        return str(self._of_run(run_id, "series_id"))
 
     def plan_of(self, run_id: str) -> Plan:
         """Return what a run was to run, without what it measured.
@@ -57,11 +54,15 @@ class SavedRuns(Connected):
         Raises:
             UsageError: there is no such run.
         """
+        return row_mapping.from_json(self._of_run(run_id, "plan"), Plan)
+
+    def _of_run(self, run_id: str, column: Literal["series_id", "plan"]) -> str:
+        """Return what a run has in a column; UsageError without such a run."""
         with self._reading() as connection:
-            found = connection.execute("SELECT plan FROM run WHERE run_id = ?", (run_id,)).fetchone()
+            found = connection.execute(f"SELECT {column} FROM run WHERE run_id = ?", (run_id,)).fetchone()
         if found is None:
             raise UsageError(f"There is no run {run_id!r}.", LIST_THEM)
-        return row_mapping.from_json(found["plan"], Plan)
+        return cast(str, found[column])
 
     def runs_of(self, series_id: str) -> list[str]:
         """Return the ids of the series' runs that are over, however they ended, and finished a case; oldest first."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
 
 from cpugpu_tui.cli.output.json_lines import print_answer, print_line
 from cpugpu_tui.cli.running.one_run import facts, signals_stop
 from cpugpu_tui.cli.running.outputs import Outputs
+from cpugpu_tui.cli.running.progress import ProgressLine
 from cpugpu_tui.config.hosts import Host, hosts_of, read_hosts
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.stream import KEPT, exported
@@ -21,9 +20,6 @@ from cpugpu_tui.session.fleet.state import FleetState, HostChanged, Told
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
 from cpugpu_tui.transport.launchers import with_resources
 from cpugpu_tui.transport.wire import encode
-
-PROGRESS_S = 0.5
-"""Between two updates of the line on stderr."""
 
 
 @dataclass(frozen=True)
@@ -111,15 +107,17 @@ class Run:
 
 def run_to_the_end(fleet: Fleet, run: Run) -> None:
     """Run a fleet with a line of progress on stderr; ctrl+c stops all of it, twice at once."""
-    progress = FleetProgress()
+    line = ProgressLine()
 
     def deliver(host: str, told: Told) -> None:
         run.take(host, told)
-        progress.show(run.state)
+        if line.is_live and line.is_due:
+            counts = (f"{count} {word}" for word, count in run.state.counts.items())
+            line.paint(", ".join([*counts, run.state.cases_text]))
 
     with signals_stop(fleet):
         fleet.run(deliver)
-    progress.clear()
+    line.clear()
 
 
 def print_told(host: str, told: Told) -> None:
@@ -129,26 +127,3 @@ def print_told(host: str, told: Told) -> None:
     else:
         sys.stdout.buffer.write(b'{"host":' + json.dumps(host).encode() + b"," + encode(told)[1:])
         sys.stdout.buffer.flush()
-
-
-class FleetProgress:
-    """Draws `3 done, 5 running · 41 of 112 cases` over itself, where stderr is a terminal."""
-
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream, self._live = stream, stream.isatty()
-        self._painted_s = 0.0
-
-    def show(self, state: FleetState) -> None:
-        """Repaint if it is time."""
-        if not self._live or time.monotonic() - self._painted_s < PROGRESS_S:
-            return
-        self._painted_s = time.monotonic()
-        words = [*(f"{count} {word}" for word, count in state.counts.items()), state.cases_text]
-        self._stream.write(f"\r\x1b[K{', '.join(words)}")
-        self._stream.flush()
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self._live:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()

@@ -7,12 +7,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from cpugpu_tui.cli.output.table_style import add_columns as add_columns
-from cpugpu_tui.cli.output.table_style import console as console
-from cpugpu_tui.cli.output.table_style import new_table as new_table
-from cpugpu_tui.cli.output.table_style import plain as plain
-from cpugpu_tui.cli.output.table_style import table_of
-from cpugpu_tui.cli.output.table_style import unicode as unicode
+from cpugpu_tui.cli.output.table_style import console, plain, table_of
 from cpugpu_tui.render.answer_table import table_lines
 from cpugpu_tui.render.answers import answer_lines, lines_beside_table
 from cpugpu_tui.render.columns import NONE, Key, is_words

@@ -25,7 +25,7 @@ from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.signal_watch import watch_signals
 
 TELEMETRY_S = 1.0
-"""Between two sweeps over the machine."""
+"""Between two samples of the machine."""
 
 See = Callable[[RunState, Event], None]
 """Is told each event, and the state after it."""

@@ -1,4 +1,4 @@
-"""One line on stderr that says how far a headless run is; only where stderr is a terminal."""
+"""One line on stderr that says how far a headless run or a fleet is; only where stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -17,35 +17,57 @@ EVERY_S = 0.5
 """Between two updates of the line: painting while a block is timed costs CPU time that the block wants."""
 
 
+class ProgressLine:
+    """A line that is drawn over itself."""
+
+    def __init__(self, stream: TextIO = sys.stderr) -> None:
+        self.stream = stream
+        self.is_live = stream.isatty()
+        self._painted_s = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last paint was `EVERY_S` ago."""
+        return time.monotonic() - self._painted_s >= EVERY_S
+
+    def paint(self, text: str) -> None:
+        """Draw a text that fits the line: one that wraps cannot be removed."""
+        self._painted_s = time.monotonic()
+        self.stream.write(f"\r\x1b[K{text}")
+        self.stream.flush()
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self.is_live:
+            self.stream.write("\r\x1b[K")
+            self.stream.flush()
+
+
 class Progress:
     """Draws `███░░░░░░░ 3 of 8 points · 0:12 left · matmul 512 · warm-up on cpu` over itself."""
 
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream = stream
-        self._live = stream.isatty()
-        self._painted_s = 0.0
+    def __init__(self) -> None:
+        self._line = ProgressLine()
         self._left_s: float | None = None
         self._heard_s = 0.0
 
     def show(self, state: RunState, event: Event) -> None:
         """Take note of an event, and repaint if it is time."""
-        if not self._live or isinstance(event, RunFinished):
+        if not self._line.is_live or isinstance(event, RunFinished):
             return
         if isinstance(event, Progressed) and event.seconds_left is not None:
             self._left_s, self._heard_s = event.seconds_left, time.monotonic()
         settled = isinstance(event, (CaseFinished, CaseFailed))
-        if not settled and time.monotonic() - self._painted_s < EVERY_S:
+        if not settled and not self._line.is_due:
             return
-        self._painted_s = time.monotonic()
-        room = shutil.get_terminal_size().columns - 1  # a line that wraps cannot be removed
-        self._stream.write(f"\r\x1b[K{shown(self._text(state)[:room])}")
-        self._stream.flush()
+        room = shutil.get_terminal_size().columns - 1
+        self._line.paint(shown(self._text(state)[:room]))
 
     def _text(self, state: RunState) -> str:
         current = state.current
         if not state.rows and current is not None:
             return f"{current.phase} of {current.device}: {current.note}"
-        is_utf8 = "utf" in (self._stream.encoding or "").lower()
+        is_utf8 = "utf" in (self._line.stream.encoding or "").lower()
         done, rest = bar(state, *("█░" if is_utf8 else "#."))
         parts = [f"{done}{rest} {points_text(state)}"]
         left_s = self._left_s - (time.monotonic() - self._heard_s) if self._left_s is not None else None
@@ -66,6 +88,4 @@ class Progress:
 
     def clear(self) -> None:
         """Remove the line."""
-        if self._live:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+        self._line.clear()
