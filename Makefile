@@ -31,7 +31,7 @@ snapshots: $(VENV)/.for-test
 	@$(BIN)/python -m pytest tests/snapshots --snapshot-update
 
 golden: $(VENV)/.for-test
-	@RENEW_GOLDEN=1 $(BIN)/python -m pytest tests/rooms -k golden
+	@RENEW_GOLDEN=1 $(BIN)/python -m pytest -n 4 -m 'not gpu' $$(grep -rlE 'golden|words\(' tests --include='test_*.py')
 
 readme: $(VENV)/.for-test
 	@$(BIN)/python -m tests.readme

@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 from tests.helpers.app.answered import use_event_loop
 from tests.helpers.command_line import CommandLine
+from tests.helpers.golden import WORDS, GoldenWords
 
 # The same examples on every machine, and no verdict on how long one takes: CI machines share their cores.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
@@ -68,6 +69,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def cpugpu(tmp_path: Path) -> CommandLine:
     """`cpugpu-tui` in a process of its own, its history in this test's folder."""
     return CommandLine(tmp_path / "history.db")
+
+
+@pytest.fixture
+def words(request: pytest.FixtureRequest) -> GoldenWords:
+    """Sentences that people read, held to one file a room."""
+    folders = request.path.relative_to(Path(__file__).parent).parts
+    room = folders[1] if folders[0] == "rooms" else folders[0]
+    return GoldenWords(WORDS / f"{room}.txt", f"{request.path.name}::{request.node.name}")
 
 
 def virtual_environment(folder: Path) -> Path:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden"
+WORDS = FOLDER / "words"
+HEAD = "== "
+NEXT = "\n--\n"
 
 
 def assert_golden(name: str, text: str) -> None:
@@ -24,3 +28,44 @@ def assert_golden(name: str, text: str) -> None:
 def paragraphs(sentences: Mapping[str, str]) -> str:
     """Return named sentences, a paragraph each."""
     return "\n\n".join(f"-- {name}\n{sentence}" for name, sentence in sentences.items())
+
+
+class GoldenWords:
+    """What a test expects people to read, in a file (`tests/golden/words/ROOM.txt`) under the test's name.
+
+    Each call asserts the next text of the test. A reworded sentence is one change: `make golden`, then read the diff.
+    """
+
+    def __init__(self, file: Path, test: str) -> None:
+        self._file = file
+        self._test = test
+        self._calls = 0
+
+    def __call__(self, text: str | Sequence[str]) -> None:
+        """Assert that the text, or each of its lines, is the one that was recorded; its width and age must not vary."""
+        lines = text.splitlines() if isinstance(text, str) else [line for part in text for line in part.splitlines()]
+        said = "\n".join(line.rstrip() for line in lines)
+        if os.environ.get("RENEW_GOLDEN"):
+            self._record(said)
+        texts = sections_of(self._file).get(self._test, [])
+        expected = texts[self._calls] if self._calls < len(texts) else ""
+        self._calls += 1
+        assert said == expected, f"text {self._calls} of {self._test}: renew with `make golden` if this is meant"
+
+    def _record(self, said: str) -> None:
+        self._file.parent.mkdir(exist_ok=True)
+        with self._file.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # several workers write the same file
+            sections = sections_of(self._file)
+            sections[self._test] = [*sections.get(self._test, [])[: self._calls], said]
+            blocks = [f"{HEAD}{test}\n{NEXT.join(texts)}\n" for test, texts in sorted(sections.items())]
+            self._file.write_text("\n".join(blocks), "utf-8")
+
+
+def sections_of(file: Path) -> dict[str, list[str]]:
+    """Return test → its texts, of a file of golden words; empty without the file."""
+    found: dict[str, list[str]] = {}
+    for block in f"\n{file.read_text('utf-8')}".split(f"\n{HEAD}")[1:] if file.exists() else []:
+        test, _, texts = block.partition("\n")
+        found[test] = texts.rstrip("\n").split(NEXT)
+    return found
