@@ -25,6 +25,7 @@ from cpugpu_tui.timing.timers.settled_clock import SettledClock
 from cpugpu_tui.timing.timers.timed_operation import Operation, time_written
 from cpugpu_tui.timing.torch_devices import describe, first_line, gpu_names, resolve
 from cpugpu_tui.workloads import Report, Setting, Workload
+from cpugpu_tui.workloads.containers import doubled
 
 EXACT_FLOPS = 4e10
 """A float64 reference is affordable up to this many FLOPs: about a second on two cores."""
@@ -164,7 +165,7 @@ class TorchMachine:
         for device, result in results.items():
             require_tensor(result, device)
         exact = exact and self._affords_reference(case)
-        doubles = tuple(as_double(tensor) for tensor in inputs) if exact else inputs
+        doubles = doubled(inputs) if exact else inputs
         if exact:
             against, reference = "float64 on the CPU", workload.reference(case.variant, doubles)
         elif len(results) > 1:
@@ -175,7 +176,7 @@ class TorchMachine:
         reference = reference.cpu().double()
         for device, result in results.items():
             require_size(result, device, reference, against)
-        scale = workload.scale(reference, *(as_double(tensor) for tensor in doubles))
+        scale = workload.scale(reference, *doubled(doubles))
         error = max(relative_error(result, reference, scale) for result in results.values())
         tolerance = workload.tolerance(case.dtype)
         if error > tolerance:
@@ -299,11 +300,6 @@ def synchronizer(device: str) -> Any:
     import torch
 
     return lambda: torch.cuda.synchronize(device)
-
-
-def as_double(tensor: Any) -> Any:
-    """Return a float tensor in float64, anything else (labels, images in bytes) as it is."""
-    return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def relative_error(result: Any, reference: Any, scale: float) -> float:

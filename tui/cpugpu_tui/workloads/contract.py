@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES, WorkloadInfo
+from cpugpu_tui.workloads.containers import moved
 
 if TYPE_CHECKING:
     import torch
@@ -135,7 +136,7 @@ class Workload:
     def place(self, variant: str, inputs: tuple[torch.Tensor, ...], device: str) -> tuple[Any, ...]:
         """Return what a step takes on `device`, from the host inputs; models and captured graphs are made here."""
         del variant
-        return tuple(tensor.to(device) for tensor in inputs)
+        return tuple(moved(each, device) for each in inputs)
 
     def reset(self, variant: str, placed: tuple[Any, ...]) -> None:
         """Put state that steps have changed (weights, optimiser) back to the start; called between half-rounds."""
@@ -143,6 +144,10 @@ class Workload:
     def checked(self, variant: str, placed: tuple[Any, ...]) -> Any:
         """Return the tensor that is compared between devices and variants; a step's result unless overridden."""
         return self.variant(variant)(*placed)
+
+    def comparable(self, result: Any) -> Any:
+        """Return the tensor of a step's result that is compared; the result itself unless overridden."""
+        return result
 
     def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
         """Return what `checked` should be, from float64 host inputs: by default with the first variant."""

@@ -48,8 +48,11 @@ class Operation:
 
     @cached_property
     def plainly_placed(self) -> bool:
-        """Whether placing means nothing but moving each input."""
-        return type(self.workload).place is Workload.place
+        """Whether placing means nothing but moving each tensor."""
+        import torch
+
+        is_plain = type(self.workload).place is Workload.place
+        return is_plain and all(isinstance(each, torch.Tensor) for each in self.host_inputs)
 
     @cached_property
     def takes_out(self) -> bool:
@@ -59,7 +62,7 @@ class Operation:
     def to_check(self, result: Any) -> Any:
         """Return what is compared between devices: the step's result unless the workload says otherwise."""
         if type(self.workload).checked is Workload.checked:
-            return result
+            return self.workload.comparable(result)
         checked = self.workload.checked(self.case.variant, self.inputs)
         self.workload.reset(self.case.variant, self.inputs)
         return checked
