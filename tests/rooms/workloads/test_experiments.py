@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from cpugpu_tui.model import ITEMSIZE_BYTES, Case, torch_dtype
-from cpugpu_tui.timing.torch_machine import as_double, relative_error
+from cpugpu_tui.timing.torch_machine import relative_error
 from cpugpu_tui.workloads import PRESETS, Setting, Workload, find
+from cpugpu_tui.workloads.containers import doubled
 
 SIZES = {"elementwise": 1000, "jacobian": 3, "transfer": 4096, "transfer-model": 2, "mnist-mlp": 32,
          "mnist-mlp-wide": 32, "mnist-mlp-width": 64}  # fmt: skip
@@ -32,7 +33,7 @@ def placed(name: str, variant: str, dtype: str = "float32", n: int | None = None
 def test_every_variant_gives_the_float64_result(name: str, variant: str, dtype: str) -> None:
     item = find(name)
     inputs, given = placed(name, variant, dtype)
-    doubles = tuple(as_double(tensor) for tensor in inputs)
+    doubles = tuple(doubled(tensor) for tensor in inputs)
     reference = item.reference(variant, doubles).double()
     assert reference.isfinite().all()
     assert reference.count_nonzero() > 0

@@ -21,8 +21,8 @@ from typing import Any
 
 from cpugpu_tui.agent.hello import facts, hello, wanted
 from cpugpu_tui.agent.worker import THREAD_NAME, stand_by, work
-from cpugpu_tui.model import Case, Ceilings, Found, Line, OwnFile, Plan, Search, Simulation
-from cpugpu_tui.timing.control import ALIVE, BEAT, Control
+from cpugpu_tui.model import Case, Ceilings, Found, Line, OwnCode, OwnFile, Plan, Search, Simulation
+from cpugpu_tui.timing.control import ALIVE, BEAT, CODE, Control
 from cpugpu_tui.timing.emitter import LineEmitter
 
 EXIT_CONTROLLER_GONE = 1
@@ -40,6 +40,10 @@ def plan_from_json(line: bytes) -> Plan:
     lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
     lists["cases"] = tuple(Case(**case) for case in data["cases"])
     lists["ceilings"] = tuple(ceilings_from_plain(item) for item in data.get("ceilings", ()))
+    lists["codes"] = tuple(
+        OwnCode(**{**item, "setup": tuple(item["setup"]), "lets": tuple((a, b) for a, b in item["lets"])})
+        for item in data.get("codes", ())
+    )
     lists["own_files"] = tuple(OwnFile(**item) for item in data.get("own_files", ()))
     search = data.pop("search", None)
     if search is not None:
@@ -123,7 +127,8 @@ def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, 
             stand_by()
         # Whoever started this process is no stranger on the cores; not part of what a run was measured with.
         whole = {**environment, "controller_pid": os.getppid()}
-        code = 0 if work(plan_from_json(plans.get()), whole, emit, control) else EXIT_BROKEN
+        plan = plan_from_json(plans.get())
+        code = 0 if work(plan, whole, emit, control, allows_code=CODE in arguments) else EXIT_BROKEN
     except BrokenPipeError:
         code = EXIT_CONTROLLER_GONE
     except BaseException:  # noqa: BLE001 - the last words of the process, whatever it dies of

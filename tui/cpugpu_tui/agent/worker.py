@@ -7,25 +7,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, CpuGpuError
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UsageError
 from cpugpu_tui.model import DevicesFound, Plan, RunFinished
 from cpugpu_tui.timing.ceilings.calibrate import calibrate, first_ceilings
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import CaseError, Machine, Stopwatch
+from cpugpu_tui.workloads.code_workload import register
 
 THREAD_NAME = "torch-worker"
 """Name of the thread that every kernel is called from."""
 
 
-def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) -> bool:
+def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control, *, allows_code: bool = False) -> bool:
     """Run a plan to its end; return False if this process must not be used again.
+
+    `allows_code`: the person typed the plan's code just now; code in a plan from elsewhere is refused.
 
     Every outcome is an event: `RunFinished` is always the last one, except when the process dies.
     """
     try:
         with quiet_interpreter():
+            if plan.codes and not allows_code:
+                raise UsageError(
+                    "This run timed typed code, which is run only when it is typed again.",
+                    "Copy its command from `cpugpu-tui show` and read it first.",
+                )
+            register(plan.codes)
             machine = make_machine(plan, environment)
             emit(DevicesFound(devices=machine.devices, no_gpu=machine.no_gpu))
             emit.flush()

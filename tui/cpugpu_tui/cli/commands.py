@@ -15,7 +15,20 @@ from typing import Annotated, Any
 import typer
 
 from cpugpu_tui import __version__
-from cpugpu_tui.cli import claims, config, demo, devices, doctor, export, import_, machine, new_workload, run, telemetry
+from cpugpu_tui.cli import (
+    claims,
+    config,
+    demo,
+    devices,
+    doctor,
+    export,
+    import_,
+    machine,
+    new_workload,
+    run,
+    telemetry,
+    time,
+)
 from cpugpu_tui.cli import list as list_
 from cpugpu_tui.cli.compare import baseline, compare, gate
 from cpugpu_tui.cli.fleet import gate as fleet_gate
@@ -42,7 +55,7 @@ def _collect(into: typer.Typer, *files: ModuleType) -> typer.Typer:
     return into
 
 
-_collect(app, run, list_, devices, machine, claims, telemetry, demo, doctor, show, rm, tag)
+_collect(app, run, time, list_, devices, machine, claims, telemetry, demo, doctor, show, rm, tag)
 app.add_typer(_collect(history.commands, prune, merge), name="history")
 _collect(app, compare, baseline, gate, export, import_, new_workload)
 app.add_typer(config.commands, name="config")

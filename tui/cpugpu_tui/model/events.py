@@ -112,6 +112,32 @@ class TensorsPlaced(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CodeTraced(Event):
+    """What one call of a person's own code executed on a device, operator by operator. It is not a timed call."""
+
+    case: str
+    device: str
+    operators: int
+    """Operators that ran on this device."""
+    on_cpu: tuple[str, ...] = ()
+    """Operators that ran on the CPU although the device is a GPU, each name once."""
+    copies_to_gpu: int = 0
+    bytes_to_gpu: int = 0
+    copies_to_host: int = 0
+    bytes_to_host: int = 0
+    synchronisations: int = 0
+    """Operators that made the host wait for the GPU, such as `item`."""
+    peak_bytes: int | None = None
+    """Most memory that torch held on the GPU during the call; None for the CPU."""
+    peak_host_bytes: int | None = None
+    """Most memory that the process has had on the host so far."""
+    sets_default_device: bool = False
+    """The code makes tensors without naming a device, so the device was made torch's default one."""
+    not_compared: str = ""
+    """Why results are not compared between devices; empty if they are."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Calibrated(Event):
     """Warm-up is over on this device; how the rounds will look."""
 
@@ -312,7 +338,7 @@ class CaseFinished(Event):
     """None when the results were not compared (see method.md, step 2)."""
 
 
-FAILURES = ("oom", "unsupported", "mismatch", "error", "timeout", "crashed", "skipped")
+FAILURES = ("oom", "unsupported", "mismatch", "refused", "error", "timeout", "crashed", "skipped")
 """Kinds of `CaseFailed`; `skipped` is no failure (time ran out, or the person stopped)."""
 
 
@@ -359,6 +385,7 @@ WIRE_TAGS: dict[type[Event], str] = {
     CaseStarted: "CaseStarted",
     CasesChosen: "CasesChosen",
     TensorsPlaced: "TensorsPlaced",
+    CodeTraced: "CodeTraced",
     Calibrated: "Calibrated",
     DeviceSampled: "HalfRoundTimed",
     MachineRead: "MachineRead",

@@ -143,6 +143,22 @@ class OwnFile:
 
 
 @dataclass(frozen=True)
+class OwnCode:
+    """Code that a person typed to be timed. It is data here: only an agent compiles and runs it."""
+
+    name: str
+    """Name of its workload, made of the statement."""
+    statement: str
+    """What one call does, on one line. Its value is the result."""
+    setup: tuple[str, ...] = ()
+    """Lines that make what the statement uses; run on the host, once for each size."""
+    lets: tuple[tuple[str, str], ...] = ()
+    """Name and Python expression of further parameters."""
+    in_place: bool = False
+    """The statement may change its inputs, which are restored before each call."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """All an agent needs to know to run and stop. One plan per agent process."""
 
@@ -194,6 +210,8 @@ class Plan:
     sets it for the agent; the plan that is saved with the run has None."""
     simulation: Simulation | None = None
     """The simulated machine to run on instead of this one; results carry a mark."""
+    codes: tuple[OwnCode, ...] = ()
+    """Code that a person typed, a workload each. An agent runs it only if its command line allows that."""
     own_files: tuple[OwnFile, ...] = ()
     """Whence those of its workloads come that are a person's own: a record, which nobody loads from."""
 

@@ -15,8 +15,10 @@ PENDING, ACTIVE, TIMED, FAILED, SKIPPED = "pending", "active", "timed", "failed"
 NO_WINNER_WORDS = {TIE: "tie", UNDECIDED: "unclear", TOO_FEW: "too few"}
 """Verdicts that name no device, in at most seven cells."""
 
-FAILURE_WORDS = {"oom": "OOM", "unsupported": "not here", "mismatch": "mismatch", "error": "error",
-                 "timeout": "timeout", "crashed": "crashed", "skipped": "skipped"}  # fmt: skip
+FAILURE_WORDS = {
+    "oom": "OOM", "unsupported": "not here", "mismatch": "mismatch", "refused": "refused", "error": "error",
+    "timeout": "timeout", "crashed": "crashed", "skipped": "skipped",
+}  # fmt: skip
 """Failures in at most eight cells."""
 
 

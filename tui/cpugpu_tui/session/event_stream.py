@@ -20,6 +20,7 @@ from cpugpu_tui.model import (
     CaseStarted,
     Ceilings,
     CeilingsMeasured,
+    CodeTraced,
     DeviceSampled,
     DevicesFound,
     EnergyMeasured,
@@ -49,7 +50,7 @@ E = TypeVar("E", bound=Event)
 Deliver = Callable[[Event], None]
 
 BESIDE = (
-    EpochFinished, KernelsProfiled, CasesChosen, TensorsPlaced, MachineRead, EnergyMeasured, PeerMeasured,
+    EpochFinished, KernelsProfiled, CasesChosen, CodeTraced, TensorsPlaced, MachineRead, EnergyMeasured, PeerMeasured,
     CeilingsMeasured,
 )  # fmt: skip
 """An agent's events that are kept as they are, with no tables of their own."""

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import OwnFile, Refused, WorkloadInfo
-from cpugpu_tui.timing.control import FILE, INSTALLED
+from cpugpu_tui.model import OwnCode, OwnFile, Refused, WorkloadInfo
+from cpugpu_tui.timing.control import CODE, FILE, INSTALLED
 from cpugpu_tui.workloads import PRESETS, Preset, catalogue
+from cpugpu_tui.workloads.own_code import info_of
 
 
 @dataclass(frozen=True)
@@ -27,17 +28,19 @@ class OwnWorkloads:
     """As an agent told."""
     files: tuple[OwnFile, ...] = ()
     """Where those come from that are from files."""
+    codes: tuple[OwnCode, ...] = ()
+    """Code that was typed on this command line."""
     is_installed: bool = False
     """Whether agents are to load what installed packages offer."""
 
     def words(self) -> tuple[str, ...]:
         """Return what `Agents` takes, so that each of them knows the same workloads."""
         files = tuple(word for file in self.files for word in (FILE, file.path))
-        return (*files, INSTALLED) if self.is_installed else files
+        return (*files, *([CODE] if self.codes else []), *([INSTALLED] if self.is_installed else []))
 
     def infos(self) -> dict[str, WorkloadInfo]:
         """Return every workload that there is, by name."""
-        return {info.name: info for info in (*catalogue(), *self.workloads)}
+        return {info.name: info for info in (*catalogue(), *self.workloads, *map(info_of, self.codes))}
 
     def preset(self, name: str) -> Preset | None:
         """Return a preset of either kind; None where there is none of this name."""

@@ -15,6 +15,7 @@ from cpugpu_tui.model import (
     ENERGY,
     KERNELS,
     LATENCY,
+    MAX_SIZE,
     METRICS,
     SCALES,
     Case,
@@ -25,6 +26,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.workloads import PRESETS, Part, Preset
+from cpugpu_tui.workloads.own_code import compiled
 
 SMALL_BUDGET_S = 0.2
 """Time for a device and case at small scale: the nine presets together finish in two minutes on two cores."""
@@ -90,9 +92,13 @@ def build_plan(request: PlanRequest) -> Plan:
     Raises:
         FieldError: a field has a wrong value; `.field` names it.
     """
+    request = _with_search(request)
     sizes = parse_sizes(request.sizes) if request.sizes is not None else None
     known = request.own.infos()
     presets = [find_preset(name, request.own, known) for name in request.names]
+    for preset in presets if sizes is None else ():
+        if any(code.name == preset.name and compiled(code).uses_size for code in request.own.codes):
+            raise FieldError("sizes", "The code uses n, so it needs sizes.", "Add --n, for example --n 16:4096.")
     search = _search(request, presets)
     cases: dict[str, Case] = {}
     for preset in presets:
@@ -108,7 +114,10 @@ def build_plan(request: PlanRequest) -> Plan:
         budget_s = min(budget_s, SMALL_BUDGET_S)
     metrics = tuple(m for m in METRICS if m != KERNELS or all(preset.is_profiled for preset in presets))
     if search is not None:
-        metrics, budget_s = SEARCH_METRICS, min(budget_s, SEARCH_BUDGET_S)
+        metrics = (*SEARCH_METRICS, KERNELS) if request.own.codes else SEARCH_METRICS
+        budget_s = min(budget_s, SEARCH_BUDGET_S)
+    if request.own.codes:  # no publication timed it
+        metrics = tuple(metric for metric in metrics if metric != AS_WRITTEN)
     if request.energy:
         metrics += (ENERGY,)
     plan = Plan(
@@ -125,6 +134,7 @@ def build_plan(request: PlanRequest) -> Plan:
         mnist=request.mnist,
         gaps=request.gaps,
         simulation=request.simulation,
+        codes=request.own.codes,
         own_files=request.own.files_of(case.workload for case in cases.values()),
     )
     if search is not None:
@@ -136,6 +146,15 @@ def build_plan(request: PlanRequest) -> Plan:
         return plan
     # Whoever names a number of rounds wants that number, not one that an interval decides.
     return replace(plan, rounds=request.rounds, max_rounds=request.rounds)
+
+
+def _with_search(request: PlanRequest) -> PlanRequest:
+    """Return a request whose `start:stop` without a step is a search between both, stop included."""
+    parts = request.sizes.split(":") if request.sizes is not None and "," not in request.sizes else []
+    if len(parts) != 2 or request.find_crossover or request.rounds is not None:
+        return request
+    parse_sizes(f"{request.sizes}:{MAX_SIZE}")  # refuses an empty range
+    return replace(request, sizes=",".join(parts), find_crossover=True)
 
 
 def _devices(request: PlanRequest) -> tuple[str, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import ENERGY, MAX_SIZE, Case, Plan, RunStarted, Simulation, WorkloadInfo
+from cpugpu_tui.model import ENERGY, MAX_SIZE, Case, OwnCode, Plan, RunStarted, Simulation, WorkloadInfo
 from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -33,9 +33,12 @@ def _command(run: RunStarted, request: PlanRequest) -> str:
     # What else its inventory said of the host is not in the record.
     where = ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")] if fleet else []
     words = ["cpugpu-tui", *(["fleet", "run", *where] if fleet else ["run"]), *request.names]
+    if plan.codes:
+        words = ["cpugpu-tui", "time", *code_words(plan.codes)]
     for file in plan.own_files:
         words += ["--workloads", file.path]
-    words += option_words(request)
+    options = option_words(request)
+    words += ["--n" if plan.codes and word == "--size" else word for word in options]
     for device in plan.devices:
         words += ["--device", device] if device != ("all" if fleet else "auto") else []
     words += ["--parallel"] if plan.parallel else []
@@ -57,6 +60,17 @@ def _command(run: RunStarted, request: PlanRequest) -> str:
     if plan.simulation is not None:
         words += ["--simulate", simulation_text(plan.simulation)]
     return shlex.join(words)
+
+
+def code_words(codes: Sequence[OwnCode]) -> list[str]:
+    """Return the words after `time` that name typed code: its statement, setup and parameters."""
+    first, words = codes[0], [codes[0].statement]
+    for line in first.setup:
+        words += ["--setup", line]
+    for index, (name, _) in enumerate(first.lets):
+        values = ",".join(dict.fromkeys(code.lets[index][1] for code in codes))
+        words += ["--let", f"{name}={values}"]
+    return [*words, *(["--in-place"] if first.in_place else [])]
 
 
 def option_words(request: PlanRequest) -> list[str]:
@@ -126,10 +140,10 @@ def _own_of(plan: Plan) -> OwnWorkloads:
     built_in = {info.name for info in catalogue()}
     variants: dict[str, list[str]] = {}
     for case in plan.cases:
-        if case.workload not in built_in:
+        if case.workload not in built_in and case.workload not in {code.name for code in plan.codes}:
             variants.setdefault(case.workload, []).append(case.variant)
     infos = [WorkloadInfo(name, name, tuple(dict.fromkeys(found)), (MAX_SIZE,), "") for name, found in variants.items()]
-    return OwnWorkloads(workloads=tuple(infos))
+    return OwnWorkloads(workloads=tuple(infos), codes=plan.codes)
 
 
 def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:

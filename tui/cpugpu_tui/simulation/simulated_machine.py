@@ -31,6 +31,7 @@ from cpugpu_tui.model import (
     SYNCHRONISE,
     Case,
     Check,
+    CodeTraced,
     Device,
     Plan,
     Simulation,
@@ -248,6 +249,7 @@ class SimulatedMachine:
     def __init__(self, plan: Plan) -> None:
         self.simulation = plan.simulation or Simulation()
         self._wanted = plan.devices
+        self._codes = {code.name for code in plan.codes}
         self.clock = VirtualClock(self.simulation.pace)
         self.random = random.Random(self.simulation.seed)
         laws = self.simulation
@@ -352,7 +354,15 @@ class SimulatedMachine:
     def release(self) -> None:
         """Nothing was allocated."""
 
-    def explain(self, error: Exception, case: Case) -> CaseError:
+    def examine(self, operation: SimulatedOperation, device: str) -> CodeTraced | None:
+        """Return one planted operator for a person's own code."""
+        is_own = operation.case.workload in self._codes
+        return CodeTraced(case=operation.case.key, device=device, operators=1) if is_own else None
+
+    def check_later_call(self, operation: SimulatedOperation) -> None:
+        """Return nothing: simulated calls have no results."""
+
+    def explain(self, error: Exception | SystemExit, case: Case) -> CaseError:
         """Return the failure row for the planted exception."""
         del case
         return CaseError("error", f"{type(error).__name__}: {error}.", "The detail of the row has the last lines.")

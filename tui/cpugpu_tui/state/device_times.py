@@ -20,6 +20,7 @@ from cpugpu_tui.model import (
     PAGEABLE,
     PINNED,
     Calibrated,
+    CodeTraced,
     CoreWait,
     DeviceSampled,
     EnergyMeasured,
@@ -72,6 +73,8 @@ class DeviceTimes:
     """Of a training inside `as_written`."""
     kernels: KernelsProfiled | None = None
     """What one profiled call ran."""
+    traced: CodeTraced | None = None
+    """What one call of own code executed."""
     placed: TensorsPlaced | None = None
     """Where its tensors lay."""
 

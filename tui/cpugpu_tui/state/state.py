@@ -25,6 +25,7 @@ from cpugpu_tui.model import (
     Ceilings,
     CeilingsMeasured,
     Check,
+    CodeTraced,
     Device,
     DeviceSampled,
     DevicesFound,
@@ -247,7 +248,7 @@ class RunState:
                 return replace(self, rows=_with_cases(self.rows, event.cases))
             case (
                 CaseStarted() | Calibrated() | DeviceSampled() | EpochFinished() | KernelsProfiled()
-                | TensorsPlaced() | MachineRead() | CaseFinished() | CaseFailed()
+                | TensorsPlaced() | CodeTraced() | MachineRead() | CaseFinished() | CaseFailed()
             ):  # fmt: skip
                 row = self.rows.get(event.case)
                 return self if row is None else self._with_row(row, _apply_to_row(row, event))
@@ -331,6 +332,8 @@ def _apply_to_row(row: Row, event: Event) -> Row:
             return _with_times(row, replace(times, epochs=(*times.epochs, event)))
         case KernelsProfiled():
             return _with_times(row, replace(_times(row, event.device), kernels=event))
+        case CodeTraced():
+            return _with_times(row, replace(_times(row, event.device), traced=event))
         case TensorsPlaced():
             return _with_times(row, replace(_times(row, event.device), placed=event))
         case MachineRead():

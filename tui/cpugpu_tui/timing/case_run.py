@@ -72,8 +72,7 @@ class CaseRun:
         """GPU → CPU against it so far, inputs on the device; without those that had no round beside the CPU."""
         self.moved_comparisons: dict[str, Comparison] = {}
         """The same with data that starts and ends on the host."""
-        self.is_over = False
-        """Whether it has finished or failed."""
+        self.is_over = False  # finished or failed
         self.device: str | None = None
         """The device that is at work, None in between: whom to name when something is raised."""
         self.round_index = 0
@@ -84,8 +83,7 @@ class CaseRun:
         self._edges = CaseEdges(case, machine.watcher, emit)
         self._long_calls: dict[str, EnergyMeasured] = {}
         self._check: Any = None
-        self.is_checked = False
-        """Whether it belongs to the sample of a sweep that is looked at closely."""
+        self.is_checked = False  # whether it belongs to the sample of a sweep that is looked at closely
 
     @property
     def is_timed_once(self) -> bool:
@@ -178,6 +176,8 @@ class CaseRun:
             results[device.name] = first.result
             inside, outside = self._machine.placement(operation, first.result, device.name)
             self._emit(TensorsPlaced(case=self.case.key, device=device.name, inputs=inside, results=outside))
+            if (traced := self._machine.examine(operation, device.name)) is not None:
+                self._emit(traced)
             wanted, first_ns = self._wanted(first.singles), first.elapsed_ns
             if self._control.suspended_meanwhile():
                 self._long_calls.pop(device.name, None)
@@ -270,6 +270,8 @@ class CaseRun:
             # Stopped and continued in between (ctrl+z, fg): the clock ran on, the samples are void.
             if not self._control.suspended_meanwhile():
                 break
+        if not run.is_timed_once:
+            self._machine.check_later_call(run.operation)
         if self._is_void(run, event):
             run.forget(self.round_index)
             return False

@@ -8,6 +8,9 @@ import time
 FILE, INSTALLED = "--workloads", "--installed"
 """Words of an agent's command that name a person's own workloads: a file follows the first."""
 
+CODE = "--code"
+"""Word of an agent's command that allows it to run the typed code of its plan. Without it, plans cannot bring code."""
+
 ALIVE = "--alive"
 """Word of an agent's command before the seconds after which silence means that its controller is gone."""
 

@@ -109,7 +109,7 @@ class Scheduler:
             case_run.begin(check=self._is_checked(index), exact=self._is_checked(index), warmed=self._warmed)
         except Stopped:
             self._pending.appendleft((index, case))  # `_wind_up` says why it has no result
-        except Exception as error:  # noqa: BLE001 - whatever a workload raises is its row's failure
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a workload raises is its row's failure
             failure = self._failure(case_run, error)
             if failure.kind == "oom" and self._active and not failure.fatal:
                 # Others still hold their tensors: once they are through it is tried again.
@@ -137,7 +137,7 @@ class Scheduler:
                 self._between()
                 if self._control.stopping:
                     return
-        except Exception as error:  # noqa: BLE001 - as above
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             self._active.remove(case_run)
             self._fail(case_run, error)
             return
@@ -160,7 +160,7 @@ class Scheduler:
             if case_run.is_checked:
                 self._to_profile.append(case_run.case)
 
-    def _fail(self, case_run: CaseRun, error: Exception) -> None:
+    def _fail(self, case_run: CaseRun, error: Exception | SystemExit) -> None:
         failure = self._failure(case_run, error)
         self._drop(case_run, error)
         if not failure.fatal:
@@ -178,10 +178,10 @@ class Scheduler:
         if failure.fatal:
             raise failure
 
-    def _failure(self, case_run: CaseRun, error: Exception) -> CaseError:
+    def _failure(self, case_run: CaseRun, error: Exception | SystemExit) -> CaseError:
         return error if isinstance(error, CaseError) else self._machine.explain(error, case_run.case)
 
-    def _drop(self, case_run: CaseRun, error: Exception) -> None:
+    def _drop(self, case_run: CaseRun, error: Exception | SystemExit) -> None:
         """Let go of the tensors of a case; the frames that an error came through hold them too."""
         case_run.close()
         traceback.clear_frames(error.__traceback__)

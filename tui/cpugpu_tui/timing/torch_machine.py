@@ -12,11 +12,12 @@ import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.nvml import GpuProbe
-from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Check, Device, Plan, torch_dtype
+from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Check, CodeTraced, Device, Plan, torch_dtype
 from cpugpu_tui.timing.ceilings import Gauge
 from cpugpu_tui.timing.ceilings.gauges import CpuGauge, CudaGauge
 from cpugpu_tui.timing.edges import CpuWatcher, GpuWatcher
 from cpugpu_tui.timing.host_watch import HostWatch
+from cpugpu_tui.timing.own_code import check_later_call, examine
 from cpugpu_tui.timing.timers import CaseError, Singles, Timer, Watch, Watcher
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.cuda import CudaTimer, out_of_memory, ran_out_of_memory, require_memory
@@ -25,7 +26,9 @@ from cpugpu_tui.timing.timers.settled_clock import SettledClock
 from cpugpu_tui.timing.timers.timed_operation import Operation, time_written
 from cpugpu_tui.timing.torch_devices import describe, first_line, gpu_names, resolve
 from cpugpu_tui.workloads import Report, Setting, Workload
+from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.containers import doubled
+from cpugpu_tui.workloads.own_code import place_of
 
 EXACT_FLOPS = 4e10
 """A float64 reference is affordable up to this many FLOPs: about a second on two cores."""
@@ -155,6 +158,24 @@ class TorchMachine:
         del device
         return tensors_in(operation.inputs), tensors_in(result)
 
+    def examine(self, operation: Operation, device: str) -> CodeTraced | None:
+        """Return what one call of a person's own code executed; None for other workloads.
+
+        Raises:
+            CaseError: `refused`: its times would be wrong.
+        """
+        if not isinstance(operation.workload, CodeWorkload):
+            return None
+        return examine(operation, operation.workload, device, synchronizer(device))
+
+    def check_later_call(self, operation: Operation) -> None:
+        """Compare a call after a half-round with earlier ones, of own code.
+
+        Raises:
+            CaseError: `refused`.
+        """
+        check_later_call(operation)
+
     def check(self, case: Case, inputs: tuple[Any, ...], results: dict[str, Any], *, exact: bool) -> Check | None:
         """Compare the results with a float64 reference, or with the first device's where that costs too much.
 
@@ -162,6 +183,8 @@ class TorchMachine:
             CaseError: `mismatch`, also for NaN.
         """
         workload = catalogue.find(case.workload)
+        if isinstance(workload, CodeWorkload) and workload.draws:
+            return None
         for device, result in results.items():
             require_tensor(result, device)
         exact = exact and self._affords_reference(case)
@@ -193,8 +216,10 @@ class TorchMachine:
         double_bytes = costs.memory_bytes * 8 / ITEMSIZE_BYTES[case.dtype]
         return costs.flops <= EXACT_FLOPS and (free_bytes is None or double_bytes < free_bytes)
 
-    def explain(self, error: Exception, case: Case) -> CaseError:
+    def explain(self, error: Exception | SystemExit, case: Case) -> CaseError:
         """Return the failure row for what torch or a workload raised."""
+        if isinstance(error, SystemExit):
+            return CaseError("error", f"The code ends the program (exit code {error.code}).", "Remove the exit.")
         text = first_line(error)
         if isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text:
             return self._out_of_memory(case, on_gpu="CUDA" in text)
@@ -210,9 +235,11 @@ class TorchMachine:
             )
         if isinstance(error, CpuGpuError):
             return CaseError("error", error.message, error.remedy)
-        return CaseError(
-            "error", f"{type(error).__name__}: {ended(text)}", "Mend the workload, or leave this case out."
-        )
+        remedy = "Mend the workload, or leave this case out."
+        if isinstance(catalogue.find(case.workload), CodeWorkload):
+            where, remedy = place_of(error), "Correct the code."
+            return CaseError("error", f"{where}{type(error).__name__}: {ended(text)}", remedy)
+        return CaseError("error", f"{type(error).__name__}: {ended(text)}", remedy)
 
     def _out_of_memory(self, case: Case, *, on_gpu: bool) -> CaseError:
         import torch

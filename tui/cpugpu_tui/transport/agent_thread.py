@@ -15,7 +15,7 @@ from cpugpu_tui.agent.main import EXIT_BROKEN
 from cpugpu_tui.agent.worker import THREAD_NAME, work
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Gap, Plan, RunFinished
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.control import CODE, Control
 from cpugpu_tui.timing.emitter import CallEmitter
 from cpugpu_tui.transport.inbox import Gone, Inbox, Listener, Message
 from cpugpu_tui.transport.signal_watch import to_kill
@@ -83,7 +83,9 @@ class AgentThread:
         self._gaps = plan is not None and plan.gaps
         gone = Gone(0)
         try:
-            if plan is not None and not work(plan, environment, CallEmitter(self._hold), self._control):
+            if plan is not None and not work(
+                plan, environment, CallEmitter(self._hold), self._control, allows_code=CODE in own
+            ):
                 gone = Gone(EXIT_BROKEN)
         except Exception as error:  # noqa: BLE001 - what would end an agent's process: whoever waits must be told
             gone = Gone(EXIT_BROKEN, (printable(f"{type(error).__name__}: {error}"),))

@@ -20,6 +20,7 @@ from cpugpu_tui.model import (
     CasesChosen,
     CaseStarted,
     CeilingsMeasured,
+    CodeTraced,
     DeviceSampled,
     DevicesFound,
     EnergyMeasured,
@@ -64,7 +65,8 @@ MOST_FILES = 10_000
 """Workload files that may be announced."""
 
 PER_DEVICE: dict[type[Event], int] = {
-    Calibrated: 2, TensorsPlaced: 1, MachineRead: 3, EnergyMeasured: 4, KernelsProfiled: 1, EpochFinished: 10_000,
+    Calibrated: 2, TensorsPlaced: 1, CodeTraced: 1, MachineRead: 3, EnergyMeasured: 4, KernelsProfiled: 1,
+    EpochFinished: 10_000,
 }  # fmt: skip
 """How many events of a kind a case has on one device."""
 

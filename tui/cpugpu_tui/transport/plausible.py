@@ -21,6 +21,7 @@ from cpugpu_tui.model import (
     CaseStarted,
     Ceilings,
     CeilingsMeasured,
+    CodeTraced,
     Device,
     DeviceSampled,
     DevicesFound,
@@ -115,6 +116,12 @@ def fault(event: Event, plan: Plan | None) -> str | None:
 
 def _times_fit(event: Event) -> bool:
     match event:
+        case CodeTraced():
+            counts = (
+                event.operators, event.copies_to_gpu, event.bytes_to_gpu, event.copies_to_host, event.bytes_to_host,
+                event.synchronisations, event.peak_bytes or 0, event.peak_host_bytes or 0,
+            )  # fmt: skip
+            return all(0 <= count <= MOST for count in counts) and len(event.on_cpu) <= MOST_METRICS
         case KernelsProfiled():
             return _is_time(event.elapsed_ns) and event.count >= 0
         case EpochFinished():

@@ -17,8 +17,10 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
         return type(value)((key, mapped(each, change)) for key, each in value.items())
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(mapped(each, change) for each in value))
-    if type(value) in (list, tuple):
-        return type(value)(mapped(each, change) for each in value)
+    if isinstance(value, (list, tuple)):
+        found = type(value)(mapped(each, change) for each in value)
+        vars(found).update(vars(value)) if hasattr(value, "__dict__") else None
+        return found
     return value
 
 

@@ -138,6 +138,11 @@ class Workload:
         del variant
         return tuple(moved(each, device) for each in inputs)
 
+    @property
+    def is_placed_plainly(self) -> bool:
+        """Whether `place` does nothing but move each input."""
+        return type(self).place is Workload.place
+
     def reset(self, variant: str, placed: tuple[Any, ...]) -> None:
         """Put state that steps have changed (weights, optimiser) back to the start; called between half-rounds."""
 
@@ -207,6 +212,15 @@ class Workload:
         if name not in steps:
             raise UsageError(f"Workload {self.name!r} has no variant {name!r}.", f"It has: {', '.join(steps)}.")
         return steps[name]
+
+    def step_for(self, variant: str, placed: tuple[Any, ...]) -> Step:
+        """Return the step of a variant for placed inputs.
+
+        Raises:
+            UsageError: the workload has no such variant.
+        """
+        del placed
+        return self.variant(variant)
 
     def info(self) -> WorkloadInfo:
         """Return the facts for the catalogue."""

@@ -14,6 +14,7 @@ from cpugpu_tui.render.columns import NONE, Key, is_words
 from cpugpu_tui.render.gpus import several
 from cpugpu_tui.render.marks import mark_lines
 from cpugpu_tui.render.peers import Matrix, matrices
+from cpugpu_tui.render.receipts import code_lines, run_receipt
 from cpugpu_tui.render.rows import RunTable, run_table
 from cpugpu_tui.render.sentences import cut_short, energy_lines, heading, notes
 from cpugpu_tui.session.repeat_command import repeat_commands
@@ -69,7 +70,15 @@ def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[
     """
     answers = table_lines(state, console().width, plain)
     said = (*answers, *lines_beside_table(state)) if answers else answer_lines(state)
-    lines = [*said, cut_short(state), *mark_lines(state), *energy_lines(state), *notes(state), notice]
+    lines = [
+        *said,
+        *run_receipt(state),
+        cut_short(state),
+        *mark_lines(state),
+        *energy_lines(state),
+        *notes(state),
+        notice,
+    ]
     if state.run is not None and state.run.number is not None:
         part = "Saved" if is_saved else "Saved in part"
         lines.append(f"{part} as run {state.run.number}: cpugpu-tui show {state.run.number}")
@@ -86,6 +95,8 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
     out = console()
     if state.rows:
         out.print(plain(heading(state)))
+        for line in code_lines(state):
+            out.print(plain(line), soft_wrap=True)
         table = spelled_table(state)
         keys = keys_within(table, out.width)
         out.print(rich_table(table, keys))

@@ -23,7 +23,7 @@ def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> 
         UsageError: the config or a file is wrong, or a file ended the agent.
         UnfitError: the interpreter cannot become an agent.
     """
-    own = OwnWorkloads(presets=config.load().presets)
+    own = replace(request.own, presets=config.load().presets)
     paths = named_files(files)
     if paths:
         own, refused = learn(own, paths, python, installed=False)
@@ -65,6 +65,11 @@ def words_for(plan: Plan, files: Iterable[str]) -> tuple[str, ...]:
     Raises:
         UsageError: a file does not exist, or one that the plan needs is not named.
     """
+    if plan.codes:
+        raise UsageError(
+            "This run timed typed code, which is run only when it is typed again.",
+            "Copy its command from `cpugpu-tui show` and read it first.",
+        )
     named = named_files(files)
     for file in plan.own_files:
         if file.path not in named:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cpugpu_tui.model import Case, Check, CoreUse, Device, Reading
+from cpugpu_tui.model import Case, Check, CodeTraced, CoreUse, Device, Reading
 from cpugpu_tui.timing.ceilings import Gauge
 from cpugpu_tui.workloads import Report
 
@@ -229,7 +229,13 @@ class Machine(Protocol):
     def placement(self, operation: Any, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
         """Return where an operation's inputs and its result lie, a line for each tensor."""
 
-    def explain(self, error: Exception, case: Case) -> CaseError:
+    def examine(self, operation: Any, device: str) -> CodeTraced | None:
+        """Return what one call of a person's own code executed; None for other workloads. Raises CaseError(refused)."""
+
+    def check_later_call(self, operation: Any) -> None:
+        """Compare a call after a half-round with earlier ones, of own code. Raises CaseError(refused)."""
+
+    def explain(self, error: Exception | SystemExit, case: Case) -> CaseError:
         """Return the failure row for an exception that a workload or torch raised."""
 
     def release(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import repeat
+from statistics import fmean
 from time import perf_counter_ns
 from typing import Any
 
@@ -91,6 +92,8 @@ class CpuTimer:
     def latency_block(self, op: Operation, calls: int) -> float:
         """Return the mean wall time of `calls` calls in a row, ns per call."""
         self._use_threads(op.case)
+        if op.restore is not None:
+            return fmean(self.singles(op, calls)[SINGLE])
         step, inputs = op.step, op.inputs
         started = perf_counter_ns()
         for _ in repeat(None, calls):
@@ -102,6 +105,8 @@ class CpuTimer:
         step, inputs = op.step, op.inputs
         samples = []
         for _ in repeat(None, count):
+            if op.restore is not None:
+                op.restore()
             started = perf_counter_ns()
             step(*inputs)
             samples.append(float(perf_counter_ns() - started))
@@ -118,6 +123,8 @@ class CpuTimer:
         keywords = {} if op.out is None else {"out": op.out}
         samples = []
         for _ in repeat(None, count):
+            if op.restore is not None:
+                op.restore()
             self._flush()
             started = perf_counter_ns()
             step(*inputs, **keywords)

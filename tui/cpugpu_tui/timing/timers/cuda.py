@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import repeat
+from statistics import fmean
 from time import perf_counter_ns
 from typing import Any
 
@@ -138,7 +139,9 @@ class CudaTimer:
     def latency_block(self, op: Operation, calls: int) -> float:
         """Return the mean wall time of `calls` calls, each followed by a synchronise, ns per call."""
         self._enter()
-        step, inputs, wait = op.step, op.inputs, self._stream.synchronize
+        if op.restore is not None:
+            return fmean(self.singles(op, calls)[SINGLE])
+        step, inputs, wait = op.step, op.inputs, self._wait_of(op)
         started = perf_counter_ns()
         for _ in repeat(None, calls):
             step(*inputs)
@@ -148,9 +151,11 @@ class CudaTimer:
     def singles(self, op: Operation, count: int) -> dict[str, tuple[float, ...]]:
         """Return the wall times of single calls with their synchronise, and the part until the call returned, ns."""
         self._enter()
-        step, inputs, wait = op.step, op.inputs, self._stream.synchronize
+        step, inputs, wait = op.step, op.inputs, self._wait_of(op)
         samples, queued = [], []
         for _ in repeat(None, count):
+            if op.restore is not None:
+                op.restore()
             started = perf_counter_ns()
             step(*inputs)
             returned = perf_counter_ns()
@@ -162,12 +167,23 @@ class CudaTimer:
     def throughput_block(self, op: Operation, calls: int) -> float | None:
         """Return the wall time per call of up to `MAX_QUEUED` queued calls with one synchronise at the end, ns."""
         self._enter()
-        step, inputs, calls = op.step, op.inputs, min(calls, MAX_QUEUED)
+        if op.restore is not None:
+            return None
+        step, inputs, calls, wait = op.step, op.inputs, min(calls, MAX_QUEUED), self._wait_of(op)
         started = perf_counter_ns()
         for _ in repeat(None, calls):
             step(*inputs)
-        self._stream.synchronize()
+        wait()
         return (perf_counter_ns() - started) / calls
+
+    def _wait_of(self, op: Operation) -> Callable[[], None]:
+        """Return what waits for a call: for this thread's stream, or for the whole GPU if the step uses others."""
+        if not op.waits_for_all:
+            wait: Callable[[], None] = self._stream.synchronize
+            return wait
+        import torch
+
+        return lambda: torch.cuda.synchronize(self.device.name)
 
     def overheads(self, op: Operation) -> dict[str, tuple[float, ...]]:
         """Return what waiting costs, the kernel with warm caches, and fetching the result."""
@@ -233,6 +249,8 @@ class CudaTimer:
         (starved): the spin is doubled and the batch redone; at the cap the operation is launch-bound.
         """
         spin_ns = min(1.5 * self._enqueue_ns * count + SPIN_MARGIN_NS, SPIN_CAP_NS)
+        if op.waits_for_all:
+            return DeviceSamples(())  # events of one stream do not span the others
         while True:
             samples, starved = self._batch(op, count, spin_ns)
             if not starved:
@@ -254,6 +272,8 @@ class CudaTimer:
         started = perf_counter_ns()
         spin(int(spin_ns * self._cycles_per_ns))
         for start, end in pairs:
+            if op.restore is not None:
+                op.restore()
             if flush is not None:
                 flush.zero_()
             start.record()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
@@ -17,6 +17,8 @@ from cpugpu_tui.model import AS_WRITTEN, SYNCED, SYSTEM, USER, Case, EpochFinish
 from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.timers import CaseError, Stopped
 from cpugpu_tui.workloads import Report, Workload
+from cpugpu_tui.workloads.code_workload import CodeWorkload
+from cpugpu_tui.workloads.operators import settings
 
 
 @dataclass
@@ -36,6 +38,14 @@ class Operation:
     """Copies of the host inputs in pinned memory, made when they are first needed."""
     host_result: dict[bool, Any] = field(default_factory=dict)
     """Where end-to-end calls leave their result on the host: pageable, pinned."""
+    restore: Callable[[], None] | None = None
+    """Puts the inputs back before each call, outside the clock, where the step changes them."""
+    waits_for_all: bool = False
+    """Whether the step queues work on streams of its own, so that a wait for one stream is not enough."""
+    expected: Sequence[Any] | None = None
+    """Parts of the results of each set of inputs, of a person's own code; None where they cannot be compared."""
+    settings: Mapping[str, Any] | None = None
+    """Settings of torch before the first call, of a person's own code."""
     marks: tuple[str, ...] | None = None
     """What is odd about the case itself on this device; None until somebody looked."""
 
@@ -51,8 +61,7 @@ class Operation:
         """Whether placing means nothing but moving each tensor."""
         import torch
 
-        is_plain = type(self.workload).place is Workload.place
-        return is_plain and all(isinstance(each, torch.Tensor) for each in self.host_inputs)
+        return self.workload.is_placed_plainly and all(isinstance(each, torch.Tensor) for each in self.host_inputs)
 
     @cached_property
     def takes_out(self) -> bool:
@@ -72,7 +81,10 @@ def operation(case: Case, inputs: tuple[Any, ...], device: str) -> Operation:
     """Return the operation of a case on a device, from its host inputs."""
     workload = catalogue.find(case.workload)
     placed = workload.place(case.variant, inputs, device)
-    return Operation(case, workload, workload.variant(case.variant), placed, inputs)
+    found = Operation(case, workload, workload.step_for(case.variant, placed), placed, inputs)
+    if isinstance(workload, CodeWorkload):
+        found.settings = settings()
+    return found
 
 
 def time_written(

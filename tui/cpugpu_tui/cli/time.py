@@ -1,0 +1,118 @@
+"""`cpugpu-tui time`: time a person's own expression on CPU and GPU."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Annotated
+
+import typer
+
+from cpugpu_tui.cli import options as opt
+
+commands = typer.Typer()
+
+Statement = Annotated[
+    str, typer.Argument(metavar="STATEMENT", help="Python to time, such as 'x @ x'. Its value is the result.")
+]
+Setup = Annotated[
+    list[str] | None,
+    typer.Option("--setup", "-s", help="Python that makes the inputs, run once for each size. Repeat for more lines."),
+]
+CodeSizes = Annotated[
+    str | None,
+    typer.Option("--n", "--size", help="Sizes as n: 512, 16,64,256, 16:4096 (search) or 16:4096:16 (steps)."),
+]
+Lets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--let", help="Further parameter as NAME=VALUE. Several values, k=1,2, are timed one after the other."
+    ),
+]
+InPlace = Annotated[
+    bool, typer.Option("--in-place", help="Allow the statement to change its inputs; restore them before each call.")
+]
+
+
+@commands.command()
+def time(
+    statement: Statement,
+    setup: Setup = None,
+    n: CodeSizes = None,
+    let: Lets = None,
+    in_place: InPlace = False,
+    device: opt.DeviceNames = None,
+    parallel: opt.Parallel = False,
+    dtype: opt.Dtype = None,
+    threads: opt.Threads = None,
+    find_crossover: opt.FindCrossover = False,
+    full: opt.Full = False,
+    rounds: opt.Rounds = None,
+    repeat: opt.Repeat = None,
+    max_seconds: opt.MaxSeconds = None,
+    case_timeout: opt.CaseTimeout = None,
+    energy: opt.Energy = False,
+    cache: opt.Cache = "cold",
+    json: opt.Json = False,
+    database: opt.Database = None,
+    no_save: opt.NoSave = False,
+    worker: opt.Worker = "process",
+    python: opt.Python = None,
+    simulate: opt.Simulate = None,
+    export: opt.Exports = None,
+    ceilings: opt.TakeCeilings = True,
+) -> None:
+    """Time your own expression on CPU and GPU.
+
+    torch, np, F and math are there. n is the size and device the device. The setup runs on the host, and the tensors
+    that it makes are copied to each device.
+    """
+    from cpugpu_tui.cli.run import run_headless
+    from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
+    from cpugpu_tui.cli.running.outputs import Outputs
+    from cpugpu_tui.session.own_workloads import OwnWorkloads
+    from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.workloads.own_code import own_code
+
+    lines = "\n".join(setup or ())
+    codes = tuple(own_code(statement, lines, lets, in_place=in_place) for lets in parameters(let or ()))
+    request = PlanRequest(
+        names=tuple(code.name for code in codes), sizes=n, dtype=dtype, threads=threads,
+        devices=tuple(device or ["auto"]), rounds=rounds, max_seconds=max_seconds, case_timeout_s=case_timeout,
+        repeat=1 if repeat is None else repeat, cache=cache, simulation=simulation(simulate),
+        find_crossover=find_crossover, full=full, parallel=parallel, energy=energy, own=OwnWorkloads(codes=codes),
+    )  # fmt: skip
+    options = RunOptions(
+        worker=worker, python=found_python(python, worker, request.simulation), database=database, save=not no_save,
+        ceilings=ceilings,
+    )  # fmt: skip
+    raise typer.Exit(run_headless(request, options, as_json=json, outputs=Outputs(export or (), None)))
+
+
+def parameters(lets: list[str] | tuple[()]) -> list[tuple[tuple[str, str], ...]]:
+    """Return every combination of the values that `NAME=VALUE,VALUE` lists.
+
+    Raises:
+        UsageError: a part has no name or no value.
+    """
+    from cpugpu_tui.errors import UsageError
+
+    named: list[list[tuple[str, str]]] = []
+    for let in lets:
+        name, sign, values = let.partition("=")
+        if not sign or not name.strip().isidentifier() or not values.strip():
+            raise UsageError(f"Invalid parameter {let!r}.", "Write NAME=VALUE, for example k=3 or k=1,2,4.")
+        named.append([(name.strip(), value.strip()) for value in split_values(values)])
+    return list(product(*named))
+
+
+def split_values(text: str) -> list[str]:
+    """Return the parts between commas that stand in no brackets or quotes."""
+    import ast
+
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return [text]
+    if isinstance(tree, ast.Tuple) and not text.lstrip().startswith("("):
+        return [ast.unparse(each) for each in tree.elts]
+    return [text]

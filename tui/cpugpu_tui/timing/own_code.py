@@ -1,0 +1,197 @@
+"""What one call of a person's own code executed, and what about that code would make its times wrong.
+
+`examine` runs the code three times outside the clock. Each trap is a refusal with a name, not a time.
+"""
+
+from __future__ import annotations
+
+import resource
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CoroutineType, GeneratorType
+from typing import Any
+
+from cpugpu_tui.model import CodeTraced
+from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.timing.timers.timed_operation import Operation
+from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, flattened, refill
+from cpugpu_tui.workloads.containers import tensors
+from cpugpu_tui.workloads.operators import Operators, put_back, watched_operators
+
+SAMPLED = 4096
+"""Numbers of a result that are kept to be compared with those of later calls."""
+
+LAZY = (GeneratorType, CoroutineType, map, filter, zip)
+
+
+def refused(message: str, remedy: str) -> CaseError:
+    """Return the refusal of code whose times would be wrong."""
+    return CaseError("refused", message, remedy)
+
+
+def examine(op: Operation, workload: CodeWorkload, device: str, wait: Callable[[], None] | None) -> CodeTraced:
+    """Trace one call on a device, and look for traps. `wait` waits for the GPU; None for the CPU.
+
+    Raises:
+        CaseError: `refused`, with the trap's name and what to do.
+    """
+    import torch
+
+    kind = device.partition(":")[0]
+    assert isinstance(op.inputs, CodeInputs)
+    refill(op.inputs, 1)
+    with _no_thread_left(), _peak_memory(device, wait) as peak:
+        versions = [each._version for each in _plain_tensors(op)]
+        with watched_operators(kind) as seen:
+            result = op.step(*op.inputs)
+        if wait is not None:
+            wait()
+        changed = versions != [each._version for each in _plain_tensors(op)]
+    _require_settings(op)
+    _require_numbers(result)
+    if changed and not workload.code.in_place:
+        raise refused("The statement changes its inputs, so later calls do other work.",
+                      "Add --in-place: the inputs are then restored before each call.")  # fmt: skip
+    if wait is not None and not seen.count:
+        raise _never_on_gpu(seen)
+    _require_work(op, result, seen)
+    if not changed:
+        _require_repeated_work(op, kind, seen)
+    op.restore = _restorer(op, wait) if changed else None
+    op.waits_for_all = seen.uses_side_stream
+    workload.has_end_to_end = op.plainly_placed and isinstance(result, torch.Tensor)
+    op.expected = None if workload.draws or changed else [_sample_of(op, number) for number in (0, 1)]
+    if op.expected is not None and not seen.count and not bool((op.expected[0] != op.expected[1]).any()):
+        raise refused("No operator ran, and other inputs gave the same result: the result is cached.",
+                      "Remove the cache, or time the function below it.")  # fmt: skip
+    return CodeTraced(
+        case=op.case.key, device=device, operators=seen.count, on_cpu=tuple(seen.on_cpu[:10]),
+        copies_to_gpu=seen.copies_to_gpu, bytes_to_gpu=seen.bytes_to_gpu, copies_to_host=seen.copies_to_host,
+        bytes_to_host=seen.bytes_to_host, synchronisations=seen.synchronisations,
+        peak_bytes=peak.get("gpu"), peak_host_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        sets_default_device=workload.makes_tensors, not_compared="it draws random numbers" if workload.draws else "",
+    )  # fmt: skip
+
+
+def check_later_call(op: Operation) -> None:
+    """Call once after a half-round, and compare with what these inputs gave before the first one.
+
+    Raises:
+        CaseError: `refused`: the result belongs to other inputs.
+    """
+    if op.expected is None or not isinstance(op.inputs, CodeInputs):
+        return
+    number = op.inputs.turn
+    found = _sample(op.step(*op.inputs))
+    own, other = (float((found - each).norm()) for each in (op.expected[number], op.expected[1 - number]))
+    if own > other:
+        raise refused("A later call returned the result of other inputs: the code keeps results.",
+                      "Remove the cache, or time the function below it.")  # fmt: skip
+
+
+def _plain_tensors(op: Operation) -> Iterator[Any]:
+    """Yield inputs that are no parameters of a module: a training step may change those."""
+    import torch
+
+    for each in op.inputs:
+        if not isinstance(each, torch.nn.Module):
+            yield from tensors(each)
+
+
+def _require_settings(op: Operation) -> None:
+    """Refuse code that changes settings of torch since it was loaded, and put them back."""
+    if changed := put_back(op.settings or {}):
+        raise refused(f"The statement changes {' and '.join(changed)} of torch for all later calls.",
+                      "Use an option instead, such as --threads or --dtype.")  # fmt: skip
+
+
+def _require_numbers(result: Any) -> None:
+    if isinstance(result, LAZY):
+        raise refused(f"The statement returns a {type(result).__name__}, which has computed nothing yet.",
+                      "Use up its values inside the statement, for example with list(...).")  # fmt: skip
+    if flattened(result) is None:
+        raise refused(f"The statement returns {type(result).__name__}, which holds no numbers to compare.",
+                      "End it with an expression that gives a tensor, for example y.")  # fmt: skip
+
+
+def _never_on_gpu(seen: Operators) -> CaseError:
+    ran = f" {', '.join(seen.on_cpu[:3])} ran on the CPU." if seen.on_cpu else ""
+    return refused(f"Never used the GPU: 0 operators of torch ran there.{ran}",
+                   "Make the tensors in --setup, or name device in the statement.")  # fmt: skip
+
+
+def _require_work(op: Operation, result: Any, seen: Operators) -> None:
+    if seen.count:
+        return
+    mine = {each.untyped_storage().data_ptr() for each in tensors(list(op.inputs))}
+    if any(each.untyped_storage().data_ptr() in mine for each in tensors(result)):
+        raise refused("The result is a view of an input: nothing was computed.",
+                      "Add .clone() or .contiguous() if the copy is what you want to time.")  # fmt: skip
+
+
+def _require_repeated_work(op: Operation, kind: str, first: Operators) -> None:
+    """Refuse code whose second call with the same inputs does less than the first."""
+    with watched_operators(kind) as again:
+        op.step(*op.inputs)
+    if again.count < first.count:
+        raise refused(
+            f"The second call with the same inputs ran {again.count} of {first.count} operators: the result is cached.",
+            "Remove the cache, or time the function below it.",
+        )
+
+
+def _restorer(op: Operation, wait: Callable[[], None] | None) -> Callable[[], None]:
+    """Return what fills the inputs with their first numbers again, and waits until it has."""
+    import torch
+
+    assert isinstance(op.inputs, CodeInputs)
+    refill(op.inputs, 0)
+    targets = list(tensors(list(op.inputs)))
+    sources = [each.detach().clone() for each in targets]
+
+    def restore() -> None:
+        with torch.no_grad():
+            for target, source in zip(targets, sources, strict=True):
+                target.copy_(source)
+        if wait is not None:
+            wait()
+
+    return restore
+
+
+def _sample_of(op: Operation, number: int) -> Any:
+    assert isinstance(op.inputs, CodeInputs)
+    refill(op.inputs, number)
+    return _sample(op.step(*op.inputs))
+
+
+def _sample(result: Any) -> Any:
+    """Return up to `SAMPLED` numbers of a result, spread over it, in float64 on the host."""
+    flat = flattened(result).detach().reshape(-1)
+    return flat[:: max(1, flat.numel() // SAMPLED)][:SAMPLED].double().cpu()
+
+
+@contextmanager
+def _no_thread_left() -> Iterator[None]:
+    """Refuse code whose work goes on after the call has returned."""
+    before = set(threading.enumerate())
+    yield
+    left = [thread.name for thread in threading.enumerate() if thread not in before]
+    if left:
+        raise refused(f"The statement leaves a thread at work ({left[0]}), which no clock waits for.",
+                      "Wait for it inside the statement, for example with join().")  # fmt: skip
+
+
+@contextmanager
+def _peak_memory(device: str, wait: Callable[[], None] | None) -> Iterator[dict[str, int]]:
+    """Yield a table that holds the GPU's peak in bytes afterwards."""
+    found: dict[str, int] = {}
+    if wait is None:
+        yield found
+        return
+    import torch
+
+    torch.cuda.reset_peak_memory_stats(device)
+    yield found
+    found["gpu"] = int(torch.cuda.max_memory_allocated(device))

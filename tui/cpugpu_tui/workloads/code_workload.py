@@ -1,0 +1,287 @@
+"""Typed code as a workload: the setup makes inputs, the statement is the step. Only an agent runs it."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import OwnCode, WorkloadInfo
+from cpugpu_tui.workloads.containers import bytes_in, mapped, moved, tensors
+from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Costs, Workload
+from cpugpu_tui.workloads.operators import put_back, settings, watched_operators
+from cpugpu_tui.workloads.own_code import DEVICE, LIBRARIES, SIZE, compiled, info_of, names_in
+
+if TYPE_CHECKING:
+    import torch
+
+SEEDS = 2
+"""Sets of inputs for each size. Rounds take them in turn, so that a result which was kept is found out."""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What a statement does, learnt from shapes alone: no numbers are computed."""
+
+    flops: float = 0.0
+    """Of matrix products, convolutions and attention; 0 if unknown."""
+    bytes_moved: float = 0.0
+    """Inputs and result; 0 if unknown."""
+    memory_bytes: float = 0.0
+    makes_tensors: bool = False
+    """Whether it makes tensors out of nothing: on torch's default device."""
+    draws: bool = False
+    """Whether it draws random numbers."""
+
+
+class CodeInputs(tuple[Any, ...]):
+    """What the statement of one size takes, in order, with the statement and other numbers for the same tensors."""
+
+    function: Callable[..., Any]
+    sets: tuple[tuple[Any, ...], ...]
+    turn: int = 0
+    """Which set the tensors hold."""
+
+    @classmethod
+    def of(cls, items: Iterable[Any], function: Callable[..., Any], sets: tuple[tuple[Any, ...], ...]) -> CodeInputs:
+        """Return items as inputs of a statement."""
+        made = cls(items)
+        made.function, made.sets = function, sets
+        return made
+
+
+class CodeWorkload(Workload):
+    """Code that a person typed."""
+
+    def __init__(self, code: OwnCode) -> None:
+        self.code = code
+        self.name = code.name
+        self._compiled = compiled(code)
+        self._outlines: dict[tuple[int, str], Outline | None] = {}
+        self.makes_tensors = False
+        """Whether the statement runs with its device as torch's default one."""
+        self.draws = False
+        """Whether the statement draws random numbers, so that no two results agree."""
+
+    # ------------------------------------------------------------------ what the harness asks for
+
+    def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> CodeInputs:
+        """Run the setup on the host once for each set of inputs; return the first set, in the statement's order."""
+        first, *others = (self._made(n, dtype, generator.initial_seed() + number) for number in range(SEEDS))
+        first.sets = tuple(map(tuple, (first, *others)))
+        outline = self.outline(n, dtype) or self._tried_out(n, dtype, first)
+        self.draws = outline.draws
+        self.makes_tensors = outline.makes_tensors and DEVICE not in self._compiled.names
+        return first
+
+    def _made(self, n: int, dtype: torch.dtype, seed: int) -> CodeInputs:
+        with default_dtype(dtype):
+            seed_all(seed)
+            before = settings()
+            space = self._space(n)
+            exec(self._compiled.setup, space)
+            if changed := put_back(before):
+                raise UsageError(
+                    f"The setup changes {' and '.join(changed)} of torch for all later calls.",
+                    "Use an option instead, such as --threads or --dtype.",
+                )
+        taken = {name for name in self._compiled.names if name in space and name not in LIBRARIES}
+        made = sorted(name for name in taken if _holds_tensors(space[name]))
+        made += [DEVICE] if DEVICE in self._compiled.names else []
+        return CodeInputs.of((space[name] for name in made), self._compiled.function(tuple(made), space), ())
+
+    def _space(self, n: int) -> dict[str, Any]:
+        """Return the names that the setup starts with; libraries are imported only if the code names them."""
+        import importlib
+
+        used = self._compiled.names | set(names_in(self._compiled.setup))
+        used |= {name for _, let in self._compiled.lets for name in names_in(let)}
+        space: dict[str, Any] = {"__name__": "own_code", "__builtins__": __builtins__, SIZE: n, DEVICE: "cpu"}
+        space |= {name: importlib.import_module(module) for name, module in LIBRARIES.items() if name in used}
+        for name, value in self._compiled.lets:
+            space[name] = eval(value, space)
+        return space
+
+    def step_for(self, variant: str, placed: tuple[Any, ...]) -> Callable[..., Any]:
+        """Return the statement as it was compiled for these inputs."""
+        del variant
+        assert isinstance(placed, CodeInputs)
+        return placed.function
+
+    def place(self, variant: str, inputs: tuple[Any, ...], device: str) -> CodeInputs:
+        """Copy the inputs to the device, also to the CPU; the device's name goes where the statement asks for it."""
+        del variant
+        assert isinstance(inputs, CodeInputs)
+        own = tuple(moved(each, device) for each in inputs)
+        # A statement that changes its inputs must not change the host's, which the other devices start from.
+        placed = tuple(mapped(each, copied) for each in own) if device == "cpu" else own
+        if DEVICE in self._compiled.names:
+            placed = (*placed[:-1], device)
+        function = on_default_device(inputs.function, device) if self.makes_tensors else inputs.function
+        return CodeInputs.of(placed, function, inputs.sets)
+
+    @property
+    def is_placed_plainly(self) -> bool:
+        """Whether its inputs are all there is to place: no name of a device among them."""
+        return not self.makes_tensors and DEVICE not in self._compiled.names
+
+    def reset(self, variant: str, placed: tuple[Any, ...]) -> None:
+        """Fill the inputs with the next set of numbers, in place: the tensors stay, what they hold changes."""
+        del variant
+        assert isinstance(placed, CodeInputs)
+        refill(placed, (placed.turn + 1) % SEEDS)
+
+    def comparable(self, result: Any) -> Any:
+        """Return a copy of every number of the result in one tensor; None if it holds no numbers."""
+        found = flattened(result)
+        return None if found is None else found.detach().clone()
+
+    def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
+        """Return the result in float64 on the CPU."""
+        import torch
+
+        with default_dtype(torch.float64):
+            placed = self.place(variant, doubles, "cpu")
+            return self.comparable(placed.function(*placed))
+
+    def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
+        """Return FLOPs and bytes as far as shapes tell them; 0 for what is unknown."""
+        del variant
+        import torch
+
+        dtype = {8: torch.float64, 4: torch.float32, 2: torch.bfloat16}[itemsize_bytes]
+        found = self.outline(n, dtype) or Outline()
+        return Costs(found.flops, found.bytes_moved, found.memory_bytes)
+
+    def info(self) -> WorkloadInfo:
+        """Return the facts for the catalogue."""
+        return info_of(self.code)
+
+    # ------------------------------------------------------------------ learning from shapes
+
+    def outline(self, n: int, dtype: torch.dtype) -> Outline | None:
+        """Run setup and statement on torch's meta device, which has shapes and no numbers; None if that fails."""
+        key = (n, str(dtype))
+        if key not in self._outlines:
+            try:
+                self._outlines[key] = self._outlined(n, dtype)
+            except (Exception, SystemExit):  # noqa: BLE001 - code that looks at numbers cannot run without them
+                self._outlines[key] = None
+        return self._outlines[key]
+
+    def _outlined(self, n: int, dtype: torch.dtype) -> Outline:
+        import torch
+        from torch.utils.flop_counter import FlopCounterMode
+
+        counter = FlopCounterMode(display=False)
+        with torch.device("meta"), default_dtype(dtype):
+            inputs = moved(self._made(n, dtype, 0), "meta")
+            with watched_operators("meta") as seen, counter:
+                result = inputs.function(*inputs)
+        moved_bytes = float(bytes_in(inputs) + bytes_in(result))
+        return Outline(
+            float(counter.get_total_flops()), moved_bytes, moved_bytes + seen.largest_bytes, seen.makes, seen.draws
+        )
+
+    def _tried_out(self, n: int, dtype: torch.dtype, inputs: CodeInputs) -> Outline:
+        """Run the statement once on the CPU, on copies of its inputs, where shapes alone do not tell what it does."""
+        copies = mapped(inputs, copied)
+        with watched_operators("cpu") as seen:
+            result = inputs.function(*copies)
+        moved_bytes = float(bytes_in(copies) + bytes_in(result))
+        found = Outline(0.0, moved_bytes, moved_bytes + seen.largest_bytes, seen.makes, seen.draws)
+        self._outlines[n, str(dtype)] = found
+        return found
+
+
+def refill(placed: CodeInputs, number: int) -> None:
+    """Copy a set of numbers into placed tensors; what differs in shape between the sets stays as it is."""
+    import torch
+
+    placed.turn = number
+    with torch.no_grad():
+        for target, source in zip(tensors(placed), tensors(placed.sets[number]), strict=True):
+            if target.shape == source.shape:
+                target.copy_(source)
+
+
+def on_default_device(function: Callable[..., Any], device: str) -> Callable[..., Any]:
+    """Return a function that makes its tensors on a device."""
+    import torch
+
+    target = torch.device(device)
+
+    def run(*placed: Any) -> Any:
+        with target:
+            return function(*placed)
+
+    return run
+
+
+def register(codes: tuple[OwnCode, ...]) -> None:
+    """Make workloads of typed code, in this process."""
+    for code in codes:
+        REGISTRY[code.name] = CodeWorkload(code)
+        SOURCES[code.name] = "typed code"
+
+
+def flattened(result: Any) -> Any:
+    """Return all numbers of a result in one tensor on the device of the first; None if there are none."""
+    import torch
+
+    if isinstance(result, torch.Tensor):
+        return result
+    if isinstance(result, (bool, int, float)):
+        return torch.tensor(float(result), dtype=torch.float64)
+    if hasattr(result, "__array__"):
+        return torch.from_numpy(result.__array__().copy())
+    if isinstance(result, dict):
+        result = list(result.values())
+    if not isinstance(result, (list, tuple)):
+        return None
+    parts = [part.reshape(-1) for part in map(flattened, result) if part is not None]
+    return torch.cat([part.to(parts[0]) for part in parts]) if parts else None
+
+
+def copied(value: Any) -> Any:
+    """Return a tensor or module with memory of its own."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return copy.deepcopy(value)
+    return value.detach().clone().requires_grad_(value.requires_grad)
+
+
+def _holds_tensors(value: Any) -> bool:
+    found: list[Any] = []
+    mapped(value, lambda each: found.append(each))
+    return bool(found)
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Make a floating-point dtype torch's default, so that `torch.rand(n)` has it."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def seed_all(seed: int) -> None:
+    """Seed torch, Python and, where it is loaded, numpy."""
+    import sys
+
+    import torch
+
+    torch.manual_seed(seed)
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed % 2**32)

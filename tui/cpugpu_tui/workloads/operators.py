@@ -1,0 +1,125 @@
+"""Watch torch's operators while code runs: which, on which device, with which copies and waits.
+
+The watcher sits in torch's dispatcher. Unlike a profiler it leaves nothing behind that would slow later launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from cpugpu_tui.workloads.containers import bytes_in, tensors
+
+WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "_unique2", "equal", "is_nonzero")
+"""Operators that bring numbers of the GPU to the host, which waits for them."""
+
+COPYING = ("_to_copy", "copy_")
+
+
+@dataclass
+class Operators:
+    """What ran. A device kind is `cpu`, `cuda` or `meta`."""
+
+    kind: str
+    """Kind of the device that the code is meant for."""
+    count: int = 0
+    """Operators on that device, without views."""
+    on_cpu: list[str] = field(default_factory=list)
+    """Operators that ran on the CPU although the device is a GPU, each name once."""
+    copies_to_gpu: int = 0
+    bytes_to_gpu: int = 0
+    copies_to_host: int = 0
+    bytes_to_host: int = 0
+    synchronisations: int = 0
+    makes: bool = False
+    """Whether tensors were made out of nothing."""
+    draws: bool = False
+    """Whether random numbers were drawn."""
+    largest_bytes: int = 0
+    """Bytes of the largest result of an operator."""
+    uses_side_stream: bool = False
+
+    def note(self, func: Any, args: Any, result: Any) -> None:
+        """Count one call of an operator."""
+        import torch
+
+        name = func.overloadpacket.__name__
+        sources, results = list(tensors(list(args))), list(tensors(result))
+        self.draws |= torch.Tag.nondeterministic_seeded in func.tags
+        self.makes |= bool(results) and not sources
+        self.largest_bytes = max(self.largest_bytes, bytes_in(result))
+        kinds = {each.device.type for each in (*sources, *results)}
+        if name in COPYING and sources and results and sources[-1].device.type != results[0].device.type:
+            self._note_copy(sources[-1], results[0])
+        elif _is_view(func):
+            return
+        elif self.kind in kinds or not kinds:
+            self.count += 1
+            self.synchronisations += self.kind == "cuda" and name in WAITING
+        elif self.kind == "cuda" and name not in self.on_cpu and any(each.numel() > 1 for each in results):
+            self.on_cpu.append(name)
+        if self.kind == "cuda":
+            self.uses_side_stream |= torch.cuda.current_stream() != torch.cuda.default_stream()
+
+    def _note_copy(self, source: Any, target: Any) -> None:
+        count_bytes = target.numel() * target.element_size()
+        if target.device.type == "cuda":
+            self.copies_to_gpu += 1
+            self.bytes_to_gpu += count_bytes
+        elif source.device.type == "cuda":
+            self.copies_to_host += 1
+            self.bytes_to_host += count_bytes
+            self.synchronisations += 1
+
+
+def _is_view(func: Any) -> bool:
+    """Whether an operator gives another view of a tensor without touching its numbers."""
+    returned = [each.alias_info for each in func._schema.returns]
+    return any(alias is not None and not alias.is_write for alias in returned)
+
+
+@contextmanager
+def watched_operators(kind: str) -> Iterator[Operators]:
+    """Count the operators that this thread calls inside `with`."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen = Operators(kind)
+
+    def dispatch(_mode: Any, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        seen.note(func, args, result)
+        return result
+
+    watcher: Any = type("Watcher", (TorchDispatchMode,), {"__torch_dispatch__": dispatch})
+    with watcher():
+        yield seen
+
+
+def settings() -> dict[str, Any]:
+    """Return what code can change in torch for every later call."""
+    return {name: read() for name, (read, _) in _ways().items()}
+
+
+def put_back(before: Mapping[str, Any]) -> list[str]:
+    """Put settings back to what `settings` returned; return the names of those that were changed."""
+    changed = [name for name, (read, _) in _ways().items() if read() != before[name]]
+    for name in changed:
+        _ways()[name][1](before[name])
+    return changed
+
+
+def _ways() -> dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]]:
+    """Return how each setting is read and set."""
+    import torch
+
+    found: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+        "the number of threads": (torch.get_num_threads, torch.set_num_threads),
+        "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+        "gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
+        "TF32": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    }
+    if hasattr(torch, "get_default_device"):  # since torch 2.3
+        found["the default device"] = (lambda: str(torch.get_default_device()), torch.set_default_device)
+    return found

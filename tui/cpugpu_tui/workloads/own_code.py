@@ -1,0 +1,145 @@
+"""Code that a person typed, as a workload: a setup that makes inputs, and a statement that is timed.
+
+Compiling checks syntax without running anything, so the controller may do it. Only an agent runs code.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import linecache
+import re
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import MAX_SIZE, OwnCode, WorkloadInfo
+
+if TYPE_CHECKING:
+    pass
+
+SETUP, STATEMENT = "<setup>", "<statement>"
+"""File names of the code in tracebacks."""
+
+SIZE, DEVICE = "n", "device"
+"""Names that the harness defines for the code: the size, and the device that the statement runs on."""
+
+LIBRARIES = {"torch": "torch", "np": "numpy", "F": "torch.nn.functional", "math": "math"}
+"""Names that the code may use without importing them, and their modules."""
+
+LONGEST = 10_000
+"""Characters of setup and statement together."""
+
+
+def own_code(
+    statement: str, setup: str = "", lets: tuple[tuple[str, str], ...] = (), *, in_place: bool = False
+) -> OwnCode:
+    """Return typed code as data, named after its statement.
+
+    Raises:
+        UsageError: a part is no Python, is empty or too long.
+    """
+    lines = tuple(line.expandtabs(4).rstrip() for line in setup.strip("\n").splitlines())
+    statement = statement.strip()
+    if len(statement) + sum(map(len, lines)) > LONGEST:
+        raise UsageError(f"The code has more than {LONGEST:,} characters.", "Put it into a file and import it.")
+    if not statement or "\n" in statement:
+        raise UsageError(f"Invalid statement {statement!r}: it must be one line.", "Put other lines into --setup.")
+    odd = [value for _, value in lets if not re.fullmatch(r"[\w.-]{1,20}", value)]
+    digest = hashlib.sha256(repr((statement, lines, odd)).encode()).hexdigest()[:4]
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", statement).strip("-")[:24].strip("-") or "code"
+    values = "".join(f",{name}={value}" for name, value in lets if value not in odd)
+    code = OwnCode(f"{slug}-{digest}{values}"[:60], statement, lines, lets, in_place)
+    compiled(code)
+    return code
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Code that is fit to run."""
+
+    setup: CodeType
+    lets: tuple[tuple[str, CodeType], ...]
+    statement: ast.Module
+    """The statement as a function body that returns its value."""
+    names: frozenset[str]
+    """Global names that the statement uses."""
+    uses_size: bool
+
+    def function(self, parameters: tuple[str, ...], space: dict[str, Any]) -> Callable[..., Any]:
+        """Return the statement as a function of what the setup made: local names are the fastest to look up."""
+        body = self.statement.body
+        made = ast.parse(f"def statement({', '.join(parameters)}): pass")
+        function = made.body[0]
+        assert isinstance(function, ast.FunctionDef)
+        function.body = body
+        exec(compile(ast.fix_missing_locations(made), STATEMENT, "exec"), space)
+        found: Callable[..., Any] = space["statement"]
+        return found
+
+
+@lru_cache(maxsize=64)
+def compiled(code: OwnCode) -> Compiled:
+    """Compile code; nothing of it runs.
+
+    Raises:
+        UsageError: a part is no Python; the sentence names part and line.
+    """
+    setup_text = "\n".join(code.setup)
+    setup = _compiled(setup_text, "exec", "setup", SETUP)
+    lets = tuple((name, _compiled(value, "eval", f"value of --let {name}", "<let>")) for name, value in code.lets)
+    for name, _ in code.lets:
+        if not name.isidentifier() or name in (SIZE, DEVICE):
+            raise UsageError(f"Invalid parameter name {name!r}.", "Use a Python name other than n and device.")
+    whole = _compiled(code.statement, "exec", "statement", STATEMENT)
+    tree = ast.parse(code.statement)
+    last = tree.body[-1]
+    if isinstance(last, ast.Expr):
+        tree.body[-1] = ast.copy_location(ast.Return(last.value), last)
+    elif isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name):
+        tree.body.append(ast.Return(ast.Name(last.targets[0].id, ast.Load())))
+    for name, text in ((SETUP, setup_text), (STATEMENT, code.statement)):
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)  # lines for tracebacks
+    names = frozenset(names_in(whole))
+    uses_size = SIZE in names | frozenset(names_in(setup)) | {each for _, let in lets for each in names_in(let)}
+    return Compiled(setup, lets, tree, names, uses_size)
+
+
+def _compiled(text: str, mode: str, what: str, file: str) -> CodeType:
+    try:
+        return compile(text, file, mode, dont_inherit=True)
+    except (SyntaxError, ValueError) as error:  # ValueError: a null character
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and what == "setup" else ""
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise UsageError(
+            f"Invalid {what} {text!r}{line}: {reason}.", "Write Python, as for python -m timeit."
+        ) from None
+
+
+def names_in(code: CodeType) -> Iterator[str]:
+    """Yield every name that code and the functions in it use."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from names_in(constant)
+
+
+def info_of(code: OwnCode) -> WorkloadInfo:
+    """Return the facts of code for the catalogue; nothing of it runs."""
+    sizes = (MAX_SIZE,) if compiled(code).uses_size else (1,)
+    return WorkloadInfo(code.name, SIZE, ("default",), sizes, code.statement)
+
+
+def place_of(error: BaseException) -> str:
+    """Return where in the code something was raised, as the beginning of a sentence; empty if elsewhere."""
+    names = {SETUP: "setup", STATEMENT: "statement"}
+    found = [(names[frame.f_code.co_filename], line) for frame, line in traceback.walk_tb(error.__traceback__)
+             if frame.f_code.co_filename in names]  # fmt: skip
+    if not found:
+        return ""
+    part, line = found[-1]
+    return f"{part}, line {line}: " if part == "setup" else f"{part}: "
