@@ -17,7 +17,7 @@ from cpugpu_tui.errors import EXIT_INTERRUPTED
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Progressed, RunFinished
 
 PATIENCE_S = 60.0
-PACED = ("run", "--simulate", f"{FAST},pace=0.4", "--size", "64:80", "--json")
+PACED = ("run", "--simulate", f"{FAST},pace=0.4", "--size", "64:80:1", "--json")
 HANGING = ("run", "--simulate", f"{FAST},hang_size=64", "--size", "32,64,128", "--rounds", 1, "--json")
 
 

@@ -23,6 +23,7 @@ from cpugpu_tui.model import (
     Ceilings,
     CeilingsMeasured,
     Check,
+    CodeTraced,
     Device,
     EnergyMeasured,
     EpochFinished,
@@ -84,6 +85,7 @@ def full_stream() -> list[Event]:
     inside: list[Event] = [
         *timed[:-1],
         TensorsPlaced(case=key, device="cpu", inputs=("text",), results=("text",)),
+        CodeTraced(case=key, device="cpu", operators=1, on_cpu=("text",), not_compared="text"),
         EpochFinished(case=key, device="cpu", epoch=1, epochs=1, loss=1.0, accuracy=None, elapsed_ns=1.0, steps=1),
         MachineRead(case=key, device="cuda:0", edge="begin", readings=readings, processes=(process,)),
         EnergyMeasured(case=key, device="cpu", reason="text"),

@@ -144,8 +144,8 @@ def test_the_publications_sweeps_are_theirs() -> None:
 
 
 def test_a_sweep_of_over_20_sizes_has_a_second_per_device_and_case() -> None:
-    assert build_plan(PlanRequest(("vector-dot",), sizes="1:21", variant="dot")).budget_s == 5.0
-    assert build_plan(PlanRequest(("vector-dot",), sizes="1:22", variant="dot")).budget_s == 1.0
+    assert build_plan(PlanRequest(("vector-dot",), sizes="1:21:1", variant="dot")).budget_s == 5.0
+    assert build_plan(PlanRequest(("vector-dot",), sizes="1:22:1", variant="dot")).budget_s == 1.0
 
 
 def test_a_workload_runs_at_its_own_sizes_and_a_case_only_once() -> None:

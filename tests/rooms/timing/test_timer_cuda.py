@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS, SPIN_MARGIN_NS, CudaTimer
 GPU = Device("cuda:0", "H200")
 Batch = Callable[[int, float], bool]
 """(count, spin) → whether the stream ran dry."""
+
+OP: Any = SimpleNamespace(waits_for_all=False, restore=None)
 
 
 def timer(enqueue_ns: float, starves: Batch) -> tuple[CudaTimer, list[tuple[int, float]]]:
@@ -35,26 +38,26 @@ def timer(enqueue_ns: float, starves: Batch) -> tuple[CudaTimer, list[tuple[int,
 
 def test_a_backlog_that_holds_gives_all_samples_unmarked() -> None:
     made, asked = timer(10_000.0, lambda count, spin_ns: False)
-    assert made.device_samples(None, 20) == DeviceSamples((5000.0,) * 20)  # type: ignore[arg-type]
+    assert made.device_samples(OP, 20) == DeviceSamples((5000.0,) * 20)
     assert asked == [(20, 1.5 * 10_000 * 20 + SPIN_MARGIN_NS)]
 
 
 def test_a_starved_batch_is_redone_behind_twice_the_spin_and_then_forgotten() -> None:
     made, asked = timer(10_000.0, lambda count, spin_ns: spin_ns < 1_500_000)
-    samples = made.device_samples(None, 20)  # type: ignore[arg-type]
+    samples = made.device_samples(OP, 20)
     assert [spin_ns for _, spin_ns in asked] == [500_000, 1_000_000, 2_000_000]
     assert samples == DeviceSamples((5000.0,) * 20)
 
 
 def test_at_the_longest_spin_one_call_is_tried_alone() -> None:
     made, asked = timer(2e6, lambda count, spin_ns: count > 1)
-    assert made.device_samples(None, 20) == DeviceSamples((5000.0,))  # type: ignore[arg-type]
+    assert made.device_samples(OP, 20) == DeviceSamples((5000.0,))
     assert asked == [(20, SPIN_CAP_NS), (1, SPIN_CAP_NS)]
 
 
 def test_what_starves_even_alone_is_launch_bound_and_has_no_sample() -> None:
     made, asked = timer(10_000.0, lambda count, spin_ns: True)
-    assert made.device_samples(None, 20) == DeviceSamples((), ("launch-bound",))  # type: ignore[arg-type]
+    assert made.device_samples(OP, 20) == DeviceSamples((), ("launch-bound",))
     spins = [spin_ns for _, spin_ns in asked]
     assert spins == sorted(spins)
     assert max(spins) == SPIN_CAP_NS
@@ -121,6 +124,8 @@ def streamed(monkeypatch: pytest.MonkeyPatch) -> tuple[CudaTimer, Any, FakeStrea
 
     class Operation:
         inputs = ()
+        restore = None
+        waits_for_all = False
 
         @staticmethod
         def step() -> None:

@@ -28,6 +28,7 @@ from cpugpu_tui.model import (
     Ceilings,
     CeilingsMeasured,
     Check,
+    CodeTraced,
     Device,
     DeviceSampled,
     DevicesFound,
@@ -106,6 +107,7 @@ EXAMPLES: tuple[Event, ...] = (
         sm_clock_mhz=1980.0, sm_clock_end_mhz=1575.0, throttled_ns={"power-capped": 3e6}, watched_ns=4e6, power_mw=7e5,
     ),
     CasesChosen(cases=(Case("matmul", 170), Case("matmul", 162, "tf32", 4))),
+    CodeTraced(case=CASE, device="cuda:1", operators=3, on_cpu=("sort",), copies_to_host=1, bytes_to_host=8),
     TensorsPlaced(case=CASE, device="cuda:1", inputs=("[8, 8] float32 on cuda:1",) * 2, results=()),
     CeilingsMeasured(
         ceilings=Ceilings(
@@ -139,9 +141,9 @@ def test_every_event_has_an_example() -> None:
 def test_no_tag_ever_changes() -> None:
     """Databases, exports, recordings and agents of the same protocol have these."""
     assert " ".join(sorted(WIRE_TAGS.values())) == (
-        "Calibrated CaseFailed CaseFinished CaseStarted CasesChosen CeilingsMeasured DevicesFound EnergyMeasured "
-        "EpochFinished Gap HalfRoundTimed Hello KernelsProfiled MachineRead PeerMeasured Progressed RunFinished "
-        "RunStarted TelemetryRead TensorsPlaced WorkloadsLoading"
+        "Calibrated CaseFailed CaseFinished CaseStarted CasesChosen CeilingsMeasured CodeTraced DevicesFound "
+        "EnergyMeasured EpochFinished Gap HalfRoundTimed Hello KernelsProfiled MachineRead PeerMeasured "
+        "Progressed RunFinished RunStarted TelemetryRead TensorsPlaced WorkloadsLoading"
     )
 
 

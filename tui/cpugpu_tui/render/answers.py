@@ -30,6 +30,7 @@ from cpugpu_tui.state.core_contention import no_core_lines
 from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.state.thread_columns import is_column
 from cpugpu_tui.workloads.contract import REGISTRY
+from cpugpu_tui.workloads.own_code import SIZE
 
 
 @dataclass(frozen=True)
@@ -231,11 +232,13 @@ def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
         resident=taken_apart(smallest, moved=False) if smallest is not None else None,
         moved=taken_apart(smallest, moved=True) if smallest is not None else None,
         printed=tuple(found for row in rows if (found := _printed(row)) is not None),
-        axis=_axis(rows),
+        axis=_axis(run, rows),
     )
 
 
-def _axis(rows: Sequence[Row]) -> str:
+def _axis(run: RunState, rows: Sequence[Row]) -> str:
+    if run.run is not None and run.run.plan.codes:
+        return SIZE
     workload = REGISTRY.get(rows[0].case.workload) if rows else None
     return workload.axis if workload is not None else ""
 

@@ -158,7 +158,7 @@ def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:
             kinds.append(replace(bare, find_crossover=True, max_size=str(max(sizes))))
             sizes = sorted({min(sizes), max(sizes)})
     if sizes:
-        kinds.append(replace(bare, sizes=sizes_text(sizes), find_crossover=plan.search is not None))
+        kinds.append(replace(bare, sizes=sizes_text(sizes, searched=plan.search is not None)))
     variants = [None, *_lone_variants(plan)]
     for kind in kinds:
         for variant in variants:
@@ -180,8 +180,10 @@ def simulation_text(simulation: Simulation) -> str:
     return ",".join(f"{k}={v}" for k, v in to_plain(simulation).items() if v != usual[k]) or "default"
 
 
-def sizes_text(sizes: list[int]) -> str:
-    """Return what `--size` takes: start:stop:step where the sizes are one, else all of them."""
+def sizes_text(sizes: list[int], *, searched: bool = False) -> str:
+    """Return what `--size` takes: start:stop for a search, start:stop:step for equal steps, else every size."""
+    if searched and len(sizes) == 2:
+        return f"{sizes[0]}:{sizes[1]}"
     steps = {b - a for a, b in pairwise(sizes)}
     if len(sizes) > 3 and len(steps) == 1 and min(steps) > 0:
         return f"{sizes[0]}:{sizes[-1] + 1}:{steps.pop()}"

@@ -62,7 +62,8 @@ def examine(op: Operation, workload: CodeWorkload, device: str, wait: Callable[[
     op.waits_for_all = seen.uses_side_stream
     workload.has_end_to_end = op.plainly_placed and isinstance(result, torch.Tensor)
     op.expected = None if workload.draws or changed else [_sample_of(op, number) for number in (0, 1)]
-    if op.expected is not None and not seen.count and not bool((op.expected[0] != op.expected[1]).any()):
+    is_torch = any(True for _ in tensors(list(op.inputs)))
+    if is_torch and op.expected is not None and not seen.count and not bool((op.expected[0] != op.expected[1]).any()):
         raise refused("No operator ran, and other inputs gave the same result: the result is cached.",
                       "Remove the cache, or time the function below it.")  # fmt: skip
     return CodeTraced(

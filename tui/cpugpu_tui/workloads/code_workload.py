@@ -167,10 +167,12 @@ class CodeWorkload(Workload):
         """Run setup and statement on torch's meta device, which has shapes and no numbers; None if that fails."""
         key = (n, str(dtype))
         if key not in self._outlines:
+            before = settings()
             try:
                 self._outlines[key] = self._outlined(n, dtype)
             except (Exception, SystemExit):  # noqa: BLE001 - code that looks at numbers cannot run without them
                 self._outlines[key] = None
+            put_back(before)
         return self._outlines[key]
 
     def _outlined(self, n: int, dtype: torch.dtype) -> Outline:
@@ -189,9 +191,10 @@ class CodeWorkload(Workload):
 
     def _tried_out(self, n: int, dtype: torch.dtype, inputs: CodeInputs) -> Outline:
         """Run the statement once on the CPU, on copies of its inputs, where shapes alone do not tell what it does."""
-        copies = mapped(inputs, copied)
+        copies, before = mapped(inputs, copied), settings()
         with watched_operators("cpu") as seen:
             result = inputs.function(*copies)
+        put_back(before)
         moved_bytes = float(bytes_in(copies) + bytes_in(result))
         found = Outline(0.0, moved_bytes, moved_bytes + seen.largest_bytes, seen.makes, seen.draws)
         self._outlines[n, str(dtype)] = found

@@ -6,7 +6,6 @@ Compiling checks syntax without running anything, so the controller may do it. O
 from __future__ import annotations
 
 import ast
-import hashlib
 import linecache
 import re
 import traceback
@@ -50,6 +49,8 @@ def own_code(
     if not statement or "\n" in statement:
         raise UsageError(f"Invalid statement {statement!r}: it must be one line.", "Put other lines into --setup.")
     odd = [value for _, value in lets if not re.fullmatch(r"[\w.-]{1,20}", value)]
+    import hashlib  # here: it loads OpenSSL, 4 ms before the first frame
+
     digest = hashlib.sha256(repr((statement, lines, odd)).encode()).hexdigest()[:4]
     slug = re.sub(r"[^A-Za-z0-9]+", "-", statement).strip("-")[:24].strip("-") or "code"
     values = "".join(f",{name}={value}" for name, value in lets if value not in odd)

@@ -1,0 +1,92 @@
+"""`cpugpu-tui time`: typed code from the command line to the table, on a simulated machine and on this CPU."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from tests.helpers.command_line import FAST, CommandLine
+
+from cpugpu_tui.cli.time import parameters
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE, UsageError
+from cpugpu_tui.model import CodeTraced, RunFinished, RunStarted, Simulation
+
+PRODUCT = ("time", "x @ x", "--setup", "x = torch.rand(n, n)")
+HERE = ("--device", "cpu", "--rounds", "1", "--no-ceilings")
+
+
+def test_a_range_searches_the_crossover_and_the_command_repeats_it(cpugpu: CommandLine) -> None:
+    done = cpugpu.here(*PRODUCT, "--n", "16:2048", "--simulate", FAST)
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert "x @ x" in done.out
+    assert "The GPU wins from n ≈" in done.out
+    assert "cuda:0: 1 operator" in done.out
+    again = done.out.rpartition("Again: cpugpu-tui ")[2]
+    assert shlex.split(again.partition(" --simulate")[0]) == [*PRODUCT, "--n", "16:2048"]
+
+
+def test_this_cpu_runs_it_for_each_value_of_a_parameter(cpugpu: CommandLine) -> None:
+    words = ("time", "x * k", "-s", "x = torch.rand(n)", "--n", "64", "--let", "k=2,3", *HERE)
+    done = cpugpu(*words, "--json")
+    assert done.code == EXIT_OK, done.err
+    traced = [event for event in done.events if isinstance(event, CodeTraced)]
+    assert [event.operators for event in traced] == [1, 1]
+    assert len({event.case for event in traced}) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "named"),
+    [
+        (("x @", "--n", "64"), EXIT_USAGE, "x @"),
+        (("x @ x", "-s", "x = torch.rand(n, n)"), EXIT_USAGE, "--n"),
+        (("x", "--let", "3", "--n", "4"), EXIT_USAGE, "'3'"),
+        (("x.T", "-s", "x = torch.rand(n, n)", "--n", "64"), EXIT_CASES_FAILED, "view"),
+        (("x + y", "-s", "x = torch.rand(n)", "--n", "64"), EXIT_CASES_FAILED, "'y'"),
+        (("exit(7)", "-s", "x = torch.rand(n)", "--n", "64"), EXIT_CASES_FAILED, "7"),
+        (("open('/nowhere').read()", "--n", "64"), EXIT_CASES_FAILED, "/nowhere"),
+    ],
+)
+def test_bad_code_is_a_sentence_and_an_exit_code(
+    cpugpu: CommandLine, words: tuple[str, ...], code: int, named: str
+) -> None:
+    done = cpugpu("time", *words, *HERE)
+    assert done.code == code
+    assert named in " ".join(f"{done.out} {done.err}".split())
+    assert "Traceback" not in done.out + done.err
+
+
+def test_code_in_a_plan_is_not_run_again_by_itself(cpugpu: CommandLine) -> None:
+    """What is resumed or replayed may come from a stranger: only the command that is typed again runs it."""
+    first = cpugpu.here(*PRODUCT, "--n", "16,32", "--simulate", FAST, "--max-seconds", "1e-9")
+    refused = cpugpu.here("run", "--resume")
+    assert first.code in (EXIT_OK, EXIT_CASES_FAILED)
+    assert refused.code == EXIT_USAGE
+    assert "code" in refused.err
+
+
+def test_an_agent_runs_no_code_that_its_command_line_does_not_allow(cpugpu: CommandLine) -> None:
+    from cpugpu_tui.session.own_workloads import OwnWorkloads
+    from cpugpu_tui.session.planning import PlanRequest, build_plan
+    from cpugpu_tui.session.session import Session
+    from cpugpu_tui.transport.agent_pool import Agents
+    from cpugpu_tui.workloads.own_code import own_code
+
+    code = own_code("x.sum()", "x = torch.rand(n)")
+    own = OwnWorkloads(codes=(code,))
+    plan = build_plan(PlanRequest(names=(code.name,), sizes="8", simulation=Simulation(), own=own))
+    events = []
+    agents = Agents(None, simulated=True)
+    try:
+        finished = Session(plan, agents, None, "series", None, {}).run(events.append)
+    finally:
+        agents.close()
+    assert isinstance(finished, RunFinished)
+    assert (finished.status, finished.exit_code) == ("failed", EXIT_USAGE), finished
+    assert [event.plan.codes for event in events if isinstance(event, RunStarted)] == [(code,)]
+
+
+def test_every_combination_of_values_is_timed() -> None:
+    assert parameters(["a=1,2", "b=(3,4)"]) == [(("a", "1"), ("b", "(3,4)")), (("a", "2"), ("b", "(3,4)"))]
+    assert parameters([]) == [()]
+    with pytest.raises(UsageError, match="'=3'"):
+        parameters(["=3"])

@@ -1,0 +1,167 @@
+"""Traps of typed code: each is refused with its name before a time is taken, and no built-in workload is accused."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+import pytest
+import torch
+
+import cpugpu_tui.workloads as catalogue
+from cpugpu_tui.model import Case, CodeTraced
+from cpugpu_tui.timing.own_code import check_later_call, examine
+from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.timing.timers.timed_operation import Operation, operation
+from cpugpu_tui.workloads.code_workload import CodeWorkload
+from cpugpu_tui.workloads.contract import REGISTRY
+from cpugpu_tui.workloads.own_code import own_code
+
+VECTOR = "x = torch.rand(n)"
+SQUARE = "x = torch.rand(n, n)"
+
+
+def loaded(statement: str, *setup: str, n: int = 64, in_place: bool = False) -> tuple[Operation, CodeWorkload]:
+    """Return typed code, called once on the CPU as a case is."""
+    workload = CodeWorkload(own_code(statement, "\n".join(setup), in_place=in_place))
+    REGISTRY[workload.name] = workload
+    try:
+        inputs = workload.inputs(n, torch.float32, torch.Generator().manual_seed(1))
+        op = operation(Case(workload.name, n), inputs, "cpu")
+    finally:
+        del REGISTRY[workload.name]
+    op.step(*op.inputs)
+    return op, workload
+
+
+def traced(statement: str, *setup: str, **options: Any) -> CodeTraced:
+    op, workload = loaded(statement, *setup, **options)
+    return examine(op, workload, "cpu", None)
+
+
+def refusal(statement: str, *setup: str, **options: Any) -> str:
+    with pytest.raises(CaseError) as error:
+        traced(statement, *setup, **options)
+    assert error.value.kind == "refused"
+    return f"{error.value.message} {error.value.remedy}"
+
+
+def test_the_receipt_counts_operators_and_leaves_views_out() -> None:
+    assert traced("(x @ x).T.relu()", SQUARE).operators == 2
+
+
+@pytest.mark.parametrize(
+    ("statement", "setup"),
+    [
+        ("f(x)", ("import functools", "f = functools.lru_cache(lambda x: x @ x)", SQUARE)),
+        ("f(x)", ("kept = {}", SQUARE, "def f(x):", "    key = float(x.sum())",
+                  "    return kept[key] if key in kept else kept.setdefault(key, x @ x)")),
+    ],
+    ids=["by identity", "by content"],
+)  # fmt: skip
+def test_a_cached_result(statement: str, setup: tuple[str, ...]) -> None:
+    assert "cache" in refusal(statement, *setup)
+
+
+def test_a_result_that_is_computed_later() -> None:
+    assert "generator" in refusal("(row.sum() for row in x)", SQUARE)
+
+
+def test_a_view_of_an_input() -> None:
+    assert "view" in refusal("x.T", SQUARE)
+
+
+def test_nothing_to_compare() -> None:
+    assert "NoneType" in refusal("print(end='')", SQUARE)
+
+
+def test_an_input_that_changes() -> None:
+    assert "--in-place" in refusal("x.mul_(2)", VECTOR)
+
+
+def test_an_input_that_may_change_is_restored_before_each_call() -> None:
+    op, workload = loaded("x.mul_(2)", VECTOR, in_place=True)
+    examine(op, workload, "cpu", None)
+    assert op.restore is not None
+    results = []
+    for _ in range(3):
+        op.restore()
+        results.append(op.step(*op.inputs).clone())
+    assert torch.equal(results[0], results[2])
+
+
+def test_a_thread_that_nobody_waits_for() -> None:
+    over = threading.Event()
+    torch.waiting_for = over.wait  # type: ignore[attr-defined]
+    try:
+        setup = ("import threading", VECTOR)
+        assert "thread" in refusal("threading.Thread(target=torch.waiting_for).start(); y = x.sum()", *setup)
+    finally:
+        over.set()
+        del torch.waiting_for  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("statement", "name", "read"),
+    [
+        ("torch.set_num_threads(3); x.sum()", "threads", torch.get_num_threads),
+        ("torch.set_default_dtype(torch.float64); x.sum()", "dtype", torch.get_default_dtype),
+        ("torch.set_float32_matmul_precision('medium'); x.sum()", "TF32", torch.get_float32_matmul_precision),
+        ("torch.set_default_device('meta'); x.sum()", "device", lambda: str(torch.get_default_device())),
+        ("torch.set_grad_enabled(False); x.sum()", "gradient", torch.is_grad_enabled),
+    ],
+)
+def test_settings_that_would_stay_changed_are_named_and_put_back(statement: str, name: str, read: Any) -> None:
+    before = read()
+    assert name in refusal(statement, VECTOR)
+    assert read() == before
+
+
+def test_a_later_call_with_the_result_of_other_inputs() -> None:
+    op, workload = loaded("x @ x", SQUARE)
+    examine(op, workload, "cpu", None)
+    check_later_call(op)
+    first = op.step(*op.inputs).clone()
+    workload.reset("default", op.inputs)
+    check_later_call(op)
+    op.step = lambda *_inputs: first
+    with pytest.raises(CaseError, match="other inputs"):
+        check_later_call(op)
+
+
+def test_rounds_take_other_numbers_in_the_same_tensors() -> None:
+    op, workload = loaded("x.sum()", VECTOR)
+    before, address = op.inputs[0].clone(), op.inputs[0].data_ptr()
+    workload.reset("default", op.inputs)
+    assert op.inputs[0].data_ptr() == address
+    assert not torch.equal(op.inputs[0], before)
+
+
+def test_random_numbers_are_not_compared() -> None:
+    found = traced("torch.rand(n).sum()")
+    assert found.not_compared
+    assert found.sets_default_device
+
+
+def test_a_module_may_train() -> None:
+    setup = ("m = torch.nn.BatchNorm1d(n)", "x = torch.rand(8, n)")
+    assert traced("m(x)", *setup).operators
+
+
+@pytest.mark.parametrize("name", ["matmul", "vector-dot", "elementwise", "jacobian", "mnist-mlp"])
+def test_built_in_workloads_are_not_accused(name: str) -> None:
+    """The same checks, made of each built-in step."""
+    built_in = catalogue.find(name)
+    size = min(built_in.sizes[0], 64)
+    for variant in built_in.steps():
+        if "graph" in variant or variant.startswith(("pinned", "compiled")):
+            continue  # these need a GPU
+        inputs = built_in.inputs(size, torch.float32, torch.Generator().manual_seed(1))
+        placed = built_in.place(variant, inputs, "cpu")
+        step = functools.partial(built_in.variant(variant), *placed)
+        torch.run_built_in = step  # type: ignore[attr-defined]
+        try:
+            assert traced("torch.run_built_in()").operators, variant
+        finally:
+            del torch.run_built_in  # type: ignore[attr-defined]

@@ -1,0 +1,98 @@
+"""Typed code as data and as a workload: what is compiled, what becomes an input, what shapes alone tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, flattened
+from cpugpu_tui.workloads.own_code import LONGEST, info_of, own_code, place_of
+
+
+def made(
+    statement: str, *setup: str, n: int = 8, dtype: torch.dtype = torch.float32
+) -> tuple[CodeWorkload, CodeInputs]:
+    workload = CodeWorkload(own_code(statement, "\n".join(setup)))
+    return workload, workload.inputs(n, dtype, torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize(
+    ("statement", "setup", "named"),
+    [("x @", "", "x @"), ("x", "y = (", "setup"), ("", "", "statement"), ("x\ny", "", "one line"),
+     ("x", "#" * (LONGEST + 1), f"{LONGEST:,}"), ("x\0", "", "statement")],
+)  # fmt: skip
+def test_bad_code_is_refused_before_anything_runs(statement: str, setup: str, named: str) -> None:
+    with pytest.raises(UsageError) as error:
+        own_code(statement, setup)
+    assert named in str(error.value)
+    assert error.value.remedy
+
+
+def test_the_statement_decides_what_is_an_input() -> None:
+    _, inputs = made("x @ y * k", "x = torch.rand(n, n)", "y = torch.rand(n)", "z = torch.rand(n)", "k = 2")
+    assert [tuple(each.shape) for each in inputs] == [(8, 8), (8,)]
+    assert inputs.function(*inputs).shape == (8,)
+
+
+def test_the_setup_draws_from_the_seed_in_the_dtype_of_the_case() -> None:
+    _, first = made("x.sum()", "x = torch.rand(n)", dtype=torch.float64)
+    _, again = made("x.sum()", "x = torch.rand(n)", dtype=torch.float64)
+    assert first[0].dtype == torch.float64
+    assert torch.equal(first[0], again[0])
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_lists_dictionaries_and_modules_are_placed() -> None:
+    setup = ("xs = [torch.rand(n)]", "d = {'a': torch.rand(n)}", "m = torch.nn.Linear(n, n)")
+    workload, inputs = made("m(xs[0] + d['a'])", *setup)
+    placed = workload.place("default", inputs, "cpu")
+    assert torch.allclose(placed.function(*placed), inputs.function(*inputs))
+    assert {id(each) for each in placed}.isdisjoint(id(each) for each in inputs)
+
+
+def test_shapes_tell_flops_bytes_and_memory() -> None:
+    workload, _ = made("x @ x", "x = torch.rand(n, n)")
+    costs = workload.costs("default", 100, 4)
+    assert (costs.flops, costs.bytes_moved) == (2e6, 80_000.0)
+    assert costs.memory_bytes >= costs.bytes_moved
+
+
+def test_what_looks_at_numbers_has_unknown_costs() -> None:
+    workload, _ = made("x.sum().item()", "x = torch.rand(n)")
+    assert workload.costs("default", 1000, 4).flops == 0.0
+
+
+def test_the_setup_may_not_change_torch_for_everybody() -> None:
+    before = torch.get_num_threads()
+    with pytest.raises(UsageError, match="threads"):
+        made("x.sum()", f"torch.set_num_threads({before + 1})", "x = torch.rand(n)")
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(
+    ("result", "numbers"),
+    [(2, [2.0]), ([torch.ones(2), {"a": torch.zeros(1)}], [1.0, 1.0, 0.0]), ("text", None), (None, None)],
+)
+def test_every_number_of_a_result_is_compared(result: Any, numbers: list[float] | None) -> None:
+    found = flattened(result)
+    assert (None if found is None else found.reshape(-1).tolist()) == numbers
+
+
+def test_an_error_names_its_line() -> None:
+    with pytest.raises(ZeroDivisionError) as error:
+        made("x.sum()", "x = torch.rand(n)", "y = 1 / 0")
+    assert place_of(error.value) == "setup, line 2: "
+
+
+def test_code_that_has_no_size_has_one() -> None:
+    assert info_of(own_code("torch.ones(3).sum()")).sizes == (1,)
+    assert info_of(own_code("torch.ones(n).sum()")).sizes != (1,)
+
+
+def test_values_of_parameters_are_part_of_the_name() -> None:
+    names = {own_code("x.sum()", "x = torch.rand(n)", (("k", value),)).name for value in ("1", "2")}
+    assert len(names) == 2
+    assert all(f"k={value}" in " ".join(names) for value in ("1", "2"))
