@@ -25,7 +25,7 @@ LAUNCHERS = ("local", "ssh", "srun")
 
 _RANGE = re.compile(r"\[([^\[\]]*)\]")
 
-_Count = Annotated[int, Meta(ge=0, le=100_000, description="a number to request from Slurm, 0 to 100,000")]
+_Count = Annotated[int, Meta(ge=0, le=100_000, description="a whole number from 0 to 100,000")]
 _Variable = Annotated[
     str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z", description="a variable name of letters, digits and _")
 ]
@@ -157,7 +157,7 @@ def checked(hosts: Iterable[Host]) -> tuple[Host, ...]:
             raise UsageError(f"The host {host.host!r} is named twice.", "Remove one of the two.")
         known[host.host] = host
     if not known:
-        raise UsageError("No host is named.", "Write a host name on each line.")
+        raise UsageError("The list has no hosts.", "Name at least one host.")
     return tuple(known.values())
 
 

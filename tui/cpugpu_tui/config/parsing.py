@@ -65,7 +65,7 @@ def _parse_size(text: str) -> int:
             "sizes", f"The size {shown!r} is not a whole number.", "Use whole numbers, for example 16,32,64."
         )
     if number < 1:
-        raise FieldError("sizes", f"The size {shown!r} is below 1.", "Use sizes from 1 up.")
+        raise FieldError("sizes", f"The size {shown!r} is below 1.", "Use a size of 1 or more.")
     if number > MAX_SIZE:
         raise FieldError("sizes", f"The size {shown!r} is too large.", f"Use sizes up to {MAX_SIZE:,}.")
     return int(number)

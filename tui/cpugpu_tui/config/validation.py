@@ -96,7 +96,8 @@ class TomlFile:
             place = re.fullmatch(r"(.*) \(at line (\d+), (column \d+)\)", str(error), re.DOTALL)
             end = (self.text.count("\n") + 1, str(error))  # "(at end of document)"
             line, what = (int(place[2]), f"{place[1]} ({place[3]})") if place else end
-            raise TomlError(path, line, f"Invalid TOML: {printable(what)}.", 'Write lines like key = "text".') from None
+            what = printable(f"{what[:1].lower()}{what[1:]}")
+            raise TomlError(path, line, f"Invalid TOML: {what}.", 'Write lines like key = "text".') from None
 
     @cached_property
     def _lines(self) -> dict[tuple[str | int, ...], int]:
