@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cpugpu_tui.errors import LockedError, StoreError
+from cpugpu_tui.errors import LockedError, LostRunError, StoreError
 from cpugpu_tui.model import (
     Case,
     CaseFinished,
@@ -188,7 +188,7 @@ def test_a_run_that_somebody_deletes_is_not_brought_back(live: LiveRun) -> None:
     live.saver.finish(RunFinished(status="done"))
     unsaved = live.outbox.unsaved
     assert not unsaved.waiting
-    assert "no longer in the database" in str(unsaved.lost["r"])
+    assert isinstance(unsaved.lost["r"], LostRunError)
     assert live.unsaved_cases == set(keys(1))
     with closing(Store.open(live.path)) as store:
         assert store.count() == 0
@@ -230,7 +230,7 @@ def test_what_waits_is_bounded_readings_go_first_and_the_end_is_kept(
     saved = live.saved_cases()
     assert saved == keys(0, 1, 2)
     assert live.unsaved_cases == set(keys(3))
-    assert "waited" in str(live.outbox.unsaved.lost["r"])
+    assert "waiting" in str(live.outbox.unsaved.lost["r"])
     with closing(Store.open(live.path)) as store:
         assert store.summary("r").status == "done"
         assert not [event for event in store.load("r") if isinstance(event, TelemetryRead)]

@@ -91,7 +91,7 @@ def test_a_case_that_does_not_fit_is_said_and_the_rest_stays(small_disk: Path) -
 def test_a_disk_that_is_full_from_the_start_is_said(small_disk: Path) -> None:
     with pytest.raises(OSError, match="No space"):
         write_for_ever(small_disk / "ballast")
-    with pytest.raises(StoreError, match="is full"):
+    with pytest.raises(StoreError, match="full"):
         Store.open(small_disk / "results.db")
 
 
@@ -100,7 +100,7 @@ def test_the_history_of_a_full_disk_can_be_looked_at(small_disk: Path) -> None:
     path = small_disk / "results.db"
     killed = subprocess.run([sys.executable, "-c", FILLING, str(path)], capture_output=True, text=True, cwd=ROOT)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="space"):
         write_for_ever(small_disk / "ballast")
     with pytest.raises(StoreError, match="is full"):
         Store.open(path)

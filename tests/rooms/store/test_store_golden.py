@@ -116,7 +116,6 @@ def test_tags_and_baselines_are_found_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", OLDER)
 def test_an_older_database_that_cannot_be_written_is_refused_in_a_sentence(version: int, tmp_path: Path) -> None:
     path = golden(version, tmp_path)
-    with pytest.raises(StoreError, match="of an older version") as caught:
+    with pytest.raises(StoreError, match=f"version {version} "):
         open_read_only(path).close()
-    assert "Copy it" in caught.value.remedy
     assert path.read_bytes() == (GOLDEN / f"v{version}.db").read_bytes()
