@@ -28,6 +28,7 @@ _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"' + FORMAT.encode())
 """Beginning of a JSON export, which may be cut off."""
 
 _REMEDY = "Name a json or ndjson file from `cpugpu-tui export`."
+_AGAIN = "Export the run again."
 
 
 def read_runs(data: bytes, name: str) -> list[ExportedRun]:
@@ -39,14 +40,14 @@ def read_runs(data: bytes, name: str) -> list[ExportedRun]:
     data = data.removeprefix(codecs.BOM_UTF8)  # some editors and shells add it
     document = _document(data)
     if document is None and _BEGINNING.match(data):
-        raise UsageError(f"{name} is damaged: the JSON is invalid or cut off.", "Export the run again.")
+        raise UsageError(f"{name} is damaged: the JSON is invalid or cut off.", _AGAIN)
     if document is None:
         return _runs(_events_of_lines(data.splitlines(), name), name)
     if document.get("format") != FORMAT:
         raise UsageError(f"{name} is not an export of cpugpu-tui.", _REMEDY)
     version = document.get("schema_version")
     if type(version) is not int or version < 1:
-        raise UsageError(f"{name} is damaged: invalid schema_version {version!r}.", _REMEDY)
+        raise UsageError(f"{name} is damaged: invalid schema_version {version!r}.", _AGAIN)
     if version > SCHEMA_VERSION:
         raise UsageError(
             f"A newer cpugpu-tui wrote {name} (schema version {version}, supported {SCHEMA_VERSION}).",
@@ -54,12 +55,12 @@ def read_runs(data: bytes, name: str) -> list[ExportedRun]:
         )
     runs = document.get("runs")
     if not isinstance(runs, list):
-        raise UsageError(f"{name} is damaged: `runs` is not a list.", _REMEDY)
+        raise UsageError(f"{name} is damaged: `runs` is not a list.", _AGAIN)
     lines = []
     for run in runs:
         events = run.get("events") if isinstance(run, dict) else None
         if not isinstance(events, list) or not events:
-            raise UsageError(f"{name} is damaged: a run has no events.", _REMEDY)
+            raise UsageError(f"{name} is damaged: a run has no events.", _AGAIN)
         lines += [msgspec.json.encode(event) for event in events]
     return _runs(_events_of_lines(lines, name), name)
 
@@ -85,7 +86,7 @@ def _events_of_lines(lines: Iterable[bytes], name: str) -> list[Event]:
         except Garbage as error:
             if not events:
                 raise UsageError(f"{name} is not an export of cpugpu-tui.", _REMEDY) from error
-            raise UsageError(f"{name} is damaged: event {number} is {error}.", _REMEDY) from error
+            raise UsageError(f"{name} is damaged: event {number} is {error}.", _AGAIN) from error
         except ProtocolError as error:
             raise UsageError(f"Another version wrote {name}: {error.message}", _REMEDY) from error
         if event is not None:  # None for events of newer versions
@@ -99,7 +100,7 @@ def _runs(events: Iterable[Event], name: str) -> list[ExportedRun]:
         if isinstance(event, RunStarted):
             streams.append([])
         if not streams:
-            raise UsageError(f"{name} is damaged: the first event must be RunStarted.", _REMEDY)
+            raise UsageError(f"{name} is damaged: the first event must be RunStarted.", _AGAIN)
         streams[-1].append(event)
     if not streams:
         raise UsageError(f"{name} holds no run.", _REMEDY)
@@ -107,10 +108,10 @@ def _runs(events: Iterable[Event], name: str) -> list[ExportedRun]:
     for run in runs:
         fault = _fault(run)
         if fault:
-            raise UsageError(f"{name} is damaged: {fault}.", _REMEDY)
+            raise UsageError(f"{name} is damaged: {fault}.", _AGAIN)
     ids = [run.started.run_id for run in runs]
     if len(set(ids)) < len(ids):
-        raise UsageError(f"{name} is damaged: it holds a run twice.", _REMEDY)
+        raise UsageError(f"{name} is damaged: it holds a run twice.", _AGAIN)
     return runs
 
 
