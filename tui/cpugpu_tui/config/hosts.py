@@ -75,7 +75,7 @@ def check_host(text: str) -> str:
     """Return the name of a host.
 
     Raises:
-        UsageError: a program would read it as an option, or no host name looks like it.
+        UsageError: the name is invalid, or a program would read it as an option.
     """
     if not text or text.startswith("-"):
         raise UsageError(f"Invalid host {printable(text)!r}.", "A host name must not be empty or begin with a dash.")
@@ -121,10 +121,10 @@ def names_in(text: str) -> list[str]:
 
 
 def read_hosts(path: Path, defaults: Mapping[str, Any] | None = None) -> tuple[Host, ...]:
-    """Return the hosts of an inventory (`.toml`) or of a plain file, a host a line; `defaults` yield to the file.
+    """Return the hosts of an inventory (`.toml`) or of a plain file, a host per line. The file overrides `defaults`.
 
     Raises:
-        UsageError: it cannot be read, has a wrong key or value, names a host twice, or no host at all.
+        UsageError: the file cannot be read, has an invalid key or value, names a host twice, or names none.
     """
     hosts = (_from_toml if path.suffix == ".toml" else _from_lines)(path, defaults or {})
     try:
@@ -134,7 +134,7 @@ def read_hosts(path: Path, defaults: Mapping[str, Any] | None = None) -> tuple[H
 
 
 def hosts_of(names: Iterable[str], defaults: Mapping[str, Any] | None = None) -> tuple[Host, ...]:
-    """Return hosts that were named on the command line, `n[1-4]` among them.
+    """Return the hosts of names from the command line, which may be ranges like `n[1-4]`.
 
     Raises:
         UsageError: a name is invalid, or none is given: an empty `-w "$NODE"` must not mean every host.

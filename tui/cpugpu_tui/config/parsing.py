@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from difflib import get_close_matches
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES, MAX_SIZE, Simulation, WorkloadInfo
@@ -139,6 +140,13 @@ def check_device(device: str) -> None:
         raise FieldError("devices", f"Unknown device {device!r}.", "Use auto, cpu, cuda, or one GPU like cuda:0.")
 
 
+USUAL_SETTINGS = ("seed", "noise", "pace", "gpus")
+"""Fields of `Simulation` that an error proposes. There are about sixty."""
+
+ALL_SETTINGS = "`Simulation` in `cpugpu-tui export --schema`"
+"""Where all of them are described."""
+
+
 def parse_simulation(text: str) -> Simulation:
     """Return the simulated machine for `default` or for fields of `Simulation` like `noise=0.02,pace=1`.
 
@@ -150,9 +158,11 @@ def parse_simulation(text: str) -> Simulation:
         name, _, value = part.partition("=")
         kind = Simulation.__dataclass_fields__.get(name)
         if kind is None:
-            names = ", ".join(Simulation.__dataclass_fields__)
+            near = get_close_matches(name, Simulation.__dataclass_fields__, 1)
             raise FieldError(
-                "simulation", f"Unknown setting {name!r} of the simulated machine.", f"Use one of: {names}."
+                "simulation",
+                f"Unknown setting {name!r} of the simulated machine.",
+                f"Did you mean {near[0]!r}?" if near else f"Use {', '.join(USUAL_SETTINGS)}, or see {ALL_SETTINGS}.",
             )
         try:
             number = values[name] = int(value) if kind.type == "int" else float(value)

@@ -80,9 +80,9 @@ def _metric_cells(name: str, found: DeviceResult, metric: str) -> list[Any]:
         "end_to_end_pinned": found.lead_pinned,
     }
     lead = leads.get(metric)
-    said = [None] * 4 if lead is None else [lead.speedup, lead.low, lead.high, lead.verdict]
+    comparison = [None] * 4 if lead is None else [lead.speedup, lead.low, lead.high, lead.verdict]
     numbers = [short.samples, short.median_ns, short.min_ns, short.max_ns]
-    return [name, found.label, metric, found.threads, *numbers, " ".join(found.marks), *said]
+    return [name, found.label, metric, found.threads, *numbers, " ".join(found.marks), *comparison]
 
 
 def _sample_rows(run: ExportedRun) -> Iterator[list[Any]]:

@@ -33,9 +33,9 @@ def _section(run: ExportedRun) -> Iterator[str]:
         yield from table(state, state.rows.values())
     for matrix in matrices(state):
         yield from _matrix(matrix)
-    said = [*sentences(state), *mark_lines(state)]
-    yield from ([""] if said else [])
-    yield from (f"- {escaped(line)}" for line in said)
+    lines = [*sentences(state), *mark_lines(state)]
+    yield from ([""] if lines else [])
+    yield from (f"- {escaped(line)}" for line in lines)
 
 
 def table(state: RunState, rows: Iterable[Row]) -> Iterator[str]:

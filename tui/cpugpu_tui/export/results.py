@@ -43,7 +43,8 @@ class Lead:
     rounds: int
     """Number of rounds."""
     verdict: str
-    """One of `GPU`, `CPU`, `tie`, `undecided`, `GPU, no interval`, `CPU, no interval` or `too few rounds`."""
+    """Device that clearly wins: `GPU` or `CPU`. Otherwise `tie` (equally fast), `undecided` (too close to call),
+    `GPU, no interval`, `CPU, no interval` or `too few rounds` (not judged)."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class DeviceResult:
     metrics: dict[str, Metric]
     """Name of the metric → summary. The names are those in the events `HalfRoundTimed`."""
     marks: tuple[str, ...]
-    """Marks: what disturbed the row."""
+    """Marks: what disturbed the times, such as `throttled`."""
     kernels: int | None
     """Number of kernels, copies and fills in one call on a GPU; None if it was not profiled."""
     energy_j: float | None

@@ -175,8 +175,8 @@ class _LiveSeries:
     def add(self, point: Scalar) -> None:
         """Write a point.
 
-        If larger sizes are in the file already, mark them as dropped and write them again: viewers ignore a smaller
-        step after a larger one, or draw the line back and forth.
+        Larger sizes that are in the file already are marked as dropped and written again. Viewers would ignore a
+        smaller step after a larger one, or draw the line back and forth.
         """
         larger = [old for step, old in self._points if step > point.step]
         insort(self._points, (point.step, point), key=lambda pair: pair[0])

@@ -37,7 +37,7 @@ class Condition:
     """Condition of the machine during one case on one device."""
 
     sm_clock_mhz: Reading
-    """Median of the clocks at begin and end of all half-rounds, MHz."""
+    """Median of the clocks at start and end of all half-rounds, MHz."""
     throttles: tuple[Throttle, ...]
     """Largest share first; empty if nothing throttled, or if it is unknown."""
     unthrottled_reason: str | None

@@ -49,12 +49,12 @@ def _why(rows: Sequence[Row]) -> str:
     if not known:
         return "the threads waited for a core."
     worst = max(known, key=lambda each: each[1].cores.share if each[1].cores else 0.0)[1]
-    said = [waited_text(worst, at_most=len(known) > 1), *use_lines(worst.cores.use if worst.cores else None)]
+    sentences = [waited_text(worst, at_most=len(known) > 1), *use_lines(worst.cores.use if worst.cores else None)]
     single = next((each for each in sorted(known, key=lambda each: each[0].case.size) if _one_thread_ns(each[1])), None)
     if single is not None:
         where = f"At {single[0].case.size:,}, one" if len(rows) > 1 else "One"
-        said.append(f"{where} thread takes {time_text(_one_thread_ns(single[1]) or 0.0)}.")
-    return " ".join(filter(None, (*said, remedy(worst))))
+        sentences.append(f"{where} thread takes {time_text(_one_thread_ns(single[1]) or 0.0)}.")
+    return " ".join(filter(None, (*sentences, remedy(worst))))
 
 
 def reason_lines(times: DeviceTimes) -> tuple[str, ...]:
@@ -64,12 +64,12 @@ def reason_lines(times: DeviceTimes) -> tuple[str, ...]:
         return ("The threads waited for a core.",) if times.is_starved else ()
     count = len(cores.discarded)
     repeated = f"{count} half-round{'s were' if count != 1 else ' was'} repeated because threads waited for a core."
-    said = [*([waited_text(times)] if times.is_starved else []), *([repeated] if count else [])]
-    said += use_lines(cores.use)
+    sentences = [*([waited_text(times)] if times.is_starved else []), *([repeated] if count else [])]
+    sentences += use_lines(cores.use)
     if times.is_starved:
-        said += [single] if (single := one_thread_text(cores)) else []
-        said += [remedy(times)]
-    return tuple(filter(None, said))
+        sentences += [single] if (single := one_thread_text(cores)) else []
+        sentences += [remedy(times)]
+    return tuple(filter(None, sentences))
 
 
 def waited_text(times: DeviceTimes, *, at_most: bool = False) -> str:
@@ -91,22 +91,22 @@ def use_lines(use: CoreUse | None) -> list[str]:
     """Return sentences about other users of the cores, as far as they are known."""
     if use is None:
         return []
-    said = []
+    sentences = []
     if use.other_processes:
         named = use.others[:MOST_NAMED]
         names = ", ".join(f"{user.command or 'a process'} {min(user.cores, MOST_CORES):.1f}" for user in named)
         processes = f"{use.other_processes} other process{'es' if use.other_processes != 1 else ''}"
-        said.append(f"{processes} used {_cores(use.other_cores)} ({names}).")
+        sentences.append(f"{processes} used {_cores(use.other_cores)} ({names}).")
     if use.ended_cores is not None and use.ended_cores >= LEAST_CORES:
-        said.append(f"Processes that have ended since used {_cores(use.ended_cores)}.")
+        sentences.append(f"Processes that have ended since used {_cores(use.ended_cores)}.")
     if use.unseen_cores is not None and use.unseen_cores >= LEAST_CORES:
-        said.append(f"Work outside this container used {_cores(use.unseen_cores)}.")
+        sentences.append(f"Work outside this container used {_cores(use.unseen_cores)}.")
     if use.stolen_cores is not None and use.stolen_cores >= LEAST_CORES:
-        said.append(f"The hypervisor gave {_cores(use.stolen_cores)} to other virtual machines.")
+        sentences.append(f"The hypervisor gave {_cores(use.stolen_cores)} to other virtual machines.")
     if use.throttled_periods:
         held = time_text(use.throttled_ns or 0.0)
-        said.append(f"The CPU quota paused threads for {held}, in {_count(use.throttled_periods, 'period')}.")
-    return said
+        sentences.append(f"The CPU quota paused threads for {held}, in {_count(use.throttled_periods, 'period')}.")
+    return sentences
 
 
 def one_thread_text(cores: CoreWait) -> str:

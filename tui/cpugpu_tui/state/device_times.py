@@ -51,7 +51,7 @@ class DeviceTimes:
     """Latency of blocks in half-rounds with a mark, ns."""
     marks: tuple[str, ...] = ()
     clocks_mhz: Sequence[float] = ()
-    """SM clock at the begin of each half-round, MHz."""
+    """SM clock at the start of each half-round, MHz."""
     end_clocks_mhz: Sequence[float] = ()
     """SM clock at the end of each half-round, MHz."""
     throttled_ns: Mapping[str, float] = field(default_factory=dict)

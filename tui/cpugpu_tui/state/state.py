@@ -134,7 +134,7 @@ class Row:
 
     @slot_cached_property
     def naive_factor(self) -> float | None:
-        """Paper's error on the GPU: time of the same calls when waiting for the GPU, divided by the paper's time."""
+        """Paper's error on the GPU: how many times longer the same calls take when the clock waits for the GPU."""
         if self.gpu is None:
             return None
         written, true = self.gpu.median_ns(AS_WRITTEN), self.gpu.median_ns(SYNCED)

@@ -210,5 +210,5 @@ def _started_ticks(pid: int) -> int:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return 0
-    # The command, field 2, may hold spaces and brackets: count from behind its last bracket.
+    # Field 2, the command, may contain spaces and brackets, so count from its last bracket.
     return int(stat[stat.rindex(b")") + 1 :].split()[19])
