@@ -16,6 +16,10 @@ MAX_THREADS = 4096
 """More CPU threads than any machine has."""
 
 
+SIZES = "Use whole numbers, for example 16,32,64 or 1:10000:50."
+"""Remedy of an invalid size."""
+
+
 class FieldError(UsageError):
     """An invalid value. `field` tells a form where it was entered."""
 
@@ -33,6 +37,8 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     """
     sizes: dict[int, None] = {}
     for part in (piece.strip() for piece in text.split(",")):
+        if not all(part.split(":")):
+            raise FieldError("sizes", f"Invalid size {part or text!r}: a number is missing.", SIZES)
         bounds = [_parse_size(bound) for bound in part.split(":")]
         if len(bounds) == 1:
             sizes[bounds[0]] = None
@@ -58,9 +64,7 @@ def _parse_size(text: str) -> int:
     try:
         number = int(text) if re.fullmatch(r"[+-]?\d{1,30}", text) else float(text)
     except ValueError:
-        raise FieldError(
-            "sizes", f"Invalid size {shown!r}.", "Use whole numbers, for example 16,32,64 or 1:10000:50."
-        ) from None
+        raise FieldError("sizes", f"Invalid size {shown!r}.", SIZES) from None
     if not math.isfinite(number) or number != int(number):
         raise FieldError(
             "sizes", f"The size {shown!r} is not a whole number.", "Use whole numbers, for example 16,32,64."
@@ -141,7 +145,7 @@ def check_device(device: str) -> None:
 
 
 USUAL_SETTINGS = ("seed", "noise", "pace", "gpus")
-"""Fields of `Simulation` that an error proposes. There are about sixty."""
+"""Fields of `Simulation` that an error proposes, out of about fifty."""
 
 ALL_SETTINGS = "`Simulation` in `cpugpu-tui export --schema`"
 """Where all of them are described."""
