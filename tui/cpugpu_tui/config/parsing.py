@@ -166,7 +166,7 @@ def parse_simulation(text: str) -> Simulation:
             raise FieldError(
                 "simulation",
                 f"Unknown setting {name!r} of the simulated machine.",
-                f"Did you mean {near[0]!r}?" if near else f"Use {', '.join(USUAL_SETTINGS)}, or see {ALL_SETTINGS}.",
+                f"Use {', '.join(near or USUAL_SETTINGS)}, or see {ALL_SETTINGS}.",
             )
         try:
             number = values[name] = int(value) if kind.type == "int" else float(value)
