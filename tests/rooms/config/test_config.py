@@ -48,7 +48,7 @@ Write = Callable[[str], Path]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Write the config of this test's own folder."""
+    """Return a function that writes the config file of this test."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
     def to_file(text: str) -> Path:

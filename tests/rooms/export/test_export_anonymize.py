@@ -1,4 +1,4 @@
-"""An anonymised export holds no name of a machine or a person, no path, no UUID; and still every number."""
+"""An anonymised export holds no host or user name, path or UUID, but all numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRETS = (
 
 @pytest.fixture
 def spoken() -> ExportedRun:
-    """A run that says everything it should not."""
+    """A run with private texts in all fields."""
     first, *rest = export_runs.stream()
     assert isinstance(first, RunStarted)
     environment = {

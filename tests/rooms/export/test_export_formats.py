@@ -1,4 +1,4 @@
-"""CSV and Markdown say what was measured, in full, and nothing that a stranger wrote becomes a formula or markup."""
+"""CSV and Markdown hold all numbers unrounded, and no text becomes a formula or markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk that fills up while an export is written: one sentence, and what was there before is still there."""
+"""A disk that fills up while an export is written: one error, and the old file is kept."""
 
 from __future__ import annotations
 

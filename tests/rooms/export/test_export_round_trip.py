@@ -34,7 +34,7 @@ from cpugpu_tui.transport.wire import decode, encode
 
 
 def as_told(stream: Sequence[Event]) -> list[Event]:
-    """What a session makes of a stream: texts printable."""
+    """Return the events after sending them, which makes their texts printable."""
     return [event for line in map(encode, stream) if (event := decode(line)) is not None]
 
 
@@ -187,7 +187,7 @@ def test_what_is_no_export_is_a_sentence(data: bytes, words: GoldenWords) -> Non
 
 
 def test_every_fact_that_a_run_has_is_of_its_type() -> None:
-    """What we write ourselves must never be refused: a real agent's facts, and those that a controller adds."""
+    """Facts of a real agent and of the controller must be accepted."""
     found = {**hello.facts(simulated=False), "worker": "process", "python_option": None, "case_timeout_s": 5.0}
     assert wrong_fact({**found, "argv": ["run"], "face": "app"}) is None
     assert set(found) - set(FACTS) == set()

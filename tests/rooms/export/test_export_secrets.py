@@ -58,7 +58,7 @@ PIECES = ("aurora", "thesis", "plan b", "zoe", "castle-lab", "10.211.55.17", "fe
 
 NAMES = ("case", "workload", "variant", "dtype", "name", "device", "devices", "metrics", "run_id", "kind", "status",
          "edge", "scope")  # fmt: skip
-"""Texts that a report is arranged by: with all of them the same there would be nothing to render."""
+"""Fields that structure a report, and so cannot all hold the same text."""
 
 
 def full_stream() -> list[Event]:

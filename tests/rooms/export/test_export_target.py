@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, and a place that cannot be written is a sentence before the work."""
+"""Files are written completely or not at all, and an unwritable target is an error before the work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cpugpu_tui.export.target import check_file, check_folder, write
 
 @pytest.fixture
 def read_only(tmp_path: Path) -> Iterator[Path]:
-    """A folder in which nothing can be written, by root neither."""
+    """A folder in which not even root can write."""
     folder = tmp_path / "ro"
     folder.mkdir()
     if os.geteuid() != 0:

@@ -1,4 +1,4 @@
-"""CPU threads as columns: one row per size, the time with other threads beside it, nothing hidden."""
+"""CPU threads as columns: one row per size, with a column of times for each other thread count."""
 
 from __future__ import annotations
 

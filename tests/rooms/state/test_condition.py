@@ -77,7 +77,7 @@ def test_shares_of_time_by_reason_are_exact_over_half_rounds_of_different_length
 
 
 def test_within_less_than_ten_steps_of_the_counters_they_say_nothing_and_the_mask_does() -> None:
-    """An H200's counters go on in steps of 100 ms: one of them in a half-round of 10 ms would read 1000 %."""
+    """An H200's counters advance in steps of 100 ms. One step in a half-round of 10 ms would read as 1000 %."""
     found = condition_of(
         half(1, "power-capped", watched_ns=10e6, throttled_ns={"power-capped": 100e6, "thermal": 100e6}),
         half(2, watched_ns=10e6, throttled_ns={"power-capped": 0.0, "thermal": 0.0}),

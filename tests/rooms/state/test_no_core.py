@@ -1,4 +1,4 @@
-"""A row whose threads lacked a core gives no winner, no bracket, no baseline, and says why, everywhere it is shown."""
+"""A row whose threads lacked a core has no winner, bracket or baseline, and shows why."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STARVED = "starved_share=0.4,starved_size=64"
 
 @pytest.fixture(scope="module")
 def run() -> RunState:
-    """Four sizes around the crossover; in one of them the threads had no core."""
+    """Four sizes around the crossover. In one of them the threads lacked a core."""
     plan = plan_of(*SIZES, simulation=LAWS)
     return state_of(plan, swept(plan)[1])
 
@@ -182,7 +182,7 @@ def test_a_series_without_one_time_is_no_baseline(cpugpu: CommandLine) -> None:
 
 @pytest.mark.parametrize("sizes", ["64,256", pytest.param("64", marks=pytest.mark.slow)])
 def test_the_gate_does_not_pass_a_case_without_a_core(cpugpu: CommandLine, sizes: str) -> None:
-    """All others pass; this one nobody timed: exit code 4, and 4 as well where it is the only one."""
+    """All other cases pass; this one has no time. The exit code is 4, even if it is the only case."""
     device = ("--device", "cpu") if sizes == "64" else ()
     cpugpu("run", "matmul", "--size", sizes, *device, "--repeat", "5", "--simulate", "seed=1")
     assert cpugpu("baseline", "main", "latest").code == EXIT_OK

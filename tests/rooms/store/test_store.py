@@ -1,4 +1,4 @@
-"""What was saved comes back: streams, numbers, names, the list of runs."""
+"""Saved runs are read back unchanged: events, numbers, names, the list of runs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def started(run_id: str = "20260101-aaaa", plan: Plan = PLAN, wall_ns: int = 1_0
 
 
 def save(store: Store, stream: Sequence[Event]) -> int:
-    """Save a stream the way a session does: each case when it is over, telemetry with the next commit."""
+    """Save events as a session does: each case once settled, telemetry with the next commit."""
     first = stream[0]
     assert isinstance(first, RunStarted)
     number = store.begin_run(first)

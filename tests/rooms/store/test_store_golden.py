@@ -1,4 +1,4 @@
-"""Databases of every version, as the code of that version wrote them: opened, upgraded, whole, and kept as they were.
+"""Databases written by the code of every version can be opened, upgraded and read; the old file is kept.
 
 Each holds `run matmul --size 64,2048 --rounds 3 --simulate default` and `run vector-dot --variant dot --size 100,1000
 --rounds 3 --simulate error_size=1000`; only the names of the machine were replaced. The last has a tag and a baseline.
@@ -95,7 +95,7 @@ def test_an_upgrade_keeps_the_old_file_and_says_where(version: int, tmp_path: Pa
 
 @pytest.mark.parametrize("version", OLDER)
 def test_runs_of_an_older_version_share_machine_and_environment(version: int, tmp_path: Path) -> None:
-    """Two runs of one machine were two copies of its facts."""
+    """Older versions stored a copy of the facts with each run."""
     with closing(Store.open(golden(version, tmp_path))) as store:
         count = {
             table: store._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]

@@ -1,4 +1,4 @@
-"""What is done with runs that are over: series, baselines, tags, deletion, and runs of another database."""
+"""Managing saved runs: series, baselines, tags, deletion, pruning and merging."""
 
 from __future__ import annotations
 

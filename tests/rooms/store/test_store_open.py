@@ -1,4 +1,4 @@
-"""Opening: what is created, what is refused in one sentence, what older and newer databases become."""
+"""Opening a database: creation, errors, damage, and older and newer versions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def readable(error: StoreError, folder: Path) -> str:
 
 @contextmanager
 def without_root() -> Iterator[Path]:
-    """Give a folder of an ordinary user and, where the tests run as root, become that user: root may write anywhere."""
+    """Yield a folder of an ordinary user. Tests run by root become that user, because root may write anywhere."""
     folder = Path(tempfile.mkdtemp())
     root = os.geteuid() == 0
     try:
@@ -125,7 +125,7 @@ def test_garbage_is_refused_and_left_alone(tmp_path: Path, words: GoldenWords) -
 
 
 def damage(path: Path) -> bytes:
-    """Make a database of one run whose header alone is sound; return its content."""
+    """Create a database of one run, damage all of it except the header, and return its content."""
     with closing(Store.open(path)) as store:
         store.begin_run(STARTED)
     content = path.read_bytes()
@@ -174,7 +174,7 @@ def overwrite_end(path: Path, pages: int) -> None:
 
 
 def test_damage_that_is_met_later_is_looked_for_at_the_next_start(tmp_path: Path) -> None:
-    """Opening reads the first pages only: what a run met deep inside would be met by every run after it."""
+    """Opening reads the first pages only, so every later run would meet the same damage."""
     path = tmp_path / "results.db"
     with closing(Store.open(path)) as store:
         store.begin_run(replace(STARTED, run_id="large", environment={"padding": "x" * 200_000}))
@@ -191,7 +191,7 @@ def test_damage_that_is_met_later_is_looked_for_at_the_next_start(tmp_path: Path
 
 @pytest.mark.parametrize("pages", [3, 4, 5, 6, 30])
 def test_damage_that_is_met_while_opening_ends_no_command(tmp_path: Path, pages: int) -> None:
-    """Every start looks for runs that were broken off: that met damage and ended the command, and the next one."""
+    """Every start looks for interrupted runs. Damage met there ended this command and the next one."""
     path = tmp_path / "results.db"
     with closing(Store.open(path)) as store:
         for index in range(40):
@@ -206,7 +206,7 @@ def test_damage_that_is_met_while_opening_ends_no_command(tmp_path: Path, pages:
 def test_at_the_default_place_anything_that_is_no_database_is_kept_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a power cut a file may hold zeros alone; nobody has mistyped this name."""
+    """After a power cut a file may hold only zeros. At the default path nobody mistyped its name."""
     monkeypatch.delenv("CPUGPU_DB", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     path = paths.default_database_path()

@@ -1,4 +1,4 @@
-"""A history that cannot be written is read all the same, by the commands that write nothing."""
+"""Commands that only read work with a history that cannot be written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cpugpu_tui.store import Store, open_to_read, schema
 from cpugpu_tui.store.read_only import is_read_only
 
 BARE: Any = SimpleNamespace(invoked_subcommand=None)
-"""As much of typer's context as `history` asks."""
+"""The part of typer's context that `history` uses."""
 
 
 def one_run(path: Path) -> None:
