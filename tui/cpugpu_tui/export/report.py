@@ -18,6 +18,7 @@ from cpugpu_tui.render.peers import matrices
 from cpugpu_tui.render.rows import full_table, sweep_name
 from cpugpu_tui.render.sentences import heading, sentences, when
 from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.workloads.contract import REGISTRY
 
 TEMPLATE = "report.html.jinja"
 """File beside this module."""
@@ -97,6 +98,10 @@ def _section(run: ExportedRun) -> dict[str, Any]:
 def _fact(value: Any) -> str:
     if value is None:
         return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
     if isinstance(value, dict):
         return ", ".join(f"{key}={item}" for key, item in value.items()) or "none"
     if isinstance(value, (list, tuple)):
@@ -109,7 +114,8 @@ def _charts(state: RunState) -> Iterator[tuple[str, str]]:
     for sweep, rows in state.sweeps.items():
         lines = _lines(rows)
         if any(len(line) > 1 for line in lines.values()):
-            yield sweep_name(state, sweep), _svg(lines)
+            workload = REGISTRY.get(rows[0].case.workload)
+            yield sweep_name(state, sweep), _svg(lines, workload.axis if workload is not None else "size")
 
 
 def _lines(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
@@ -122,7 +128,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
-def _svg(lines: dict[str, list[tuple[int, float]]]) -> str:
+def _svg(lines: dict[str, list[tuple[int, float]]], axis: str) -> str:
     """Return a chart with logarithmic axes. Devices differ in marker, dash and colour."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -143,8 +149,8 @@ def _svg(lines: dict[str, list[tuple[int, float]]]) -> str:
             axes.plot([n for n, _ in line], [s for _, s in line], style, color=colour, markersize=4, label=label)
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_xlabel("size")
-        axes.set_ylabel("seconds per call")
+        axes.set_xlabel(axis, parse_math=False)
+        axes.set_ylabel("latency, seconds")
         axes.grid(visible=True, which="major", alpha=0.3)
         for entry in axes.legend().get_texts():
             entry.set_parse_math(False)  # names of devices may contain `$`
