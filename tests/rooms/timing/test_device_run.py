@@ -1,4 +1,4 @@
-"""What a half-round takes: latency first, everything else within its share, nothing twice for what is timed once."""
+"""Half-rounds: latency first, other metrics within their share, and no repetition of calls that are timed once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.helpers.runs.recorder import QUICK, Recorder, SpiedMachine, plan_of, 
 from cpugpu_tui.model import DEVICE, LATENCY, METRICS, SINGLE, THROUGHPUT, Calibrated, Plan, Simulation
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.device_run import EXTRAS_SHARE, SINGLES, DeviceRun, known
+from cpugpu_tui.timing.device_run import EXTRAS_SHARE, SINGLES, DeviceRun, rounded
 from cpugpu_tui.timing.emitter import LineEmitter
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import DeviceSamples
@@ -63,8 +63,8 @@ def test_the_budget_ends_rounds_between_the_least_and_the_most() -> None:
 
 
 def test_numbers_travel_with_a_tenth_of_a_nanosecond() -> None:
-    assert known("x", [1234.56789, None]) == {"x": (1234.6,)}
-    assert known("x", [None]) == {}
+    assert rounded("x", [1234.56789, None]) == {"x": (1234.6,)}
+    assert rounded("x", [None]) == {}
     assert Plan("p", ()).max_rounds == 40
 
 

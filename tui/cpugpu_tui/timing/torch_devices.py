@@ -68,7 +68,7 @@ def why_no_gpu() -> str | None:
     if torch.version.cuda is None and torch.version.hip is None:
         return f"This torch ({torch.__version__}) is a CPU-only build. Install a CUDA build to time a GPU."
     if torch.version.hip:
-        return "This torch is a ROCm build, but cpugpu-tui times only NVIDIA GPUs. Only the CPU is timed."
+        return "This torch is a ROCm build, but cpugpu-tui times only NVIDIA GPUs. Install a CUDA build to time one."
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and not visible.strip():
         return "CUDA_VISIBLE_DEVICES is empty, which hides every GPU. Unset it to time a GPU."

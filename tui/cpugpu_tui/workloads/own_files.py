@@ -155,7 +155,7 @@ def described(error: BaseException, source: str, path: str | None) -> tuple[str,
     if isinstance(error, UsageError):
         return f"{where}: {error.message}", error.remedy or MEND
     if isinstance(error, SystemExit):
-        return f"{where}: The file exits (code {error.code}).", "Define workloads in it, but do not run them."
+        return f"{where}: The file exits the program (code {error.code}).", "Only define workloads in it."
     first = text_of(error).strip().split("\n")[0][:300]
     text = f"{type(error).__name__}: {first}" if first else type(error).__name__
     remedy = "Install it in the interpreter of --python." if isinstance(error, ImportError) else MEND
@@ -197,7 +197,7 @@ def checked(name: str, item: object) -> WorkloadInfo:
     if lacking:
         raise UsageError(
             f"Workload {name!r} does not define {' and '.join(lacking)}.",
-            "Add the method. Return 0.0 for a count without meaning.",
+            "Define inputs, step, flops and bytes_moved. Return 0.0 for a count without meaning.",
         )
     info = item.info()
     _check_sizes(info)
