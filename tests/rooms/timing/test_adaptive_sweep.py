@@ -1,4 +1,4 @@
-"""The adaptive sweep: sizes chosen as it goes find the planted crossover, and nothing that fails stops it."""
+"""Crossover search: chosen sizes find the planted crossover, and failing cases do not stop it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CALM = Simulation(noise=0.002)
 
 @pytest.fixture(scope="module")
 def calm() -> tuple[RunState, Recorder]:
-    """What a person sees of a search on the calm machine, and what happened; only read."""
+    """State and events of a search on a machine with little noise; read-only."""
     return searched(search_plan(CALM))
 
 

@@ -1,4 +1,4 @@
-"""What a calibration tries, when it ends, what it reports, and that planted constants come back."""
+"""Calibration: its steps, its end, its report, and recovery of planted constants."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENVIRONMENT = {"hostname": "node1", "torch": "2.11"}
 
 
 class ScriptedGauge(SimulatedGauge):
-    """A device of 141 GB whose products take what a test says."""
+    """A device of 141 GB whose products take planted times."""
 
     def __init__(self, matmul_ns: Callable[[str, int], float] | None = None, free_bytes: float = 141e9) -> None:
         super().__init__(GPU, Simulation(noise=0.0))
@@ -81,7 +81,7 @@ def test_an_interruption_of_the_best_product_is_not_its_rate() -> None:
 
 
 def test_a_slow_device_is_not_kept_for_long() -> None:
-    """100 GFLOP/s: n = 4096 would take 1.4 s a call."""
+    """100 GFLOP/s: n = 4,096 would take 1.4 s per call."""
     gauge = ScriptedGauge(at_rate(1e11, 1e11, 1e11))
     assert product(gauge) is not None
     assert max(gauge.tried) == 2048
@@ -222,7 +222,7 @@ def test_a_device_that_fails_is_a_sentence_and_gives_its_memory_back(words: Gold
 
 
 def test_after_a_stop_no_other_device_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gauge of a GPU takes its context, some 500 MB."""
+    """Creating a GPU's gauge creates its context, about 500 MB."""
     control, recorder = Control(), Recorder()
     control.obey("stop")
     monkeypatch.delattr(SimulatedMachine, "gauge")

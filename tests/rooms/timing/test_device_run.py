@@ -33,7 +33,7 @@ def test_calls_queue_on_a_gpu_and_not_on_a_cpu() -> None:
 
 
 def test_costly_extras_leave_latency_its_rounds() -> None:
-    """A flush of 25 ms around a 2 ms block: `device` is taken now and then, latency in every round."""
+    """With flushes of 25 ms and blocks of 2 ms, `device` is taken in some rounds and latency in all."""
     plan, recorder = plan_of(64, metrics=(LATENCY, DEVICE), max_rounds=40), Recorder()
     machine = SpiedMachine(plan, recorder)
     timer: Any = machine.timer("cpu")
@@ -54,7 +54,7 @@ def test_costly_extras_leave_latency_its_rounds() -> None:
 
 
 def test_the_budget_ends_rounds_between_the_least_and_the_most() -> None:
-    """Half-rounds of about 12 ms of virtual time each: a budget of 0.3 s holds some 25, not 40."""
+    """Half-rounds take about 12 ms of virtual time, so a budget of 0.3 s allows about 25 instead of 40."""
     noisy = Simulation(cpu_overhead_ns=2e5, launch_ns=1e5, sync_ns=8e4, first_call_ns=0.0, noise=0.5)
     recorder = swept(plan_of(64, simulation=noisy, budget_s=0.3))[1]
     cpu = next(event for event in recorder.of(Calibrated) if event.device == "cpu")

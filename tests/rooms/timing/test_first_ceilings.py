@@ -1,4 +1,4 @@
-"""What `limited by` needs is measured after a machine's first run: once, within its time, and at no result's cost."""
+"""Calibration after a machine's first run: once, within its time limit, and without affecting results."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def first_session(*agents: Any, store: Any = None, **more: Any) -> tuple[Any, li
 
 
 def dying(plan: Plan) -> list[Message]:
-    """All cases well, then dead while the machine is measured."""
+    """All cases succeed, then the agent dies in the calibration."""
     step = Progressed(case="", device="cuda:0", phase=CALIBRATION)
     return [*well(plan)[:-1], step, KILLED]
 

@@ -1,4 +1,4 @@
-"""The real machine on a host without a GPU: comparison of results, memory, devices, torch's errors in words."""
+"""The real machine on a host without a GPU: comparison of results, memory, devices, explained errors."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_reference_that_takes_too_long_is_not_made(machine: TorchMachine, monk
 
 
 def test_a_dot_product_near_zero_is_no_mismatch(machine: TorchMachine) -> None:
-    """The sum may vanish; its rounding error does not."""
+    """The sum may be near zero, but its rounding error is not."""
     case = Case("vector-dot", 100_001, variant="dot")
     row = torch.randn(1, 100_001)
     row[0, -1] = 0.0

@@ -94,7 +94,7 @@ def test_training_learns(small: data.Digits) -> None:
 
 
 def test_nets_trained_from_other_seeds_agree_in_loss_and_accuracy(small: data.Digits) -> None:
-    """Dropout draws differ between devices: whole trainings are compared with this tolerance."""
+    """Tolerance for whole trainings, because random numbers of dropout differ between devices."""
     found = []
     for seed in (1, 2, 3):
         trained = network(1)
@@ -204,7 +204,7 @@ def rewrite(name: str, change: Callable[[bytes], bytes]) -> Spoil:
 
 
 def bomb(folder: Path) -> None:
-    """A header of 20 images, then 200 MB of zeros that pack into 200 kB."""
+    """Replace the images by a header of 20 images and 200 MB of zeros, compressed to 200 kB."""
     (folder / IMAGES).unlink()
     content = struct.pack(">4I", 0x803, 20, 28, 28) + bytes(200_000_000)
     (folder / f"{IMAGES}.gz").write_bytes(gzip.compress(content, 1))
@@ -248,7 +248,7 @@ def test_a_damaged_gzip_is_said(tmp_path: Path) -> None:
 
 
 def test_a_bomb_is_never_unpacked(tmp_path: Path) -> None:
-    """What is read is bounded by the header, not by what the file would become."""
+    """The header limits the bytes that are read, not the unpacked size of the file."""
     import resource
 
     bomb(write_idx(tmp_path))

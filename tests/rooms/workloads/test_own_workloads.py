@@ -81,7 +81,7 @@ def written(path: Path, text: str) -> Path:
 
 
 def refusal(path: Path, text: str) -> str:
-    """Return the sentence about a file, without its folder."""
+    """Return the error about a file, without its folder."""
     before = dict(REGISTRY)
     with pytest.raises(UsageError) as caught:
         load_file(str(written(path, text)))

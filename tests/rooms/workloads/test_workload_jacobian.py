@@ -21,7 +21,7 @@ VARIANTS = tuple(ITEM.steps())
 
 
 class Told:
-    """A report that listens, and stops when asked to; its clock steps by a millisecond."""
+    """A `Report` that records its calls and can stop the run; its clock advances by 1 ms per reading."""
 
     def __init__(self, stop_at: int | None = None) -> None:
         self.parts: list[tuple[int, int]] = []

@@ -27,7 +27,7 @@ FRESH_NS = 1e9
 
 
 NO_CORE_SHARE = 0.25
-"""Share of the time that one thread may wait for a core in the last repetition; above it there is no valid result.
+"""Share of the time that one thread may wait for a core in the last repetition; above it the result is invalid.
 Beside a busy process on the same core, a thread waits about half of the time, with any number of cores. On an idle
 two-core machine, 2 of 50 runs had four tries in a row with 5 to 7 % of all threads' time."""
 

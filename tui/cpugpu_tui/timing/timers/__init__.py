@@ -108,7 +108,7 @@ class Timer(Protocol):
         """Return the overheads that `decompose` needs, metric → ns; empty on a CPU."""
 
     def end_to_end(self, operation: Any, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
-        """Return wall times of calls with copies, metric → ns; empty if there is nothing to copy.
+        """Return wall times of calls with copies, metric → ns; empty without copies.
 
         With pageable memory also the part until the inputs were copied.
         """
