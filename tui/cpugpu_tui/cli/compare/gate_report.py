@@ -1,4 +1,4 @@
-"""What the gate found, as a table, JSON, JUnit XML and Markdown."""
+"""The result of a gate as a table, JSON, JUnit XML and Markdown."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def report_data(report: GateReport) -> dict[str, Any]:
 
 
 def junit(report: GateReport) -> bytes:
-    """Return JUnit XML: a test for each verdict; what is slower failed, what has no verdict is an error."""
+    """Return JUnit XML with one test per verdict: slower is a failure, undecided an error."""
     counts = Counter(_junit_kind(each) for each in report.gated)
     numbers = {"tests": len(report.gated), "failures": counts["failure"], "errors": counts["error"]}
     numbers["skipped"] = counts["skipped"]
@@ -107,7 +107,7 @@ def _add_test(suite: ElementTree.Element, each: Gated) -> None:
 
 
 def markdown(report: GateReport) -> bytes:
-    """Return a summary in Markdown: the sentence, what differs, the verdicts."""
+    """Return a summary in Markdown: the result, the differences, the verdicts."""
     found = report.found
     lines = [
         f"## {escaped(gate_sentence(report))}",
