@@ -103,19 +103,35 @@ def run_command() -> int:
         # typer turns a broken pipe into exit code 1, which means "a check failed".
         raise BrokenPipeError from None
     except Exception as error:
-        # typer's errors about the command line. Their class is private to typer.
-        format_message = getattr(error, "format_message", None)
-        if format_message is None:
+        # The class of typer's errors is private to typer.
+        if not hasattr(error, "format_message"):
             raise
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context is not None else "cpugpu-tui"
-        raise UsageError(_sentence(format_message()), f"See `{command} --help`.") from None
+        raise _usage_error(error) from None
 
 
-def _sentence(message: str) -> str:
-    """Return typer's message as one sentence or several: typer omits the last full stop of some."""
-    text = " ".join(message.split())
-    return text if text.endswith((".", "?")) else f"{text}."
+def _usage_error(error: Any) -> UsageError:
+    """Return an error of typer in the form of all others: the value, then the remedy."""
+    context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
+    for problem in getattr(error.__cause__, "errors", list)():  # pydantic's: typer leaves the value out of its message
+        if problem["type"] in _WANTED and context is not None and parameter is not None:
+            source = context.get_parameter_source(parameter.name)
+            is_variable = source is not None and source.name == "ENVIRONMENT"
+            name = parameter.envvar if is_variable else max(parameter.opts, key=len)
+            wanted = _WANTED[problem["type"]].format(**problem.get("ctx", {}))
+            return UsageError(f"Invalid {name} {str(problem['input'])!r}.", f"Use a {wanted}.")
+    text = " ".join(error.format_message().split())
+    command = context.command_path if context is not None else "cpugpu-tui"
+    return UsageError(text if text.endswith((".", "?")) else f"{text}.", f"See `{command} --help`.")
+
+
+_WANTED = {
+    "int_parsing": "whole number",
+    "int_from_float": "whole number",
+    "float_parsing": "number",
+    "greater_than_equal": "number of at least {ge:g}",
+    "less_than_equal": "number of at most {le:,g}",
+}
+"""What is allowed instead of a wrong value, by pydantic's type of the error."""
 
 
 def _defaults(arguments: Sequence[str]) -> dict[str, Any]:

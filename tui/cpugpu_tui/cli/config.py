@@ -31,7 +31,7 @@ def config(context: typer.Context) -> None:
 
 @commands.command()
 def show(json: Json = False) -> None:
-    """Print each setting with its value and origin, and your own presets."""
+    """Print each setting and preset with its value and origin."""
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
     from cpugpu_tui.config import config
@@ -67,7 +67,7 @@ def show(json: Json = False) -> None:
 
 @commands.command("path")
 def print_path() -> None:
-    """Print the path of the config file, whether it exists or not."""
+    """Print the path of the config file, even if it does not exist."""
     from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.config import config
 

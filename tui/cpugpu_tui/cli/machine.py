@@ -45,17 +45,17 @@ def machine(
     from cpugpu_tui.config.parsing import check_device
     from cpugpu_tui.transport.interpreter_search import AUTO
 
-    simulated_machine = simulation(simulate)
+    simulated = simulation(simulate)
     # The search for an interpreter takes time, so it runs only before a measurement.
-    found = found_python(python, simulation=simulated_machine) if measure or python != AUTO else None
+    found = found_python(python, simulation=simulated) if measure or python != AUTO else None
     devices = tuple(device or ["auto"])
     for name in devices:
         check_device(name)
-    known = kept(database, simulated=simulated_machine is not None)
+    known = kept(database, simulated=simulated is not None)
     code, remark = EXIT_OK, None
     if measure or not known:
         options = RunOptions(python=found, database=database, save=not no_save)
-        ceilings, remark, code = measured(options, devices if measure else ("cpu",), simulated_machine)
+        ceilings, remark, code = measured(options, devices if measure else ("cpu",), simulated)
         if not ceilings:
             raise typer.Exit(code)  # do not show an older card instead
         known = (*ceilings, *known)

@@ -133,8 +133,8 @@ def _watch(
     try:
         with closing(sweeps):
             some = islice(sweeps, count)
-            kept = recorded(some, recorder, origin_of, interval_s) if recorder is not None else some
-            _print(kept, origin_of, interval_s, gpm=gpm, as_json=as_json)
+            printed = recorded(some, recorder, origin_of, interval_s) if recorder is not None else some
+            _print(printed, origin_of, interval_s, gpm=gpm, as_json=as_json)
     finally:
         if recorder is not None:
             recorder.close()

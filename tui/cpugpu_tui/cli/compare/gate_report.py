@@ -54,18 +54,18 @@ def print_report(report: GateReport, *, as_json: bool) -> None:
 
 def report_data(report: GateReport) -> dict[str, Any]:
     """Return the report as JSON values."""
-    told = comparison_data(report.found)
-    told |= {
+    data = comparison_data(report.found)
+    data |= {
         "event": "Gate",
         "limit": report.limit,
         "verdict": report.verdict,
         "says": gate_sentence(report),
     }
-    told["verdicts"] = [
+    data["verdicts"] = [
         {**judged_data(each.judged), "verdict": each.outcome, "why": each.why or None,
          "at_most": each.change.at_most if each.change else None} for each in report.gated
     ]  # fmt: skip
-    return told
+    return data
 
 
 # ------------------------------------------------------------------ for CI
@@ -78,9 +78,9 @@ def junit(report: GateReport) -> bytes:
     numbers["skipped"] = counts["skipped"]
     suite = ElementTree.Element("testsuite", {"name": "cpugpu-tui gate"} | {k: str(v) for k, v in numbers.items()})
     properties = ElementTree.SubElement(suite, "properties")
-    told = [("base", said(report.found.base)), ("new", said(report.found.new))]
-    told += [(each.what, f"{each.base} -> {each.new}") for each in report.found.differences]
-    for name, value in told:
+    data = [("base", said(report.found.base)), ("new", said(report.found.new))]
+    data += [(each.what, f"{each.base} -> {each.new}") for each in report.found.differences]
+    for name, value in data:
         ElementTree.SubElement(properties, "property", name=printable(name), value=printable(value))
     for each in report.gated:
         _add_test(suite, each)

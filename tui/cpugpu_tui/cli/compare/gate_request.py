@@ -12,7 +12,7 @@ from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, Un
 from cpugpu_tui.export import target
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.session.own_workloads import OwnWorkloads
-from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
+from cpugpu_tui.session.planning import PlanRequest, build_plan, check_positive, nth_plan
 
 EXIT_CODES = {PASSED: EXIT_OK, SLOWER: EXIT_CHECK_SAID_NO, FAILED: EXIT_CASES_FAILED}
 """Exit code by verdict. Anything else is undecided: `EXIT_UNFIT`, never 0."""
@@ -45,6 +45,7 @@ class GateRequest:
         """Check everything before minutes of running."""
         if self.new is not None and self.names:
             raise UsageError(f"--new {self.new} cannot be combined with {self.names[0]}.", "Leave one of them out.")
+        check_positive(PlanRequest(self.names, repeat=self.repeat, case_timeout_s=self.case_timeout_s))
         reports = [path for path in (self.junit, self.summary) if path is not None]
         for path in reports:
             target.check_file(path)
@@ -88,17 +89,17 @@ def gate_plan(request: GateRequest, base: Series, own: OwnWorkloads) -> Plan:
     Raises:
         UsageError: a name is unknown, or no case is in all runs of the baseline's search.
     """
-    told = base.runs[-1].plan
+    saved_plan = base.runs[-1].plan
     # The simulated noise needs a new seed. With the old one the new series would be a copy of the baseline.
-    simulation = request.simulation or nth_plan(told, 2).simulation
+    simulation = request.simulation or nth_plan(saved_plan, 2).simulation
     if request.names:
         asked = PlanRequest(
-            names=request.names, devices=told.devices, parallel=told.parallel, simulation=simulation,
-            scale=told.scale, own=own,
+            names=request.names, devices=saved_plan.devices, parallel=saved_plan.parallel, simulation=simulation,
+            scale=saved_plan.scale, own=own,
         )  # fmt: skip
         made = build_plan(asked)
         return made if made.search is None else _fixed(made, base)
-    plan = replace(told, simulation=simulation, gaps=False, ceilings=())
+    plan = replace(saved_plan, simulation=simulation, gaps=False, ceilings=())
     return plan if plan.search is None else _fixed(plan, base)
 
 

@@ -62,12 +62,12 @@ def gate_data(gate: FleetGate) -> dict[str, Any]:
 
 
 def _gpu_data(each: GpuGate) -> dict[str, Any]:
-    told = {
+    data = {
         "host": each.host, "device": each.device, "model": each.model, "outcome": each.outcome,
         "baseline": None if each.baseline is None else each.baseline.text, "trouble": each.trouble or None,
     }  # fmt: skip
     found = {} if each.report is None else report_data(each.report)
-    return {**told, "verdicts": found.get("verdicts", [])}
+    return {**data, "verdicts": found.get("verdicts", [])}
 
 
 def fleet_junit(gate: FleetGate) -> bytes:

@@ -46,8 +46,8 @@ class HostsRequest:
         return with_resources(self._named())
 
     def _named(self) -> tuple[Host, ...]:
-        told = {"launcher": self.launcher, "python": self.python}
-        defaults = {name: value for name, value in told.items() if value is not None}
+        given = {"launcher": self.launcher, "python": self.python}
+        defaults = {name: value for name, value in given.items() if value is not None}
         if self.file is None:
             if not self.names:
                 raise UsageError("No hosts given.", "Use -w gpu[1-4], or -H FILE.")
@@ -82,19 +82,19 @@ class Run:
     kept: dict[str, list[Event]] = field(default_factory=dict)
     """Host → events of its run, until they are exported."""
 
-    def take(self, host: str, told: Told) -> None:
+    def take(self, host: str, news: Told) -> None:
         """Apply an event or a change of a host, and print it with `--json`."""
-        before, self.state = self.state, self.state.apply(host, told)
-        if isinstance(told, HostChanged):
+        before, self.state = self.state, self.state.apply(host, news)
+        if isinstance(news, HostChanged):
             if self.as_json and self.state is not before:
-                print_told(host, told)
+                print_told(host, news)
             return
         if self.outputs.wants_files:
-            self._keep(host, told)
+            self._keep(host, news)
         if self.as_json:
-            if isinstance(told, RunFinished) and self.state.hosts[host].run.run is not None:
+            if isinstance(news, RunFinished) and self.state.hosts[host].run.run is not None:
                 print_answer(self.state.hosts[host].run, host=host)
-            print_told(host, told)
+            print_told(host, news)
 
     def _keep(self, host: str, event: Event) -> None:
         if isinstance(event, RunStarted):
@@ -109,8 +109,8 @@ def run_to_the_end(fleet: Fleet, run: Run) -> None:
     """Run a fleet with a line of progress on stderr. ctrl+c stops all hosts, a second one at once."""
     line = ProgressLine()
 
-    def deliver(host: str, told: Told) -> None:
-        run.take(host, told)
+    def deliver(host: str, news: Told) -> None:
+        run.take(host, news)
         if line.is_live and line.is_due:
             counts = (f"{count} {word}" for word, count in run.state.counts.items())
             line.paint(", ".join([*counts, run.state.cases_text]))
@@ -120,10 +120,10 @@ def run_to_the_end(fleet: Fleet, run: Run) -> None:
     line.clear()
 
 
-def print_told(host: str, told: Told) -> None:
+def print_told(host: str, news: Told) -> None:
     """Print an event or a change of a host as a line of JSON, with the host as first field."""
-    if isinstance(told, HostChanged):
-        print_line({"host": host, "event": "HostChanged", **vars(told)})
+    if isinstance(news, HostChanged):
+        print_line({"host": host, "event": "HostChanged", **vars(news)})
     else:
-        sys.stdout.buffer.write(b'{"host":' + json.dumps(host).encode() + b"," + encode(told)[1:])
+        sys.stdout.buffer.write(b'{"host":' + json.dumps(host).encode() + b"," + encode(news)[1:])
         sys.stdout.buffer.flush()

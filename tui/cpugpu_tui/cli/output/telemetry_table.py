@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -73,7 +73,7 @@ class Table:
         self._page_lines = page_lines
         self._since_header: int | None = None
         self._identities: dict[int, tuple[str, ...]] = {}
-        self._remarks: frozenset[str] = frozenset()
+        self._remarks: frozenset[Hashable] = frozenset()
 
     def lines(self, read: TelemetryRead) -> list[str]:
         """Return the lines for one set of readings."""
@@ -143,21 +143,27 @@ class Table:
         return f" {('~' if reading.age_s > self._stale_s else '') + text:>{column.width}}"
 
     def _new_remarks(self, read: TelemetryRead) -> list[str]:
-        """Return what was not so at the sweep before: problems, and why a number is missing."""
-        remarks = [] if read.problem is None else [read.problem]
+        """Return the problems, and the reasons for missing numbers, that the previous readings did not have."""
+        remarks: dict[Hashable, str] = {}
+        if read.problem is not None:
+            # The driver's problem has no code. Its text counts the seconds of silence, which alone are not news.
+            remarks["driver", _DURATION.sub("", read.problem)] = read.problem
         for gpu in read.gpus:
+            name = f"GPU {gpu.index}"
             if gpu.problem is not None:
-                remarks.append(f"GPU {gpu.index}: {gpu.problem}")
-            else:
-                cells = {column.title: gpu.readings.get(column.gpu_key) for column in self._columns}
-                remarks += _missing(f"GPU {gpu.index}", {**cells, "throttle": gpu.readings.get("throttle_bits")})
-                reserved = gpu.readings.get("memory_reserved_bytes")
-                if reserved is not None and reserved.reason == "in-used":
-                    remarks.append(f"GPU {gpu.index}: memory holds the driver's own reserve: {REASONS['in-used']}")
-        remarks += _missing("host", {c.title: read.host.get(c.host_key) for c in self._columns if c.host_key})
-        before, self._remarks = self._remarks, frozenset(map(_without_numbers, remarks))
-        return [self._tag + remark for remark in remarks if _without_numbers(remark) not in before]
+                remarks[name, gpu.problem] = f"{name}: {gpu.problem}"
+                continue
+            cells = {column.title: gpu.readings.get(column.gpu_key) for column in self._columns}
+            remarks |= _missing(name, {**cells, "throttle": gpu.readings.get("throttle_bits")})
+            reserved = gpu.readings.get("memory_reserved_bytes")
+            if reserved is not None and reserved.reason == "in-used":
+                remarks[name, reserved.reason] = f"{name}: memory includes the driver's reserve: {REASONS['in-used']}"
+        remarks |= _missing("host", {c.title: read.host.get(c.host_key) for c in self._columns if c.host_key})
+        before, self._remarks = self._remarks, frozenset(remarks)
+        return [self._tag + text for key, text in remarks.items() if key not in before]
 
+
+_DURATION = re.compile(r"\b\d+ s\b")
 
 _NOTHING = ("",) * 6
 """As long as the result of `_facts`."""
@@ -203,16 +209,14 @@ def host_text(host: Mapping[str, Reading]) -> str:
     return ", ".join(parts)
 
 
-def _missing(what: str, readings: Mapping[str, Reading | None]) -> list[str]:
-    """Return one sentence for each reason why numbers of one row are missing."""
+def _missing(row: str, readings: Mapping[str, Reading | None]) -> dict[Hashable, str]:
+    """Return a sentence for each reason why numbers of a row are missing, by row, reason and numbers."""
     titles: dict[str, list[str]] = {}
     for title, reading in readings.items():
         if reading is None or reading.value is None:
             reason = "not-supported" if reading is None else reading.reason or "unknown"
-            titles.setdefault(REASONS.get(reason, reason), []).append(title)
-    return [f"{DASH} {what}, {', '.join(names)}: {reason}" for reason, names in titles.items()]
-
-
-def _without_numbers(sentence: str) -> str:
-    """Return what makes a remark the same: `has not answered for 3 s` is no news after `for 2 s`."""
-    return re.sub(r"\b\d+ s\b", "", sentence)
+            titles.setdefault(reason, []).append(title)
+    return {
+        (row, reason, *names): f"{DASH} {row}, {', '.join(names)}: {REASONS.get(reason, reason)}"
+        for reason, names in titles.items()
+    }

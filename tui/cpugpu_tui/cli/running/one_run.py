@@ -174,10 +174,10 @@ def run_quietly(
     session: Session, agents: Agents, plan: Plan, label: str, see: See = lambda _state, _event: None
 ) -> RanOnce:
     """Run a session with a line of progress below `label`."""
-    kept: list[Event] = []
+    events: list[Event] = []
 
     def keep(state: RunState, event: Event) -> None:
-        kept.append(event)
+        events.append(event)
         see(state, event)
 
     if sys.stderr.isatty():
@@ -185,4 +185,4 @@ def run_quietly(
     _, finished = watched(session, agents, plan, keep)
     code = session.signal_exit or finished.exit_code
     is_over = session.stopping or finished.status == "stopped" or code in (EXIT_USAGE, EXIT_UNFIT)
-    return RanOnce(measured(kept), finished, code, is_over)
+    return RanOnce(measured(events), finished, code, is_over)

@@ -13,6 +13,7 @@ from cpugpu_tui.cli.running.own import check_unchanged, words_for
 from cpugpu_tui.cli.running.saving import save_rest, way_into
 from cpugpu_tui.errors import StoreError, UsageError
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.session.planning import PlanRequest, check_positive
 from cpugpu_tui.session.resume import Unfinished, unfinished
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.store import Store, open_store
@@ -46,6 +47,7 @@ def resume_run(context: typer.Context) -> int:
         store = outbox.store
         assert store is not None
         with failure_as_event(as_json=as_json):
+            check_positive(PlanRequest((), case_timeout_s=given["case_timeout"]))
             run = _wanted(store, given["names"] or ())
             plan = run.started.plan
             outputs.check()
