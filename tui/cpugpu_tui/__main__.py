@@ -105,7 +105,7 @@ def _check_surroundings() -> None:
             except UnicodeEncodeError:
                 raise UsageError(
                     f"The {kind} {ascii(os.fsencode(text))[1:]} is not UTF-8.",
-                    "Write it in UTF-8. If it names a file, rename the file.",
+                    "Use UTF-8, or rename the file.",
                 ) from None
 
 

@@ -48,8 +48,9 @@ def history(
     if not total:
         tell("No runs yet. Start one with `cpugpu-tui run`.")
     elif text or tag:
-        first = "The newest " if len(runs) == limit else ""
-        tell(f"{first}{len(runs):,} matching of {runs_text(total)} in {store.path} ({megabytes(size)}).")
+        match = "matches" if len(runs) == 1 else "match"
+        more = f", showing the newest {limit:,}" if len(runs) == limit else ""
+        tell(f"{len(runs):,} of {runs_text(total)} {match}{more}. Database: {store.path}, {megabytes(size)}.")
     else:
         newest = f"The newest {len(runs):,} of " if len(runs) < total else ""
-        tell(f"{newest}{runs_text(total)} in {store.path} ({megabytes(size)}).")
+        tell(f"{newest}{runs_text(total)}. Database: {store.path}, {megabytes(size)}.")

@@ -52,7 +52,7 @@ def prune(
         for run in found.going:
             print_json(msgspec.to_builtins(run))
         return
-    spared = f" Kept {runs_text(len(found.spared))} with a tag, in a baseline or still running." if found.spared else ""
+    spared = f" Kept: {runs_text(len(found.spared))} (tagged, in a baseline or running)." if found.spared else ""
     if not found.going:
         tell(f"Nothing to delete.{spared}")
     elif yes:
@@ -61,4 +61,4 @@ def prune(
     else:
         console().print(history_table(found.going[:LISTED]))
         listed = f", {LISTED} of them listed" if len(found.going) > LISTED else ""
-        tell(f"Would delete {runs_text(len(found.going))}{listed}. Add --yes to delete.{spared}")
+        tell(f"Would delete {runs_text(len(found.going))}{listed}. Add --yes to delete them.{spared}")
