@@ -42,6 +42,7 @@ def baseline(
     with open_history(database, say_remark) as store:
         known = store.baselines()
         if name is not None and name not in known:
+            _check_name(name)
             raise UsageError(f"Unknown baseline {name!r}.", f"Create it with `cpugpu-tui baseline {name} latest`.")
         for each, series_id in known.items():
             if name in (None, each):
