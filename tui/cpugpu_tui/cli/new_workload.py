@@ -1,4 +1,4 @@
-"""`cpugpu-tui new-workload`: writes a file to start from, and never over one that exists."""
+"""`cpugpu-tui new-workload`: write a workload template. Existing files are never overwritten."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ commands = typer.Typer()
 @commands.command("new-workload")
 def new_workload(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the workload.")],
-    out: Annotated[Path | None, typer.Option(help="File or folder to write to (default: NAME.py here).")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="File or folder to write to.", show_default="NAME.py here")
+    ] = None,
 ) -> None:
-    """Write a workload file of your own to start from; it runs as it stands."""
+    """Write a template for a workload of your own.
+
+    The template runs without changes.
+    """
     import shlex
 
     from cpugpu_tui.cli.output.table_style import tell
@@ -28,10 +33,10 @@ def new_workload(
 
     if not NAME.fullmatch(name):
         raise UsageError(
-            f"{printable(name)!r} is no name for a workload.", "Use letters, digits, dots and dashes, at most 40."
+            f"Invalid workload name {printable(name)!r}.", "Use at most 40 letters, digits, dots and dashes."
         )
     if name in PRESETS or name in {info.name for info in catalogue()}:
-        raise UsageError(f"The name {name!r} is taken by a built-in one.", "Choose another.")
+        raise UsageError(f"{name!r} is the name of a built-in preset or workload.", "Choose another name.")
     path = out if out is not None else Path()
     try:
         if path.is_dir():
@@ -39,8 +44,8 @@ def new_workload(
         with path.open("x", encoding="utf-8") as file:
             file.write(source(name))
     except FileExistsError:
-        raise UsageError(f"{path} exists already.", "Name another file with --out, or take it away.") from None
+        raise UsageError(f"{path} already exists.", "Choose another file with --out, or delete this one.") from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.", "Name another place with --out.") from error
+        raise UsageError(f"Cannot write {path}: {error.strerror}.", "Choose another place with --out.") from error
     tell(f"Written to {path}. Check it with:")
     tell(f"  {shlex.join(['cpugpu-tui', 'run', name, '--workloads', str(path), '--scale', 'small'])}")

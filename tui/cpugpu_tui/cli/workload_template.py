@@ -1,4 +1,4 @@
-"""The file that `new-workload` writes: a workload that runs as it stands, with a comment at each thing to change."""
+"""The file that `new-workload` writes: a workload that runs without changes, with a comment at each part to change."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ from cpugpu_tui import Workload, workload
 
 @workload
 class @CLASS@(Workload):
-    """SiLU of n normal numbers: by hand, and by the one call that torch has for it."""
+    """SiLU of n normal numbers, written by hand and as one torch call."""
 
-    # The line above is what `list` says.
+    # `list` shows the line above.
     name = "@NAME@"
-    # What a size means, and the sizes that are run when nobody names any.
+    # The meaning of a size, and the default sizes.
     axis = "numbers"
     sizes = (1_000, 100_000, 1_000_000)
-    # Leave out what the operation cannot do.
+    # Remove the dtypes that the operation does not support.
     dtypes = ("float64", "float32", "bfloat16", "float16")
 
     def inputs(self, n, dtype, generator):
-        """Return the tensors of size n on the host, as a tuple, drawn from the generator: one seed, one input."""
-        import torch  # here, not above: listing workloads then costs nothing
+        """Return the inputs of size n as a tuple of host tensors. Draw random numbers only from the generator."""
+        import torch  # here, so that listing workloads stays fast
 
         return (torch.randn(n, generator=generator, dtype=dtype),)
 
     def step(self, x):
-        """Do the work once, where the tensors are, and return the result; nothing else, no print, no synchronize."""
+        """Do the work once, on the device of the tensors, and return the result. Do not print or synchronise."""
         return x * x.sigmoid()
 
     def fused(self, x):
-        """The same by another way: each way must return what the first one returns."""
+        """Do the same work in another way. All variants must return the same result."""
         import torch
 
         return torch.nn.functional.silu(x)
 
     def steps(self):
-        """Name the ways: the first is the default, --variant takes another. Leave this out if there is one."""
+        """Return the variants by name. The first is the default. Remove this method if there is only one."""
         return {"by-hand": self.step, "fused": self.fused}
 
     def flops(self, n):
-        """Return the floating-point operations of a call: the limits and rates rest on it. 0.0 if it has no meaning."""
+        """Return the floating-point operations of a call, for rates and `limited by`. 0.0 if they have no meaning."""
         return 4.0 * n  # exponential, sum, division, product
 
     def bytes_moved(self, n, itemsize_bytes):
-        """Return the least traffic of a call: each input read once, each result written once."""
+        """Return the least memory traffic of a call: each input read once, each result written once."""
         return 2.0 * n * itemsize_bytes
 
     def memory_bytes(self, n, itemsize_bytes):
-        """Return what inputs, temporaries and result occupy: what does not fit is refused before it is allocated."""
+        """Return the memory of inputs, temporaries and result. Cases that do not fit are refused."""
         return 3.0 * n * itemsize_bytes
 
-    # More that can be written where it is needed, see docs/own-workloads.md:
-    #   tolerance(dtype), scale(reference, *inputs)   how large an error may be, and relative to what
-    #   place(variant, inputs, device), reset(...)    for models and other state that lives on the device
-    #   reference(variant, doubles)                   the right result, from float64 inputs
+    # Optional methods, see docs/own-workloads.md:
+    #   tolerance(dtype), scale(reference, *inputs)   the largest allowed error, and its reference value
+    #   place(variant, inputs, device), reset(...)    models and other state on the device
+    #   reference(variant, doubles)                   the correct result, from float64 inputs
 '''
 
 
 _TAKEN = ("None", "True", "False", "Workload")
-"""Words with a capital that Python or the template's first lines have a meaning for."""
+"""Capitalised words that already have a meaning in Python or in the template."""
 
 
 def class_name(name: str) -> str:
