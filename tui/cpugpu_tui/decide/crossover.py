@@ -16,7 +16,7 @@ from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, NARROW, TIE, TOO_FEW, 
 NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER, ALWAYS, NEVER, RISES, FALLS, SEVERAL = (
     "nothing timed", "too few rounds", "ties", "undecided", "always", "never", "crossover", "falls behind", "several"
 )  # fmt: skip
-"""Kinds of results of a sweep, in this order: no size timed on both devices; no interval anywhere; only ties; no winner;
+"""Results of a sweep, in this order: no size timed on both devices; no interval anywhere; only ties; no winner;
 the GPU wins at every decided size; the CPU wins at every one; the CPU wins up to the bracket and the GPU above; the
 reverse; the winner changes more than once."""
 
