@@ -26,19 +26,19 @@ def cause_sentence(evidence: Evidence) -> str:
     said = []
     if evidence.resident is not None:
         slower = f"At {smallest.size:,} the GPU is {faster(smallest.comparison.speedup)}"
-        said.append(f"{slower}: {_cause(evidence.resident)}.")
+        said.append(f"{slower}: {_cause(evidence.resident, of='its ')}.")
     if evidence.moved is not None:
         where = "" if said else f" at {smallest.size:,}"
-        said.append(f"Including copies, {_cause(evidence.moved)}{where}.")
+        is_same = evidence.resident is not None and evidence.resident.largest[0] == evidence.moved.largest[0]
+        said.append(f"Including copies, {_cause(evidence.moved, 'it' if is_same else '')}{where}.")
     return " ".join(said)
 
 
-def _cause(taken_apart: Decomposition) -> str:
+def _cause(taken_apart: Decomposition, subject: str = "", of: str = "") -> str:
     name, share = taken_apart.largest
     # Each part is timed separately, and can take longer there than inside the call.
-    text = (
-        f"{CAUSES[name]} takes {f'{percent(share)} %' if share <= 1 else 'all'} of {time_text(taken_apart.measured_ns)}"
-    )
+    part = f"{percent(share)} %" if share <= 1 else "all"
+    text = f"{subject or CAUSES[name]} takes {part} of {of}{time_text(taken_apart.measured_ns)}"
     if taken_apart.is_explained:
         return text
     rest = taken_apart.share(taken_apart.rest_ns)
@@ -82,7 +82,7 @@ def clock_sentence(printed: tuple[Printed, ...]) -> str:
     if worst is None or worst.gpu_waited_ns < 2 * worst.gpu_ns:
         return ""
     off = factor(worst.gpu_waited_ns / worst.gpu_ns)
-    return f"Timed the paper's way, {_claim(usable)}. The paper's error is up to {off}, at {worst.size:,}."
+    return f"Timed the paper's way, {_claim(usable)}. The paper's error reaches {off} at {worst.size:,}."
 
 
 def _claim(printed: list[Printed]) -> str:
@@ -93,4 +93,4 @@ def _claim(printed: list[Printed]) -> str:
     said = f"{faster(last.cpu_ns / last.gpu_ns)} at {last.size:,}"
     if first is None or first == last.size:
         return f"the GPU seems {said}"
-    return f"the GPU seems to win from {first:,} and is {said}"
+    return f"the GPU seems to win from {first:,} and to be {said}"

@@ -100,7 +100,7 @@ def group_sentences(model: str, found: Mapping[str, Standing], rows: Sequence[Ma
             over = f"{percent(standing.ratio / found[other].ratio - 1)} % slower than {other}, the other {model}"
             how = "of two GPUs either may be the unusual one"
         else:
-            over = f"{percent(standing.ratio - 1)} % above the median of {each}"
+            over = f"{percent(standing.ratio - 1)} % slower than the median of {each}"
             how = "an outlier" if math.isinf(standing.z) else f"an outlier, robust z {significant(standing.z)}"
         said.append(f"{name} is slow: {over} ({how}; {often}).")
     if not slow:
