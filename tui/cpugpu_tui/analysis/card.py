@@ -149,9 +149,8 @@ def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
     operations = gpu.round_trip_ns * cpu.flops["float32"] / 1e9
     side = (operations / 2) ** (1 / 3)
     said = [
-        f"One round trip to the GPU takes {time_text(gpu.round_trip_ns)}. In that time the CPU does up to "
-        f"{_count(operations)} float32 operations, a matrix product of {side:,.0f} x {side:,.0f}. "
-        "Smaller work is faster on the CPU."
+        f"One GPU round trip takes {time_text(gpu.round_trip_ns)}. In that time the CPU multiplies "
+        f"{side:,.0f} x {side:,.0f} matrices ({_count(operations)} operations). Smaller work is faster on the CPU."
     ]
     line = gpu.transfers.get("h2d_pageable")
     if line is not None and cpu.copy_bytes_per_s and gpu.copy_bytes_per_s:
@@ -164,8 +163,8 @@ def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
     gpu_ns, cpu_ns = (2 * MEGABYTE / each.copy_bytes_per_s * 1e9 for each in (gpu, cpu))
     side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
     return (
-        f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. To read and write it once, the GPU needs "
-        f"{time_text(gpu_ns)} and the CPU {time_text(cpu_ns)}. Data that is used only once is faster on the {side}."
+        f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. Reading and writing it takes {time_text(gpu_ns)} there "
+        f"and {time_text(cpu_ns)} on the CPU. Data used only once is faster on the {side}."
     )
 
 

@@ -114,6 +114,8 @@ def both_text(point: TimedCase) -> str:
     assert point.comparison is not None
     reason = not_judged(point.comparison)
     relation = f"the GPU is {faster(point.comparison.speedup)}{f' ({reason})' if reason else ''}"
+    if point.comparison.verdict == TIE:
+        relation = f"equally fast ({WITHIN})"
     return f"GPU {time_text(point.gpu_ns[LATENCY])}, CPU {time_text(point.cpu_ns[LATENCY])}: {relation}"
 
 
@@ -123,8 +125,7 @@ def one_winner(point: TimedCase | None, claimed: str, what: str, more: str = "")
         return unmeasured(what)
     found = winner(point.comparison)
     outcome = UNDECIDED if found is None else HOLDS if found == claimed else FAILS
-    tie = f" Both are equally fast ({WITHIN})." if found == TIE else ""
-    return Judgement(outcome, f"{both_text(point)}.{tie}{more}", (point,))
+    return Judgement(outcome, f"{both_text(point)}.{more}", (point,))
 
 
 def is_curve(points: Sequence[TimedCase]) -> bool:
@@ -148,7 +149,7 @@ def flatness(points: Sequence[TimedCase], large: int, axis: str, what: str) -> J
         if last.size < large:
             return Judgement(UNMEASURED, f"{said} {_needs_size(axis, large)}", tuple(points))
         return Judgement(HOLDS, said, (first, last))
-    risen = f"{end}, {factor(times[-1] / times[0])} longer"
+    risen = f"{end}, {factor(times[-1] / times[0])} as long"
     if flat == 1:
         return Judgement(FAILS, f"It rises from the start: {level}, {risen}.", (first, last))
     return Judgement(
@@ -188,7 +189,7 @@ def rising(points: Sequence[TimedCase], large: int, axis: str, what: str) -> Jud
     start_ns, end_ns = first.cpu_ns[LATENCY], last.cpu_ns[LATENCY]
     said = (
         f"CPU {time_text(start_ns)} at {named(axis, '=', first.size)}, {time_text(end_ns)} at "
-        f"{named(axis, '=', last.size)}: {factor(end_ns / start_ns)} longer."
+        f"{named(axis, '=', last.size)}: {factor(end_ns / start_ns)} as long."
     )
     if last.size < large:
         return Judgement(UNMEASURED, f"{said} {_needs_size(axis, large)}", (first, last))
@@ -206,7 +207,7 @@ def gaining(points: Sequence[TimedCase], axis: str, what: str) -> Judgement:
     low, high = first.comparison.speedup, last.comparison.speedup
     outcome = HOLDS if high >= GAIN * low else FAILS
     small, large = (named(axis, "=", point.size) for point in (first, last))
-    said = f"At {small} the GPU is {faster(low)}, at {large} it is {faster(high)}."
+    said = f"At {small} the GPU is {faster(low)}, and at {large} it is {faster(high)}."
     return Judgement(outcome, said, (first, last))
 
 

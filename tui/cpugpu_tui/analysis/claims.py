@@ -197,8 +197,8 @@ def _p3_cores(numbers: Numbers) -> Judgement:
     whole_ns, work_ns = point.gpu_ns[LATENCY], gpu_work_ns(point)
     if work_ns is not None:
         share = work_ns / whole_ns
-        rest = "; the rest of the time it waits for launches" if share < MAIN_SHARE else ""
-        said = f"The GPU works {share_text(share)} of {time_text(whole_ns)}{rest}."
+        rest = "; the rest of the time the GPU waits for launches" if share < MAIN_SHARE else ""
+        said = f"Kernel time is {share_text(share)} of {time_text(whole_ns)}{rest}."
         return main_reason(share, said, (point,))
     if same is None:
         return unmeasured("jacobian vectorized at batch 100")
@@ -317,7 +317,7 @@ def _p5_reason(numbers: Numbers) -> Judgement:
     share = max(0.0, 1 - resident_ns / copied_ns)
     said = (
         f"A step on the GPU takes {time_text(copied_ns)} with copies and {time_text(resident_ns)} without. "
-        f"Copies are {share_text(share)}."
+        f"Copies are {share_text(share)} of the step."
     )
     assert resident.comparison is not None
     if winner(resident.comparison) == CPU_WINS:
