@@ -1,4 +1,4 @@
-"""The answer as a person reads it: the exact sentence of each kind of sweep, and some sentence for any numbers."""
+"""The answer: the sentence of each kind of sweep, and properties for any numbers."""
 
 from __future__ import annotations
 
@@ -109,13 +109,13 @@ def test_usual_answers_fit_on_three_lines_of_80() -> None:
 @pytest.mark.parametrize(
     ("sentence", "says"),
     [
-        ("The GPU wins at 10.", "So far, the GPU wins at 10."),
-        ("CPU and GPU are even.", "So far, CPU and GPU are even."),
-        ("At 10 it is.", "So far, at 10 it is."),
+        ("The GPU wins at 10.", "the GPU wins at 10."),
+        ("CPU and GPU are even.", "CPU and GPU are even."),
+        ("At 10 it is.", "at 10 it is."),
     ],
 )
 def test_while_a_run_goes_on_the_answer_is_one_so_far(sentence: str, says: str) -> None:
-    assert so_far(sentence) == says
+    assert so_far(sentence) == f"So far, {says}"
 
 
 @pytest.mark.parametrize(

@@ -203,13 +203,14 @@ def fleet_gate_sentence(gate: FleetGate) -> str:
     limit, total = f"{100 * gate.limit:g} %", len(gate.gpus)
     named = {outcome: [each.name for each in gate.gpus if each.outcome == outcome] for outcome in (SLOWER, FAILED)}
     troubled = ", ".join(each.host.host for each in gate.state.troubled)
-    hosts = f"; unusable hosts: {troubled}" if troubled else ""
+    hosts = f"unusable hosts: {troubled}" if troubled else ""
     if gate.verdict == SLOWER:
         slow = named[SLOWER]
-        return f"Not passed: slower by more than {limit}: {', '.join(slow)} ({len(slow)} of {total} GPUs){hosts}."
+        slower = f"slower by more than {limit}: {', '.join(slow)} ({len(slow)} of {total} GPUs)"
+        return f"Not passed: {'; '.join(filter(None, (slower, hosts)))}."
     if gate.verdict == FAILED:
-        lost = f"cases failed on {', '.join(named[FAILED])}" if named[FAILED] else "no case was slower"
-        return f"Not passed: {lost}{hosts}."
+        lost = f"cases failed on {', '.join(named[FAILED])}" if named[FAILED] else ""
+        return f"Not passed: {'; '.join(filter(None, (lost, hosts)))}."
     if gate.verdict == PASSED:
         return f"Passed: none of {total} GPUs is slower by more than {limit}."
     if not total:
