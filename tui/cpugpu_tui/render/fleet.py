@@ -166,7 +166,8 @@ class FleetStanding:
     def slow_of(self, host: str) -> tuple[str, ...]:
         """Return a sentence for each slow GPU of a host."""
         return tuple(
-            f"{name} is slow: {percent(each.ratio - 1)} % slower than the median of the {each.alike} {self.models[name]}."
+            f"{name} is slow: {percent(each.ratio - 1)} % slower than the median of the {each.alike} "
+            f"{self.models[name]}."
             for name, each in self.found.items()
             if each.is_slow and name.startswith(f"{host} ")
         )
