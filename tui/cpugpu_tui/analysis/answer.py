@@ -259,12 +259,12 @@ def verdict_sentence(evidence: Evidence) -> str:
     threads = evidence.threads
     rival = f"{threads} CPU thread{'s' if threads != 1 else ''}" if threads else "the CPU"
     subject = "it" if len(found.points) > 1 and _leader(found) == "the GPU" else "the GPU"
-    said = [who_wins(found, evidence.axis)] if len(found.points) > 1 else []
-    said += [] if said and _is_even(found) else [_at_largest(found, subject, rival)]
+    sentences = [who_wins(found, evidence.axis)] if len(found.points) > 1 else []
+    sentences += [] if sentences and _is_even(found) else [_at_largest(found, subject, rival)]
     moved = evidence.worlds.get(END_TO_END)
     if moved is not None and moved.points:
-        said.append(f"including copies, {_including_copies(moved, evidence)}")
-    return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in said)
+        sentences.append(f"including copies, {_including_copies(moved, evidence)}")
+    return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences)
 
 
 def _leader(found: Crossover) -> str:
@@ -324,11 +324,11 @@ def _including_copies(moved: Crossover, evidence: Evidence) -> str:
     measured = "the GPU" if len(evidence.measured.points) == 1 else _leader(evidence.measured)
     if len(moved.points) == 1:
         return _at(moved.points[0], "it" if measured == "the GPU" else "the GPU", brief=True)
-    said = who_wins(moved, evidence.axis, "it" if _leader(moved) == measured == "the GPU" else "")
+    text = who_wins(moved, evidence.axis, "it" if _leader(moved) == measured == "the GPU" else "")
     if _is_even(moved):
-        return said
+        return text
     whose = "it" if (_leader(moved) or measured) == "the GPU" else "the GPU"
-    return f"{said}; {_at(moved.points[-1], whose, brief=True)}"
+    return f"{text}; {_at(moved.points[-1], whose, brief=True)}"
 
 
 def so_far(sentence: str) -> str:

@@ -148,14 +148,14 @@ def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
         return ["Only the GPU was measured. With the CPU, this card also shows why small work is slower on the GPU."]
     operations = gpu.round_trip_ns * cpu.flops["float32"] / 1e9
     side = (operations / 2) ** (1 / 3)
-    said = [
+    texts = [
         f"One GPU round trip takes {time_text(gpu.round_trip_ns)}. In that time the CPU multiplies "
         f"{side:,.0f} x {side:,.0f} matrices ({_count(operations)} operations). Smaller work is faster on the CPU."
     ]
     line = gpu.transfers.get("h2d_pageable")
     if line is not None and cpu.copy_bytes_per_s and gpu.copy_bytes_per_s:
-        said.append(_moving(line.elapsed_ns(MEGABYTE), cpu, gpu))
-    return said
+        texts.append(_moving(line.elapsed_ns(MEGABYTE), cpu, gpu))
+    return texts
 
 
 def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:

@@ -145,10 +145,10 @@ def flatness(points: Sequence[TimedCase], large: int, axis: str, what: str) -> J
     level = f"{time_text(times[0])} at {named(axis, '=', first.size)}"
     end = f"{time_text(times[-1])} at {named(axis, '=', last.size)}"
     if flat == len(times):
-        said = f"Flat so far: {level}, {end}."
+        text = f"Flat so far: {level}, {end}."
         if last.size < large:
-            return Judgement(UNMEASURED, f"{said} {_needs_size(axis, large)}", tuple(points))
-        return Judgement(HOLDS, said, (first, last))
+            return Judgement(UNMEASURED, f"{text} {_needs_size(axis, large)}", tuple(points))
+        return Judgement(HOLDS, text, (first, last))
     risen = f"{end}, {factor(times[-1] / times[0])} as long"
     if flat == 1:
         return Judgement(FAILS, f"It rises from the start: {level}, {risen}.", (first, last))
@@ -187,13 +187,13 @@ def rising(points: Sequence[TimedCase], large: int, axis: str, what: str) -> Jud
         return Judgement(UNMEASURED, f"Needs {what}.")
     first, last = points[0], points[-1]
     start_ns, end_ns = first.cpu_ns[LATENCY], last.cpu_ns[LATENCY]
-    said = (
+    text = (
         f"CPU {time_text(start_ns)} at {named(axis, '=', first.size)}, {time_text(end_ns)} at "
         f"{named(axis, '=', last.size)}: {factor(end_ns / start_ns)} as long."
     )
     if last.size < large:
-        return Judgement(UNMEASURED, f"{said} {_needs_size(axis, large)}", (first, last))
-    return Judgement(HOLDS if end_ns >= MARKED * start_ns else FAILS, said, (first, last))
+        return Judgement(UNMEASURED, f"{text} {_needs_size(axis, large)}", (first, last))
+    return Judgement(HOLDS if end_ns >= MARKED * start_ns else FAILS, text, (first, last))
 
 
 def gaining(points: Sequence[TimedCase], axis: str, what: str) -> Judgement:
@@ -207,13 +207,13 @@ def gaining(points: Sequence[TimedCase], axis: str, what: str) -> Judgement:
     low, high = first.comparison.speedup, last.comparison.speedup
     outcome = HOLDS if high >= GAIN * low else FAILS
     small, large = (named(axis, "=", point.size) for point in (first, last))
-    said = f"At {small} the GPU is {faster(low)}, and at {large} it is {faster(high)}."
-    return Judgement(outcome, said, (first, last))
+    text = f"At {small} the GPU is {faster(low)}, and at {large} it is {faster(high)}."
+    return Judgement(outcome, text, (first, last))
 
 
-def main_reason(share: float, said: str, used: tuple[TimedCase, ...]) -> Judgement:
+def main_reason(share: float, text: str, used: tuple[TimedCase, ...]) -> Judgement:
     """Judge whether something is the reason why the GPU loses the first case, by its share of the GPU's time."""
     lost = used[0].comparison
     if lost is not None and winner(lost) == GPU_WINS:
-        return Judgement(FAILS, f"Here the GPU is not slower. {said}", used)
-    return Judgement(HOLDS if share >= MAIN_SHARE else FAILS, said, used)
+        return Judgement(FAILS, f"Here the GPU is not slower. {text}", used)
+    return Judgement(HOLDS if share >= MAIN_SHARE else FAILS, text, used)

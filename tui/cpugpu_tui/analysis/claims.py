@@ -98,10 +98,10 @@ def _p1_millisecond(numbers: Numbers) -> Judgement:
     if large is None:
         return unmeasured(f"matmul at {named(MATMUL_AXIS, '=', 9_951)}")
     found_ns, printed_ns = large.gpu_ns[LATENCY], large.gpu_ns.get(AS_WRITTEN)
-    said = f"{time_text(found_ns)} at {named(MATMUL_AXIS, '=', large.size)}."
+    text = f"{time_text(found_ns)} at {named(MATMUL_AXIS, '=', large.size)}."
     if printed_ns is not None and printed_ns * LITTLE < found_ns:
-        said += f" The paper's clock shows {time_text(printed_ns)}, because it does not wait for the GPU."
-    return Judgement(HOLDS if found_ns <= LITTLE * MILLISECOND_NS else FAILS, said, (large,))
+        text += f" The paper's clock shows {time_text(printed_ns)}, because it does not wait for the GPU."
+    return Judgement(HOLDS if found_ns <= LITTLE * MILLISECOND_NS else FAILS, text, (large,))
 
 
 def _p1_addition(numbers: Numbers) -> Judgement:
@@ -112,15 +112,15 @@ def _p1_addition(numbers: Numbers) -> Judgement:
     last = points[-1]
     wins = [p for p in points if p.comparison is not None and winner(p.comparison) == GPU_WINS]
     assert last.comparison is not None
-    said = f"At {named(ADDITION_AXIS, '=', last.size)} the GPU is {faster(last.comparison.speedup)}."
+    text = f"At {named(ADDITION_AXIS, '=', last.size)} the GPU is {faster(last.comparison.speedup)}."
     win = named(ADDITION_AXIS, "=", wins[0].size) if wins else ""
     if wins and wins[-1] is last:
-        return Judgement(FAILS, f"{said} It wins from {win}." if len(points) > 1 else said, (wins[0], last))
+        return Judgement(FAILS, f"{text} It wins from {win}." if len(points) > 1 else text, (wins[0], last))
     if last.size < ADDITION_LARGE:
-        return Judgement(UNMEASURED, f"{said} Needs {named(ADDITION_AXIS, '≥', ADDITION_LARGE)}.", (last,))
+        return Judgement(UNMEASURED, f"{text} Needs {named(ADDITION_AXIS, '≥', ADDITION_LARGE)}.", (last,))
     if wins:
-        return Judgement(DEPENDS, f"{said} It wins at {win}.", (wins[0], last))
-    return Judgement(UNDECIDED if winner(last.comparison) is None else HOLDS, said, (last,))
+        return Judgement(DEPENDS, f"{text} It wins at {win}.", (wins[0], last))
+    return Judgement(UNDECIDED if winner(last.comparison) is None else HOLDS, text, (last,))
 
 
 # ------------------------------------------------------------------ P2: dot products
@@ -136,11 +136,11 @@ def _p2_small(numbers: Numbers) -> Judgement:
     first = points[0]
     cpu_ns, gpu_ns = first.cpu_ns[LATENCY], first.gpu_ns[LATENCY]
     slower = "GPU" if gpu_ns > cpu_ns else "CPU"
-    said = (
+    text = (
         f"At {named(DOT_AXIS, '=', first.size)}: CPU {time_text(cpu_ns)}, GPU {time_text(gpu_ns)}. The {slower} is "
         f"{factor(factors[0])} slower, a difference of {time_text(abs(gpu_ns - cpu_ns))}."
     )
-    return Judgement(outcome, said, tuple(points))
+    return Judgement(outcome, text, tuple(points))
 
 
 def _p2_cpu(numbers: Numbers) -> Judgement:
@@ -183,11 +183,11 @@ def _p3_moving(numbers: Numbers) -> Judgement:
         return unmeasured("jacobian loop at batch 100 by the paper's clock")
     found_ns = point.gpu_ns[MOVING]
     alike = MOVING_NS / LITTLE <= found_ns <= MOVING_NS * LITTLE
-    said = f"The paper's cell takes {time_text(found_ns)}, but model and input are on the GPU already."
+    text = f"The paper's cell takes {time_text(found_ns)}, but model and input are on the GPU already."
     moved = numbers.at("transfer-model", "h2d", 1)
     if moved is not None:
-        said += f" Copying a small model to the GPU takes {time_text(moved.gpu_ns[LATENCY])}."
-    return Judgement(HOLDS if alike else FAILS, said, (point,) if moved is None else (point, moved))
+        text += f" Copying a small model to the GPU takes {time_text(moved.gpu_ns[LATENCY])}."
+    return Judgement(HOLDS if alike else FAILS, text, (point,) if moved is None else (point, moved))
 
 
 def _p3_cores(numbers: Numbers) -> Judgement:
@@ -198,20 +198,20 @@ def _p3_cores(numbers: Numbers) -> Judgement:
     if work_ns is not None:
         share = work_ns / whole_ns
         rest = "; the rest of the time the GPU waits for launches" if share < MAIN_SHARE else ""
-        said = f"Kernel time is {share_text(share)} of {time_text(whole_ns)}{rest}."
-        return main_reason(share, said, (point,))
+        text = f"Kernel time is {share_text(share)} of {time_text(whole_ns)}{rest}."
+        return main_reason(share, text, (point,))
     if same is None:
         return unmeasured("jacobian vectorized at batch 100")
     # An upper bound of the time that the cores need: they compute the same tensor in it with fewer launches.
     least_ns = same.gpu_ns[LATENCY]
-    said = (
+    text = (
         f"Vectorized, the same cores compute the same tensor in {time_text(least_ns)} instead of "
         f"{time_text(whole_ns)}. The many launches are the reason."
         if least_ns < whole_ns / LITTLE
         else f"Vectorized, with few launches, the same cores still need {time_text(least_ns)} instead of "
         f"{time_text(whole_ns)}."
     )
-    return main_reason(least_ns / whole_ns, said, (point, same))
+    return main_reason(least_ns / whole_ns, text, (point, same))
 
 
 def _p3_copies(numbers: Numbers) -> Judgement:
@@ -223,8 +223,8 @@ def _p3_copies(numbers: Numbers) -> Judgement:
     copies_ns, whole_ns = moved.gpu_ns[H2D_PAGEABLE] + moved.gpu_ns[D2H_PAGEABLE], point.gpu_ns[LATENCY]
     share = copies_ns / (copies_ns + whole_ns)
     times = f"{time_text(copies_ns)}, the work {time_text(whole_ns)}"
-    said = f"Copying inputs and result takes {times}. Copies are {share_text(share)} of the total."
-    return main_reason(share, said, (point, moved))
+    text = f"Copying inputs and result takes {times}. Copies are {share_text(share)} of the total."
+    return main_reason(share, text, (point, moved))
 
 
 def _p3_waiting(numbers: Numbers) -> Judgement:
@@ -237,8 +237,8 @@ def _p3_waiting(numbers: Numbers) -> Judgement:
         return Judgement(UNMEASURED, "Needs the machine card, for the time of a synchronise.", (point,),
                          wants_ceilings=True)  # fmt: skip
     whole_ns = point.gpu_ns[LATENCY]
-    said = f"The only synchronise takes {time_text(wait_ns)} of {time_text(whole_ns)}."
-    return main_reason(wait_ns / whole_ns, said, (point, *known[:1]))
+    text = f"The only synchronise takes {time_text(wait_ns)} of {time_text(whole_ns)}."
+    return main_reason(wait_ns / whole_ns, text, (point, *known[:1]))
 
 
 def _p3_networks(numbers: Numbers) -> Judgement:
@@ -270,11 +270,11 @@ def _p4_units(numbers: Numbers) -> Judgement:
     if len(rates) < 2 or not all(rates):
         return Judgement(UNMEASURED, "Needs the machine card, with CPU and GPU.", wants_ceilings=True)
     cpu, gpu = (rate or 0.0 for rate in rates)
-    said = (
+    text = (
         f"In float32 the GPU reaches {significant(gpu / 1e12)} TFLOP/s, {factor(gpu / cpu)} the CPU's "
         f"{significant(cpu / 1e12)}. Timing cannot show how much of a chip is control logic."
     )
-    return Judgement(HOLDS if gpu > cpu else FAILS, said)
+    return Judgement(HOLDS if gpu > cpu else FAILS, text)
 
 
 def _p4_reason(numbers: Numbers) -> Judgement:
@@ -289,12 +289,12 @@ def _p4_reason(numbers: Numbers) -> Judgement:
     if found is None:
         return Judgement(UNDECIDED, "Its FLOPs and bytes are not known.", (point,))
     share = "" if found.share is None else f" ({percent(found.share)} % of this GPU's peak rate)"
-    said = f"On the GPU this multiply-add is limited by {found.kind}{share}."
+    text = f"On the GPU this multiply-add is limited by {found.kind}{share}."
     if found.kind != COMPUTE:
-        said += " More arithmetic units would not make it faster."
+        text += " More arithmetic units would not make it faster."
     if point.comparison is None or winner(point.comparison) != GPU_WINS:
-        return Judgement(FAILS, f"Here the GPU does not win. {said}", (point,))
-    return Judgement(HOLDS if found.kind == COMPUTE else FAILS, said, (point,))
+        return Judgement(FAILS, f"Here the GPU does not win. {text}", (point,))
+    return Judgement(HOLDS if found.kind == COMPUTE else FAILS, text, (point,))
 
 
 # ------------------------------------------------------------------ P5: training
@@ -315,14 +315,14 @@ def _p5_reason(numbers: Numbers) -> Judgement:
         return unmeasured(f"mnist-mlp pageable and eager at batch {BATCH}")
     copied_ns, resident_ns = copied.gpu_ns[LATENCY], resident.gpu_ns[LATENCY]
     share = max(0.0, 1 - resident_ns / copied_ns)
-    said = (
+    text = (
         f"A step on the GPU takes {time_text(copied_ns)} with copies and {time_text(resident_ns)} without. "
         f"Copies are {share_text(share)} of the step."
     )
     assert resident.comparison is not None
     if winner(resident.comparison) == CPU_WINS:
-        said += " Even without copies the GPU is slower than the CPU."
-    return main_reason(share, said, (copied, resident))
+        text += " Even without copies the GPU is slower than the CPU."
+    return main_reason(share, text, (copied, resident))
 
 
 # ------------------------------------------------------------------ outdated claims

@@ -12,10 +12,10 @@ from cpugpu_tui.model.quantities import factor, faster, percent, time_text
 
 def sentences(evidence: Evidence) -> tuple[str, ...]:
     """Return the answer, then a line each for cause, counterfactuals and the paper's clock, if known."""
-    said = [verdict_sentence(evidence)]
+    lines = [verdict_sentence(evidence)]
     if evidence.measured.points:
-        said += [cause_sentence(evidence), counterfactual_sentence(evidence), clock_sentence(evidence.printed)]
-    return tuple(sentence for sentence in said if sentence)
+        lines += [cause_sentence(evidence), counterfactual_sentence(evidence), clock_sentence(evidence.printed)]
+    return tuple(sentence for sentence in lines if sentence)
 
 
 def cause_sentence(evidence: Evidence) -> str:
@@ -23,15 +23,15 @@ def cause_sentence(evidence: Evidence) -> str:
     if not evidence.measured.points:
         return ""
     smallest = evidence.measured.points[0]
-    said = []
+    parts = []
     if evidence.resident is not None:
         slower = f"At {smallest.size:,} the GPU is {faster(smallest.comparison.speedup)}"
-        said.append(f"{slower}: {_cause(evidence.resident, of='its ')}.")
+        parts.append(f"{slower}: {_cause(evidence.resident, of='its ')}.")
     if evidence.moved is not None:
-        where = "" if said else f" at {smallest.size:,}"
+        where = "" if parts else f" at {smallest.size:,}"
         is_same = evidence.resident is not None and evidence.resident.largest[0] == evidence.moved.largest[0]
-        said.append(f"Including copies, {_cause(evidence.moved, 'it' if is_same else '')}{where}.")
-    return " ".join(said)
+        parts.append(f"Including copies, {_cause(evidence.moved, 'it' if is_same else '')}{where}.")
+    return " ".join(parts)
 
 
 def _cause(taken_apart: Decomposition, subject: str = "", of: str = "") -> str:
@@ -56,7 +56,7 @@ COUNTERFACTUALS = (
 
 def counterfactual_sentence(evidence: Evidence) -> str:
     """Return the crossover without launch overhead, with copies from pinned memory, and against one thread."""
-    said = []
+    parts = []
     for key, condition in COUNTERFACTUALS:
         world = evidence.worlds.get(key)
         base = evidence.worlds.get(END_TO_END) if key == PINNED else evidence.measured
@@ -64,8 +64,8 @@ def counterfactual_sentence(evidence: Evidence) -> str:
             continue
         even = "even " if base is not None and base.kind == world.kind == NEVER else ""
         words = f"{even}{condition} {who_wins(world, evidence.axis, verb='would win')}"
-        said.append(f"{words[0].upper()}{words[1:]}.")
-    return " ".join(said)
+        parts.append(f"{words[0].upper()}{words[1:]}.")
+    return " ".join(parts)
 
 
 def _says_something(world: Crossover, base: Crossover | None) -> bool:
@@ -90,7 +90,7 @@ def _claim(printed: list[Printed]) -> str:
     last, first = printed[-1], None
     for each in printed:
         first = (each.size if first is None else first) if each.gpu_ns < each.cpu_ns else None
-    said = f"{faster(last.cpu_ns / last.gpu_ns)} at {last.size:,}"
+    text = f"{faster(last.cpu_ns / last.gpu_ns)} at {last.size:,}"
     if first is None or first == last.size:
-        return f"the GPU seems {said}"
-    return f"the GPU seems to win from {first:,} and to be {said}"
+        return f"the GPU seems {text}"
+    return f"the GPU seems to win from {first:,} and to be {text}"

@@ -167,13 +167,13 @@ def trimmed_interval(values: Sequence[float]) -> Interval | None:
         return None
     cut = max(1, len(values) // TRIMMED_SHARE)
     ordered = sorted(values)
-    kept = ordered[cut:-cut]
-    winsorized = [min(max(value, kept[0]), kept[-1]) for value in values]
-    middle, mean = fmean(winsorized), fmean(kept)
+    trimmed = ordered[cut:-cut]
+    winsorized = [min(max(value, trimmed[0]), trimmed[-1]) for value in values]
+    middle, mean = fmean(winsorized), fmean(trimmed)
     variance = math.fsum((value - middle) ** 2 for value in winsorized) / (len(values) - 1)
     rho = serial_correlation(winsorized)
-    error = math.sqrt(variance * len(values) * (1 + rho) / (1 - rho)) / len(kept)
-    half = quantile(0.05, len(kept) - 1) * error
+    error = math.sqrt(variance * len(values) * (1 + rho) / (1 - rho)) / len(trimmed)
+    half = quantile(0.05, len(trimmed) - 1) * error
     return Interval(mean, mean - half, mean + half)
 
 

@@ -46,12 +46,12 @@ def _line(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
 def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
     """Return the columns that fit, without empty ones. Whole columns are omitted, because a cut number misleads."""
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) + GAP for name in rows[0]}
-    kept = {NAME, FROM}
+    chosen = {NAME, FROM}
     for name in OPTIONAL:
         holds_something = any(row[name] not in (NONE, "-") for row in rows)
-        if holds_something and sum(widths[each] for each in (*kept, name)) - GAP <= width:
-            kept.add(name)
-    return [name for name in rows[0] if name in kept]
+        if holds_something and sum(widths[each] for each in (*chosen, name)) - GAP <= width:
+            chosen.add(name)
+    return [name for name in rows[0] if name in chosen]
 
 
 def _cells(run: RunState, answer: Answer) -> dict[str, str]:

@@ -146,10 +146,10 @@ def _others(found: Sequence[Answer]) -> str:
         places.setdefault(where(each), []).append(name)
     points = sorted(each.point for each in names.values() if each.kind == RISES and each.point is not None)
     if len(points) == len(names) and len(places) > 1:
-        said = f"on {listed(names)} from {span([f'≈ {point:,.0f}' for point in points])}"
+        text = f"on {listed(names)} from {span([f'≈ {point:,.0f}' for point in points])}"
     else:
-        said = "; ".join(f"on {listed(each)} {place}" for place, each in places.items())
-    return f"The GPU wins {said}; speedup {speedups} at {last:,}."
+        text = "; ".join(f"on {listed(each)} {place}" for place, each in places.items())
+    return f"The GPU wins {text}; speedup {speedups} at {last:,}."
 
 
 def _without_answer(run: RunState) -> tuple[str, ...]:

@@ -175,12 +175,12 @@ class FleetStanding:
     @property
     def sentences(self) -> tuple[str, ...]:
         """For each model with several GPUs: which GPUs are slow, or how alike they are."""
-        said: list[str] = []
+        lines: list[str] = []
         for model in dict.fromkeys(self.models.values()):
             found = {name: each for name, each in self.found.items() if self.models[name] == model}
             if found:
-                said += group_sentences(model, found, list(self.cases.values()))
-        return tuple(said)
+                lines += group_sentences(model, found, list(self.cases.values()))
+        return tuple(lines)
 
 
 def standing_of(rows: Iterable[FleetRow]) -> FleetStanding:

@@ -66,15 +66,15 @@ def gpu_sentences(run: RunState) -> tuple[str, ...]:
     if not several(run):
         return ()
     found = run_standings(run)
-    said = [_shared(run)]
+    lines = [_shared(run)]
     for model, names in grouped(models_of(run)).items():
         known = [name for name in names if name in found]
         if len(names) == 1:
-            said.append(f"{names[0]} is the only {model}, so it is not compared with another GPU.")
+            lines.append(f"{names[0]} is the only {model}, so it is not compared with another GPU.")
         elif known:
             rows = [row_standings(run, row) for row in run.rows.values()]
-            said += group_sentences(model, {name: found[name] for name in known}, rows)
-    return tuple(sentence for sentence in said if sentence)
+            lines += group_sentences(model, {name: found[name] for name in known}, rows)
+    return tuple(sentence for sentence in lines if sentence)
 
 
 def _shared(run: RunState) -> str:
@@ -91,7 +91,7 @@ def group_sentences(model: str, found: Mapping[str, Standing], rows: Sequence[Ma
     """Return which GPUs of a model are slow, or how alike they are; `rows` holds their standings in each row."""
     slow = {name: standing for name, standing in found.items() if standing.is_slow}
     each = f"the {len(found)} {model}"
-    said = []
+    lines = []
     for name, standing in slow.items():
         judged = [row[name] for row in rows if name in row]
         often = f"marked in {sum(each.is_slow for each in judged)} of {len(judged)} rows"
@@ -102,12 +102,12 @@ def group_sentences(model: str, found: Mapping[str, Standing], rows: Sequence[Ma
         else:
             over = f"{percent(standing.ratio - 1)} % slower than the median of {each}"
             how = "an outlier" if math.isinf(standing.z) else f"an outlier, robust z {significant(standing.z)}"
-        said.append(f"{name} is slow: {over} ({how}; {often}).")
+        lines.append(f"{name} is slow: {over} ({how}; {often}).")
     if not slow:
         widest = max(abs(standing.ratio - 1) for standing in found.values())
         few = "" if len(found) >= ENOUGH_ALIKE else " (two GPUs count as alike within 5 %)"
-        said.append(f"{each[0].upper()}{each[1:]} are alike: within {percent(widest)} % of their median{few}.")
-    return said
+        lines.append(f"{each[0].upper()}{each[1:]} are alike: within {percent(widest)} % of their median{few}.")
+    return lines
 
 
 def gpus_data(run: RunState) -> list[dict[str, Any]]:

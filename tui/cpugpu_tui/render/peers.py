@@ -88,16 +88,16 @@ def peer_sentences(run: RunState) -> tuple[str, ...]:
         return _why_none(run)
     rates = sorted(rate for found in run.peers.values() if (rate := bytes_per_s(found)) is not None)
     waits = sorted(wait for found in run.peers.values() if (wait := latency_ns(found)) is not None)
-    said = []
+    lines = []
     if rates and waits:
         rate_text = span([f"{significant(rate / 1e9)} GB/s" for rate in rates])
         wait_text = span([micro(time_text(wait)) for wait in waits])
         gpus = f"the {len(names_of(run))} GPUs"
-        said.append(f"Copies between {gpus}: {rate_text}, latency {wait_text}. {_reach(run)}.")
+        lines.append(f"Copies between {gpus}: {rate_text}, latency {wait_text}. {_reach(run)}.")
     for (source, target), found in run.peers.items():
         if found.problem:
-            said.append(f"The copy from {source} to {target} failed: {found.problem}")
-    return tuple(said)
+            lines.append(f"The copy from {source} to {target} failed: {found.problem}")
+    return tuple(lines)
 
 
 def _why_none(run: RunState) -> tuple[str, ...]:

@@ -42,9 +42,9 @@ def settings(run: RunState) -> list[str]:
     """Return the settings of a run that differ from the defaults: TF32, caches, the worker."""
     if run.run is None:
         return []
-    said = ["TF32 on"] if run.run.environment.get("tf32_matmul") else []
-    said += [f"caches {run.run.plan.cache}"] if run.run.plan.cache != "cold" else []
-    return [*said, *(["worker: thread"] if run.run.environment.get("worker") == "thread" else [])]
+    parts = ["TF32 on"] if run.run.environment.get("tf32_matmul") else []
+    parts += [f"caches {run.run.plan.cache}"] if run.run.plan.cache != "cold" else []
+    return [*parts, *(["worker: thread"] if run.run.environment.get("worker") == "thread" else [])]
 
 
 def when(run: RunState) -> str:
@@ -124,9 +124,9 @@ def cut_short(run: RunState) -> str:
         name = f"{' '.join([sweep[0], *([] if sweep[1] == 'default' else [sweep[1]])])} " if several else ""
         start = sum(case.sweep == sweep for case in plan.cases)
         wide += [f"{name}{bracket}" for bracket in _wide_brackets(run, plan.search, rows, start)]
-    said = [f"{skipped} of {len(run.rows)} sizes were not reached"] if skipped else []
-    said += [f"brackets still wide: {', '.join(wide)}"] if wide else []
-    return f"--max-seconds ended the search early: {'; '.join(said)}." if said else ""
+    parts = [f"{skipped} of {len(run.rows)} sizes were not reached"] if skipped else []
+    parts += [f"brackets still wide: {', '.join(wide)}"] if wide else []
+    return f"--max-seconds ended the search early: {'; '.join(parts)}." if parts else ""
 
 
 def _wide_brackets(run: RunState, search: Search, rows: Sequence[Row], start: int) -> list[str]:
