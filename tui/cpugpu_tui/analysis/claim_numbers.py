@@ -99,9 +99,9 @@ def unmeasured(what: str) -> Judgement:
     return Judgement(UNMEASURED, f"Needs {what}, on CPU and GPU.")
 
 
-def _needs_size(axis: str, size: int) -> str:
-    """Return `Needs n ≥ 9,000.`."""
-    return f"Needs {named(axis, '≥', size)}."
+def needs_size(axis: str, size: int) -> str:
+    """Return `Needs n = 9,000 or more.`."""
+    return f"Needs {named(axis, '=', size)} or more."
 
 
 def winner(comparison: Comparison) -> str | None:
@@ -147,7 +147,7 @@ def flatness(points: Sequence[TimedCase], large: int, axis: str, what: str) -> J
     if flat == len(times):
         text = f"Flat so far: {level}, {end}."
         if last.size < large:
-            return Judgement(UNMEASURED, f"{text} {_needs_size(axis, large)}", tuple(points))
+            return Judgement(UNMEASURED, f"{text} {needs_size(axis, large)}", tuple(points))
         return Judgement(HOLDS, text, (first, last))
     risen = f"{end}, {factor(times[-1] / times[0])} as long"
     if flat == 1:
@@ -192,7 +192,7 @@ def rising(points: Sequence[TimedCase], large: int, axis: str, what: str) -> Jud
         f"{named(axis, '=', last.size)}: {factor(end_ns / start_ns)} as long."
     )
     if last.size < large:
-        return Judgement(UNMEASURED, f"{text} {_needs_size(axis, large)}", (first, last))
+        return Judgement(UNMEASURED, f"{text} {needs_size(axis, large)}", (first, last))
     return Judgement(HOLDS if end_ns >= MARKED * start_ns else FAILS, text, (first, last))
 
 

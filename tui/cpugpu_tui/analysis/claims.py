@@ -26,6 +26,7 @@ from cpugpu_tui.analysis.claim_numbers import (
     gaining,
     gpu_work_ns,
     main_reason,
+    needs_size,
     one_winner,
     rising,
     share_text,
@@ -106,7 +107,7 @@ def _p1_millisecond(numbers: Numbers) -> Judgement:
 
 def _p1_addition(numbers: Numbers) -> Judgement:
     points = numbers.sweep("elementwise", "add")
-    what = f"elementwise add with {named(ADDITION_AXIS, '≥', ADDITION_LARGE)}"
+    what = f"elementwise add with {named(ADDITION_AXIS, '=', ADDITION_LARGE)} or more"
     if not points:
         return unmeasured(what)
     last = points[-1]
@@ -117,7 +118,7 @@ def _p1_addition(numbers: Numbers) -> Judgement:
     if wins and wins[-1] is last:
         return Judgement(FAILS, f"{text} It wins from {win}." if len(points) > 1 else text, (wins[0], last))
     if last.size < ADDITION_LARGE:
-        return Judgement(UNMEASURED, f"{text} Needs {named(ADDITION_AXIS, '≥', ADDITION_LARGE)}.", (last,))
+        return Judgement(UNMEASURED, f"{text} {needs_size(ADDITION_AXIS, ADDITION_LARGE)}", (last,))
     if wins:
         return Judgement(DEPENDS, f"{text} It wins at {win}.", (wins[0], last))
     return Judgement(UNDECIDED if winner(last.comparison) is None else HOLDS, text, (last,))
@@ -129,7 +130,7 @@ def _p1_addition(numbers: Numbers) -> Judgement:
 def _p2_small(numbers: Numbers) -> Judgement:
     points = [p for p in numbers.sweep("vector-dot", "matmul") if p.size <= P2_SMALL and p.comparison is not None]
     if not points:
-        return unmeasured(f"vector-dot with {named(DOT_AXIS, '≤', P2_SMALL)}")
+        return unmeasured(f"vector-dot with {named(DOT_AXIS, '=', P2_SMALL)} or fewer")
     factors = [max(p.comparison.speedup, 1 / p.comparison.speedup) for p in points if p.comparison is not None]
     alike = sum(factor <= LITTLE for factor in factors)
     outcome = HOLDS if alike == len(points) else DEPENDS if alike else FAILS
