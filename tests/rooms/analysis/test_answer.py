@@ -36,7 +36,7 @@ def said(letters: str, threads: int = 4, **worlds: str) -> str:
 
 SWEEPS = ("", "=", "==", "?", "=?", "G", "C", "GGG", "CC", "?GG", "?C=", "CCGG", "C?GG", "CCG?", "CGG?G", "GC", "CGGC",
           "CGCG", "CGCGCG")  # fmt: skip
-"""Who is faster at 10, 20, …: a device, = a tie, ? close, as in `test_crossover`."""
+"""Letters of sizes 10, 20, …: C or G wins, = is a tie, ? is close, as in `test_crossover`."""
 
 
 def few(size: int, speedup: float, rounds: int, verdict: str = TOO_FEW) -> SweepPoint:
@@ -51,11 +51,11 @@ LAST = {
     "29 times in 2 rounds": few(1000, 29.0, 2, GPU_OBSERVED), "29 times in 1 round": few(1000, 29.0, 1),
     "half in 1 round": few(1000, 0.5, 1), "half in 3 rounds": few(1000, 0.5, 3, CPU_OBSERVED), "half, noisy": NOISY,
 }  # fmt: skip
-"""What a larger size may say of a win from a size on."""
+"""Results of a larger size that follows a win."""
 
 MOVED = (("CGG", "CCG"), ("CGG", "CCC"), ("CGG", "GGG"), ("GGG", "GCC"), ("CGG", "CGCG"), ("CGG", "CC-"), ("GG", "=="),
          ("GG", "??"), ("G", "G"), ("C", "CC"), ("CC", "CC"), ("CC", "CG"))  # fmt: skip
-"""Sweeps, and the same including copies; - stands for a single round."""
+"""Sweeps, each with the same sweep including copies; - is a single round."""
 
 AXES = ("n of two n×n matrices", "batch b", "elements of each vector", "hidden units", "")
 

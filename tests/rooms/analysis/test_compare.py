@@ -1,4 +1,4 @@
-"""Two series against each other: equal ones are not called different, a planted slow-down is found, few runs say so."""
+"""Comparing two series: equal ones do not differ, planted slowdowns are found, and few runs get no verdict."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def noisy(random_: random.Random, runs: int, factor: float = 1.0) -> list[float]
 
 
 def series(random_: random.Random, cases: int, runs: int, slower: Sequence[float], device: str = "CPU") -> list[Pair]:
-    """A plan's cases in two series of so many runs; the first cases of the second are slower by these factors."""
+    """A plan's cases in two series with this many runs; factors slow down the first cases of the second series."""
     factors = [*slower, *[1.0] * cases][:cases]
     return [pair(noisy(random_, runs), noisy(random_, runs, f), 2 + i, device) for i, f in enumerate(factors)]
 
@@ -308,7 +308,7 @@ def test_changes_in_words() -> None:
 
 
 def test_the_times_beside_a_change_have_just_its_ratio() -> None:
-    """On an H200 five scattering runs read 46.0 and 45.6 µs as medians beside a change of -6.6 %."""
+    """On an H200 the medians of five noisy runs were 46.0 and 45.6 µs, beside a change of -6.6 %."""
     base = {"1": 40e3, "2": 46e3, "3": 46e3, "4": 60e3, "5": 61e3}
     new = {"6": 38e3, "7": 40e3, "8": 45.6e3, "9": 46e3, "10": 50e3}
     (judged,) = judge([Pair("matmul 256", "CPU", base, new)])

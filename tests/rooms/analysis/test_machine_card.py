@@ -74,7 +74,7 @@ def test_overheads_and_pcie_are_bars_in_proportion() -> None:
     assert bar(lines, "one synchronise") == pytest.approx(bar(lines, "one round trip") * 0.4, abs=1)
     assert row(lines, "one CPU call").endswith("1.30 µs")
     assert row(lines, "pageable to the GPU").endswith("7.00 GB/s, start-up 11.0 µs")
-    assert row(lines, "pinned back").endswith("55.0 GB/s, start-up 9.70 µs")
+    assert row(lines, "pinned to the host").endswith("55.0 GB/s, start-up 9.70 µs")
     assert bar(lines, "pinned to the GPU") > 6 * bar(lines, "pageable to the GPU")
 
 
@@ -118,7 +118,7 @@ def test_no_number_is_parted_from_its_unit() -> None:
 def test_ascii_will_do() -> None:
     lines = shown(CPU, GPU, unicode=False)
     assert all(line.isascii() for line in lines)
-    assert row(lines, "one round trip") == f"one round trip {'#' * 22} 21.0 us"
+    assert row(lines, "one round trip") == f"one round trip {'#' * 21} 21.0 us"
     assert "242 x 242" in " ".join(lines)
 
 

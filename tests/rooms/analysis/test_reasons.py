@@ -1,4 +1,4 @@
-"""Why the GPU does not win before, what would change that, and what a publication's clock shows, in exact sentences."""
+"""Sentences about causes, counterfactuals and the paper's clock."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CALLS = {
     "waiting": (decompose(10e3, 1e3, 1e3, 7.5e3), None), "own work": (decompose(10e6, 1e3, 9.9e6, 8e3), None),
     "copying back": (decompose(10e6, 1e3, 1e3, 1e3, 3e6, 7e6), None),
 }  # fmt: skip
-"""Calls taken apart, the inputs resident and moved."""
+"""Decompositions of a resident call and of a call with copies."""
 
 
 def cause(resident: Decomposition | None, moved: Decomposition | None) -> str:

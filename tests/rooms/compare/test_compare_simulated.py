@@ -1,4 +1,4 @@
-"""Whole runs of the simulated device against each other: its noise, its drift, its rounds, then the comparison."""
+"""Comparisons of whole simulated runs with noise and drift, and of runs that differ in known facts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cpugpu_tui.model import LATENCY, DevicesFound, GpuTelemetry, Reading, Telem
 from cpugpu_tui.state.measured import MeasuredRun, measured, measured_state
 
 WANDERING = replace(QUICK, noise=0.01, cpu_drift=0.02, gpu_drift=0.02, drift_rho=0.97)
-"""Drift that a run hardly leaves: medians of runs then lie 2 % apart, as those of processes do."""
+"""Slow drift, so that medians of runs differ by 2 %, as those of processes do."""
 
 PAIRS = 12
 

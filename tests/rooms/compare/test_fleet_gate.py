@@ -1,4 +1,4 @@
-"""Every GPU of a fleet against a baseline of its model: which is named, and what the exit code says."""
+"""Each GPU of a fleet against a baseline of its model: sentences, reports and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answers of a run: which rows they are made of, whatever way the run came, and how little they cost."""
+"""The answers of a run: the rows that count, threads, what-ifs and the paper's clock."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CPU, GPU = Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1")
 
 
 def run_of(cases: tuple[Case, ...], *events: Event, devices: tuple[Device, ...] = (CPU, GPU)) -> RunState:
-    """A run of these cases to which this happened."""
+    """A run of these cases with these events."""
     run = RunState().apply(RunStarted(run_id="r", series_id="s", plan=Plan("test", cases), environment={}))
     for event in (DevicesFound(devices=devices), *events):
         run = run.apply(event)
@@ -54,7 +54,7 @@ def timed(
     case: Case, cpu_ns: float | None, gpu_ns: float | None, threads: int = 4, end: Event | None = None,
     cpu: Mapping[str, float] | None = None, gpu: Mapping[str, float] | None = None,
 ) -> list[Event]:  # fmt: skip
-    """What happens to a case that takes so long on each device; `cpu` and `gpu` are what else a round has."""
+    """The events of a case with these latencies; `cpu` and `gpu` are further metrics of a round."""
     key, events = case.key, list[Event]()
     events.append(CaseStarted(case=key))
     for place, ns in (("cpu", cpu_ns), ("cuda:0", gpu_ns)):
@@ -75,7 +75,7 @@ def timed(
 
 
 def sizes_of(run: RunState) -> list[int]:
-    """The sizes that the only answer of a run is made of."""
+    """The sizes behind the only answer of a run."""
     (answer,) = answers(run)
     return [point.size for point in answer.evidence.measured.points]
 
@@ -161,7 +161,7 @@ def test_sweeps_of_other_workloads_variants_and_dtypes_answer_for_themselves() -
 
 
 def threaded(*counts: int, in_force: Mapping[int, int] | None = None) -> RunState:
-    """The same three sizes once for each thread count; one thread takes four times as long."""
+    """Three sizes for each thread count; one thread takes four times as long."""
     cases = tuple(replace(case, threads=count) for count in counts for case in CASES)
     events: list[Event] = []
     for case in cases:

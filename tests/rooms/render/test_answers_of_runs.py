@@ -1,4 +1,4 @@
-"""The answers of runs that go on, are replayed or saved, or have several sweeps, and what asking for them costs."""
+"""Answers of running, replayed and saved runs and of several sweeps, and the cost of computing them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from cpugpu_tui.transport.wire import decode, encode
 
 
 def test_the_same_events_give_the_same_answers_however_they_came(cpugpu: CommandLine) -> None:
-    """Live, as lines that were read again, and out of the history."""
+    """Live, from an event stream that was read again, and from the history."""
     plan = plan_of(16, 256, 2048, simulation=replace(QUICK, cpu_overhead_ns=50_000.0))
     recorder = swept(plan)[1]
     live = state_of(plan, recorder)
@@ -167,12 +167,12 @@ def test_a_table_of_a_run_that_goes_on_says_so() -> None:
 
 
 MOST_COMPARISONS = len(WHAT_IFS) - 1
-"""Of a row: as measured, and in every world."""
+"""Comparisons of a row: as measured, and for each `WhatIf`."""
 
 
 @pytest.fixture
 def compared(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often two devices were compared."""
+    """Counts the comparisons of two devices."""
     calls: Counter[str] = Counter()
 
     def counted(*rounds: Any) -> Any:
@@ -203,7 +203,7 @@ def test_one_more_round_compares_one_row_again(compared: Counter[str]) -> None:
 
 
 def test_a_sweep_beside_another_costs_no_look_at_all_rows_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """1,000 sizes on one and on all threads: looked for among all rows, each would cost 2,000."""
+    """1,000 sizes on one and on all threads: a search among all rows would look at 2,000 for each."""
     cases = tuple(Case("matmul", size, threads=count) for count in (1, 4) for size in range(1, 1001))
     run = run_of(cases)
     looks: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""A search that --max-seconds ended says so beside its answer; one that came to its own end does not."""
+"""A search reports beside its answer that --max-seconds ended it; a search that finished does not."""
 
 from __future__ import annotations
 

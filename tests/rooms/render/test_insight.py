@@ -1,4 +1,4 @@
-"""What a row says beside its times: limit, clock, end to end, training; from hand-made events, as a person reads it."""
+"""The detail of a row: limit, paper's clock, copies and training, from hand-made events."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def half(place: str, index: int, samples: dict[str, float], marks: tuple[str, ..
 
 
 def h200(**more: Any) -> RunState:
-    """method.md's row: 38.8 ms on the GPU, 1193 on the CPU, 487 end to end, 0.73 by the publication's clock."""
+    """The row of method.md: 38.8 ms on the GPU, 1193 on the CPU, 487 with copies, 0.73 by the paper's clock."""
     events: list[Event] = [
         CaseStarted(case=LARGE.key, flops=2.0 * 9951**3, bytes_moved=12.0 * 9951**2, operations=1),
         half("cuda:0", 0, {AS_WRITTEN: 0.73e6, SYNCED: 38.8e6}),

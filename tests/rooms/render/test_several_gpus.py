@@ -1,4 +1,4 @@
-"""Several GPUs in one run: timed in turn by one agent, and every table, answer and export says which GPU it means."""
+"""Several GPUs in one run, timed in turn by one agent; tables, answers and exports name the GPU."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_half_round_asks_one_device_alone() -> None:
 
 
 def test_a_search_narrows_the_crossover_of_every_model() -> None:
-    """The other model's crossover lies elsewhere: sizes that narrow the first one's would leave it wide."""
+    """The other model has another crossover, whose bracket needs sizes of its own."""
     laws = Simulation(gpus=2, other_gpus=1, other_factor=10.0, noise=0.005)
     cases = tuple(Case("matmul", size) for size in (16, 64, 256, 1024, 4096))
     plan = Plan("test", cases, devices=ALL, search=Search(most_cases=20), rounds=5, max_rounds=24, blocks=3, window=20,

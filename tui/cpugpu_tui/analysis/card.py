@@ -12,7 +12,7 @@ from cpugpu_tui.model.quantities import significant, time_text
 Part = tuple[str, str]
 """(text, role); roles are `title`, `text`, `muted`, `cpu`, `gpu`, `strong`."""
 
-LABEL, VALUE = 22, 32
+LABEL, VALUE = 23, 32
 """Cells left and right of the bars; the bars fill the rest of the width."""
 
 MOST_BAR, LEAST_BAR = 40, 4
@@ -116,7 +116,7 @@ def _pcie(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Part]]:
     if not gpu.transfers:
         return []
     most = max([line.bytes_per_s for line in gpu.transfers.values()] + ([cpu.copy_bytes_per_s] if cpu else []))
-    ways = {"h2d": "to the GPU", "d2h": "back"}
+    ways = {"h2d": "to the GPU", "d2h": "to the host"}
     lines: list[list[Part]] = [[("PCIe", "title")]]
     for name, line in gpu.transfers.items():
         way, _, memory = name.partition("_")

@@ -167,7 +167,7 @@ def _why_flat(first: TimedCase, axis: str) -> str:
         return "It is flat as long as launch overhead is longer than kernel time."
     share = own_ns / first.gpu_ns[LATENCY]
     rest = "; the rest is launch overhead and waiting" if share < MAIN_SHARE else ""
-    return f"At {named(axis, '=', first.size)} kernel time is {share_text(share)} of that{rest}."
+    return f"At {named(axis, '=', first.size)} kernel time is {share_text(share)} of the latency{rest}."
 
 
 def share_text(share: float) -> str:
