@@ -175,8 +175,15 @@ def test_the_answer_names_the_gpu_it_speaks_of_and_tells_how_the_others_differ()
     lines = answer_lines(run_of(64, 256, 2048, simulation=Simulation(gpus=4, slow_gpu=2, slow_factor=1.3)))
     assert lines[0].startswith("cuda:0 (simulated GPU): ")
     assert lines[1].startswith("cuda:2 is slow: ")
-    assert re.search(r"cuda:1 to cuda:3 from ≈ \d+ to ≈ \d+; speedup \d.*× to \d.*×", lines[2])
+    assert re.search(
+        r"cuda:1 to cuda:3 the GPU wins from ≈ \d+ to ≈ \d+; at 2,048 it is \d.*× to \d.*× faster", lines[2]
+    )
     assert all(line.startswith(("cuda:0: ", "cuda:0 (")) for line in (lines[0], *lines[3:]))
+
+
+def test_the_other_gpus_of_a_model_are_slower_in_words(words: GoldenWords) -> None:
+    lines = answer_lines(run_of(16, 64, simulation=Simulation(gpus=3, noise=0.0, slow_gpu=2, slow_factor=2.0)))
+    words([line for line in lines if "cuda:1 and cuda:2" in line])
 
 
 def test_each_model_has_an_answer_of_its_own() -> None:

@@ -23,7 +23,7 @@ from cpugpu_tui.model import (
     SYNCHRONISE,
     Device,
 )
-from cpugpu_tui.model.quantities import factor
+from cpugpu_tui.model.quantities import faster
 from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, several
 from cpugpu_tui.render.peers import peer_sentences, span
 from cpugpu_tui.state.core_contention import no_core_lines
@@ -140,16 +140,26 @@ def _others(found: Sequence[Answer]) -> str:
     names = {answer.gpu.name: answer.evidence.measured for answer in found if answer.gpu is not None}
     last = max(each.points[-1].size for each in names.values())
     at_last = [each.points[-1].comparison.speedup for each in names.values() if each.points[-1].size == last]
-    speedups = span([factor(each) for each in sorted(at_last)])
+    speedups = _speedups(sorted(at_last))
     places: dict[str, list[str]] = {}
     for name, each in names.items():
         places.setdefault(where(each), []).append(name)
     points = sorted(each.point for each in names.values() if each.kind == RISES and each.point is not None)
     if len(points) == len(names) and len(places) > 1:
-        text = f"on {listed(names)} from {span([f'≈ {point:,.0f}' for point in points])}"
-    else:
-        text = "; ".join(f"on {listed(each)} {place}" for place, each in places.items())
-    return f"The GPU wins {text}; speedup {speedups} at {last:,}."
+        places = {f"from {span([f'≈ {point:,.0f}' for point in points])}": list(names)}
+    (place, gpus), *others = places.items()
+    parts = [f"On {listed(gpus)} the GPU wins {place}", *(f"on {listed(each)} {place}" for place, each in others)]
+    return f"{'; '.join(parts)}; at {last:,} it is {speedups}."
+
+
+def _speedups(rising: Sequence[float]) -> str:
+    """Return `35.2× to 35.8× faster`, or `1.20× slower to 1.50× faster`."""
+    first, last = faster(rising[0]), faster(rising[-1])
+    numbers, _, word = first.rpartition(" ")
+    if not last.endswith(word):
+        return f"{first} to {last}"
+    ends = [numbers, last.rpartition(" ")[0]]
+    return f"{span(ends if rising[0] >= 1 else ends[::-1])} {word}"
 
 
 def _without_answer(run: RunState) -> tuple[str, ...]:
