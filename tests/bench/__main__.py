@@ -1,7 +1,7 @@
-"""`make bench`: every noisy figure, as ratios alternated in one run. `make bench ONLY=agreement` runs one part.
+"""`make bench`: measure all noisy figures, as ratios of alternated pairs. `make bench ONLY=agreement` runs one part.
 
-BENCH_SECONDS caps the duration of each part, BENCH_TRIALS the trials of `aa` and the runs of `starved`, BENCH_KILLS the
-kills of `kills`.
+BENCH_SECONDS limits the time of each part, BENCH_TRIALS the trials of `aa` and the runs of `starved`, and BENCH_KILLS
+the kills of `kills`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.helpers.bench.surroundings import surroundings
 
 
 def parts() -> dict[str, str]:
-    """Return the parts, each with the first sentence of its docstring: the modules here that have a `main`."""
+    """Return the parts (modules here with a `main`) and the first line of their docstrings."""
     found = {}
     for path in sorted(Path(__file__).parent.glob("*.py")):
         module = ast.parse(path.read_text())
@@ -27,14 +27,14 @@ def parts() -> dict[str, str]:
 
 
 def main() -> None:
-    """Run the parts that are named, or all."""
+    """Run the named parts, or all."""
     known = parts()
     wanted = sys.argv[1:] or list(known)
     unknown = [name for name in wanted if name not in known]
     if unknown:
         sys.exit(f"Unknown part {unknown[0]!r}. Choose from: {', '.join(known)}.")
     if len(wanted) > 1:
-        # A process for each: the profiler of one part would slow every launch of the next by 30 %.
+        # Separate processes, because the profiler of one part would slow launches of the next by 30 %.
         sys.exit(max(subprocess.call([sys.executable, "-m", "tests.bench", name]) for name in wanted))
     (name,) = wanted
     print(f"\n## {name}: {known[name]}\n\nOn {surroundings()}", flush=True)

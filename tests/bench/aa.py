@@ -1,8 +1,8 @@
-"""Equal lanes must not be called different, and 5 % must be found: one real operation in two lanes of one case.
+"""A/A test: verdicts for one real operation against itself, and against itself slowed by 5 %.
 
-Both lanes are this CPU; everything else is the protocol as it times CPU and GPU: rounds of flipped order, 8 to 40 of
-them, until the interval is narrow. Promised (method.md): at most 5 % of the trials say that one lane is
-faster, and a lane that reads 5 % slower is found in at least 80 %.
+Both lanes are this CPU. The protocol is that of CPU and GPU: 8 to 40 rounds in alternating order, until the interval is
+narrow. Promised (method.md): at most 5 % of the trials call one of two equal lanes faster, and at least 80 % find a
+lane that is 5 % slower.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_WRONG, LEAST_FOUND = 0.05, 0.8
 
 
 class SlowedTimer(CpuTimer):
-    """A CPU whose blocks read longer than they took."""
+    """A CPU timer that multiplies latencies by `factor`."""
 
     factor = 1.0
 
@@ -43,7 +43,7 @@ class SlowedTimer(CpuTimer):
 
 
 class TwoLanes:
-    """A machine with this CPU twice; the second lane reads `factor` × slow. Everything else is the real machine's."""
+    """The real machine with its CPU as two devices, of which the second is slower by `factor`."""
 
     def __init__(self, machine: Machine, threads: int, factor: float) -> None:
         self._machine = machine
@@ -55,11 +55,11 @@ class TwoLanes:
         self._timers["again"].factor = factor
 
     def timer(self, device: str) -> CpuTimer:
-        """Return one of the two."""
+        """Return the timer of a lane."""
         return self._timers[device]
 
     def watcher(self, device: str) -> Watcher:
-        """Return what is read of the CPU, whichever lane asks."""
+        """Return the watcher of the CPU, for both lanes."""
         return self._machine.watcher(self.devices[0].name)
 
     def __getattr__(self, name: str) -> Any:
@@ -68,18 +68,18 @@ class TwoLanes:
 
 @dataclass
 class Tally:
-    """What the trials said."""
+    """Verdicts and numbers of rounds of the trials."""
 
     words: Counter[str]
     rounds: list[int]
 
     @property
     def count(self) -> int:
-        """Trials."""
+        """Return the number of trials."""
         return len(self.rounds)
 
     def share(self, *words: str) -> float:
-        """Return the share of trials that said one of these."""
+        """Return the share of trials with one of these verdicts."""
         return sum(self.words[word] for word in words) / self.count
 
 
@@ -104,7 +104,7 @@ def main() -> None:
 
 
 def tally(plan: Plan, machine: Any, cap_s: float) -> Tally:
-    """Compare the two lanes again and again, `TRIALS` times or until the time is over."""
+    """Compare the two lanes `TRIALS` times, or until the time limit."""
     result, watch = Tally(Counter(), []), Stopwatch()
     while result.count < TRIALS and (watch.elapsed_s() < cap_s or not result.count):
         comparison = trial(plan, machine)
@@ -114,7 +114,7 @@ def tally(plan: Plan, machine: Any, cap_s: float) -> Tally:
 
 
 def trial(plan: Plan, machine: Any) -> Comparison:
-    """Take the case through its rounds, from its first call on."""
+    """Run the case from its first call to its last round; return the comparison."""
     case_run = CaseRun(CASE, plan, machine, CallEmitter(lambda event: None), Control())
     case_run.begin(check=False, exact=False, warmed={device.name for device in machine.devices})
     while not case_run.done:

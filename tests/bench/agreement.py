@@ -1,8 +1,8 @@
-"""Do our numbers agree with those of tools that people trust, in the same process and run?
+"""Agreement of our times with those of established tools, in the same process and run.
 
-CPU: `torch.utils.benchmark.Timer` with the same thread count (its default is one thread).
-GPU: the same Timer, `triton.testing.do_bench` and `do_bench_cudagraph`, NVBench's cold time (or what it read on an
-H200, method.md), and torch's profiler, which comes last: it slows every later launch of the process by 30 %.
+CPU: `torch.utils.benchmark.Timer` with the same number of threads (its default is one).
+GPU: the same Timer, `triton.testing.do_bench` and `do_bench_cudagraph`, NVBench's cold time (or its times from an H200,
+method.md), and torch's profiler. The profiler comes last, because it slows later launches of the process by 30 %.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ GPU_CASES = (
     *(Case("elementwise", n, variant="out") for n in (10**4, 10**6, 10**8)),
 )
 STATEMENTS = {"matmul": "torch.matmul(a, b)", "elementwise": "torch.addcmul(a, b, c, out=d)"}
-"""What a person would give to the Timer."""
+"""Workload → statement for the Timer."""
 
 NVBENCH_COLD_US = {16: 4.99, 64: 6.99, 256: 11.7, 512: 17.3, 1024: 64.0, 2048: 345.4, 4096: 2688.0}
-"""H200, float32 matmul, `cuda-bench` cold; method.md."""
+"""n → cold time of a float32 matmul on an H200 by `cuda-bench`, µs (method.md)."""
 
 PROMISED_FROM_US = 50.0
-"""Agreement of hardware times is promised from here on: an event pair alone costs 1.25 us (method.md)."""
+"""Shortest kernel time for which agreement is promised: an event pair alone takes 1.25 µs (method.md)."""
 
 NO_PROMISE = f"""
-Nothing is promised of hardware times below {PROMISED_FROM_US:g} us. Between two events lie 1.25 us of the events
-themselves and the start and end of a kernel; in a captured graph one kernel follows the other at once."""
+Agreement is not promised for kernel times below {PROMISED_FROM_US:g} us. An event pair adds 1.25 us and the start and
+end of a kernel. In a captured graph, kernels follow each other without these."""
 
 KNOWN_PCT = 1.0
 HEADER = ("case", "ours", "us", "theirs", "us", "ours / theirs", "promised", "holds")
@@ -51,41 +51,41 @@ HEADER = ("case", "ours", "us", "theirs", "us", "ours / theirs", "promised", "ho
 
 @dataclass(frozen=True)
 class Subject:
-    """A case that is loaded and warm on one device."""
+    """A case on one device, loaded and warmed up."""
 
     case: Case
     timer: Timer
     operation: Operation
     calls: int
-    """Calls of a block of 2 ms."""
+    """Calls in a block of 2 ms."""
 
     @property
     def label(self) -> str:
-        """`matmul 64`."""
+        """Return workload and size, such as `matmul 64`."""
         return f"{self.case.workload} {self.case.size:,}"
 
     def step(self) -> Any:
-        """Call the operation as our timers do."""
+        """Call the operation as the timers do."""
         return self.operation.step(*self.operation.inputs)
 
     def latency_us(self) -> float:
-        """Median of 20 blocks after one that is thrown away."""
+        """Return the median of 20 blocks after a discarded one."""
         blocks = [self.timer.latency_block(self.operation, self.calls) for _ in range(21)]
         return median(blocks[1:]) / 1e3
 
     def throughput_us(self) -> float:
-        """Median of five blocks of queued calls after one that is thrown away."""
+        """Return the median of five blocks of queued calls after a discarded one."""
         blocks = [self.timer.throughput_block(self.operation, self.calls) or 0.0 for _ in range(6)]
         return median(blocks[1:]) / 1e3
 
     def device_us(self) -> float:
-        """Median of 20 hardware times."""
+        """Return the median of 20 kernel times."""
         self.timer.latency_block(self.operation, 5)
         return median(self.timer.device_samples(self.operation, 20).elapsed_ns) / 1e3
 
 
 def loaded(machine: Machine, device: str, case: Case) -> Subject:
-    """Return the case on a device of a machine, after 50 calls."""
+    """Return the case on a device, after 50 calls."""
     timer = machine.timer(device)
     operation = timer.load(case, machine.make_inputs(case))
     timer.first_call(operation)
@@ -95,7 +95,7 @@ def loaded(machine: Machine, device: str, case: Case) -> Subject:
 
 
 def main() -> None:
-    """Print both tables, and the profiler's at the end."""
+    """Print the tables of CPU, GPU, NVBench and profiler."""
     environment = facts(simulated=False)
     plan = Plan("agreement", (), ("auto",))
     machine = make_machine(plan, environment)
@@ -103,13 +103,13 @@ def main() -> None:
     with_cap = partial(side_by_side, half_width_pct=KNOWN_PCT, cap_s=cap_s / len(CPU_CASES))
     table("CPU, against torch.utils.benchmark.Timer", HEADER, (cpu_row(machine, case, with_cap) for case in CPU_CASES))
     if len(machine.devices) == 1:
-        print(f"\nNo GPU part: {machine.no_gpu}")
+        print(f"\nWithout GPU tables: {machine.no_gpu}")
         return
     device = machine.devices[1]
     warm = make_machine(replace(plan, devices=(device.name,), cache="warm"), environment)
     with_cap = partial(side_by_side, half_width_pct=KNOWN_PCT, cap_s=cap_s / (5 * len(GPU_CASES)))
     table(
-        f"{device.label}, against others",
+        f"{device.label}, against other tools",
         HEADER,
         (row for case in GPU_CASES for row in gpu_rows(machine, warm, device.name, case, with_cap)),
     )
@@ -118,14 +118,14 @@ def main() -> None:
     graphs_us = [graph_us(each) for each in subjects]
     table("NVBench, cold", HEADER, nvbench_rows(subjects, cap_s / (5 * len(GPU_CASES))))
     table(
-        "Kernels of one call, from the profiler",
+        "Kernels of one call, by the profiler",
         HEADER,
         (row for each, us in zip(subjects, graphs_us, strict=True) for row in kernel_rows(each, us)),
     )
 
 
 def cpu_row(machine: Machine, case: Case, compared: Callable[..., SideBySide]) -> tuple[str, ...]:
-    """Alternate our block median with the Timer's."""
+    """Alternate our median of blocks with the Timer's."""
     subject = loaded(machine, "cpu", case)
     theirs = torch_timer(subject, subject.timer.threads())
     found = compared(subject.latency_us, lambda: theirs.blocked_autorange(min_run_time=0.05).median * 1e6)
@@ -137,7 +137,7 @@ def torch_timer(subject: Subject, threads: int) -> Any:
     import torch
     from torch.utils.benchmark import Timer as TorchTimer
 
-    # The workload's own arguments may have torch's function among them, so that the step needs no import.
+    # Some workloads pass torch's function as an argument, so that the step needs no import.
     tensors = (each for each in subject.operation.inputs if isinstance(each, torch.Tensor))
     names = dict(zip("abcd", tensors, strict=False))
     return TorchTimer(
@@ -148,7 +148,7 @@ def torch_timer(subject: Subject, threads: int) -> Any:
 def gpu_rows(
     machine: Machine, warm_machine: Machine, device: str, case: Case, compared: Callable[..., SideBySide]
 ) -> Iterator[tuple[str, ...]]:
-    """Alternate each of our times with that of whoever measures the same."""
+    """Alternate each of our times with the tools that measure the same."""
     subject, warm = loaded(machine, device, case), loaded(warm_machine, device, case)
     timer = torch_timer(subject, subject.timer.threads())
 
@@ -169,7 +169,7 @@ def gpu_rows(
 
 
 def nvbench_rows(subjects: list[Subject], seconds_each: float) -> Iterator[tuple[str, ...]]:
-    """Compare our cold time with NVBench's: measured here, or as it read on an H200."""
+    """Compare our cold times with NVBench's, measured here or on an H200."""
     ours_us = {subject.label: [subject.device_us() for _ in range(5)] for subject in subjects}
     if nvbench.is_installed():
         who, theirs_us = (
@@ -180,26 +180,26 @@ def nvbench_rows(subjects: list[Subject], seconds_each: float) -> Iterator[tuple
         who, theirs_us = "NVBench on an H200", {f"matmul {n:,}": us for n, us in NVBENCH_COLD_US.items()}
     for subject in subjects:
         if subject.label in theirs_us:
-            # After NVBench once more, so that ours surround it in time.
+            # Measured before and after NVBench, to cancel drift.
             mine = iter([*ours_us[subject.label], *(subject.device_us() for _ in range(5))])
             found = once(partial(next, mine), partial(float, theirs_us[subject.label]))
             yield row(subject, "device, cold", who, found, promise(found, 5.0))
 
 
 def once(ours: Callable[[], float], theirs: Callable[[], float]) -> SideBySide:
-    """Return the ratio over as few pairs as have an interval."""
+    """Return the ratio over the fewest pairs that have an interval."""
     return side_by_side(ours, theirs, half_width_pct=math.inf, cap_s=0.0)
 
 
 def without_allocation(subject: Subject) -> Callable[[], Any]:
-    """Return a call that writes into given memory."""
+    """Return a call that writes into preallocated memory."""
     operation = subject.operation
     keywords = {"out": operation.step(*operation.inputs)} if operation.takes_out else {}
     return lambda: operation.step(*operation.inputs, **keywords)
 
 
 def graph_us(subject: Subject) -> float | None:
-    """Return the time of one of many calls in a captured graph; None without triton."""
+    """Return the time per call in a captured graph of many calls, µs; None without triton."""
     try:
         from triton.testing import do_bench_cudagraph
     except ImportError:
@@ -208,7 +208,7 @@ def graph_us(subject: Subject) -> float | None:
 
 
 def kernel_rows(subject: Subject, in_graph_us: float | None) -> Iterator[tuple[str, ...]]:
-    """Compare our one profiled call with twenty of which the profiler gives the mean, and with one of a graph."""
+    """Compare our profile of one call with torch's profile of 20 calls, and with calls in a graph."""
 
     def ours_us() -> float:
         kernels = subject.timer.kernels(subject.operation)
@@ -221,7 +221,7 @@ def kernel_rows(subject: Subject, in_graph_us: float | None) -> Iterator[tuple[s
 
 
 def profiled_us(subject: Subject, calls: int) -> float:
-    """Return the GPU time per call that the profiler's own table adds up to."""
+    """Return the GPU time per call from the sums of torch's profiler, µs."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -233,7 +233,7 @@ def profiled_us(subject: Subject, calls: int) -> float:
 
 
 def promise(found: SideBySide, allowed_pct: float) -> float | None:
-    """Return what is promised of a hardware time: nothing for short kernels."""
+    """Return the promised agreement of a kernel time in percent; None for short kernels."""
     return allowed_pct if found.theirs >= PROMISED_FROM_US else None
 
 

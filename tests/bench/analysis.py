@@ -1,4 +1,4 @@
-"""What deriving the answer costs: panes ask for it with every event of a live run, and once of a stored one."""
+"""Time to compute the answer, which panes need after every event of a live run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPEATS = 30
 
 
 def main() -> None:
-    """Print one row per look at the same run."""
+    """Print one row per way of computing the answer of the same run."""
     run, first_ms, again_ms, next_ms = large_run(), [], [], []
     for _ in range(REPEATS):
         new = fresh(run)
@@ -24,7 +24,7 @@ def main() -> None:
         next_ms.append(elapsed_ms(with_a_round_more(new)))
     table(
         f"Answer of {samples_of(run):,} samples in {ROWS} rows",
-        ("look", "median, ms", "longest, ms", "asked"),
+        ("computed", "median, ms", "longest, ms", "limit"),
         (
             (name, f"{percentile(values, 50):.2f}", f"{max(values):.2f}", asked)
             for name, values, asked in (
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def elapsed_ms(run: RunState) -> float:
-    """Return the milliseconds until the answer is there."""
+    """Return the time to compute the answer, ms."""
     started = time.perf_counter()
     answers(run)
     return 1e3 * (time.perf_counter() - started)

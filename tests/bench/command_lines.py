@@ -1,7 +1,7 @@
-"""Hostile command lines: every command, with options and values that nobody should type, each in a process of its own.
+"""Hostile command lines: every command with invalid options and values, each in a separate process.
 
-Never a traceback, never an exit code that is not documented, never longer than a limit, and no file outside the folder
-where it may write. Every run is simulated. BENCH_SEED names the seed, BENCH_TRIALS the number of command lines.
+No traceback, no undocumented exit code, no run beyond a time limit, and no file outside the allowed folder. All runs
+are simulated. BENCH_SEED sets the seed, BENCH_TRIALS the number of command lines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.helpers.bench.ratios import table
 
 TRIALS = 450
 LIMIT_S = 60.0
-"""For one command line: the longest designed waits are under 20 s, and the machine may be busy."""
+"""Time limit of one command line, seconds: the longest intended waits are below 20 s, and the machine may be busy."""
 
 CODES = frozenset({0, 1, 2, 3, 4, 129, 130, 143})
 FAST = "default,cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"
@@ -79,7 +79,7 @@ COMMANDS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("--simulate", FAST): ("--theme", "--worker", "--db", "--replay", "--python", "--workloads"),
     (): ("", "--version", "--help", "--nosuch"),
 }
-"""What comes first → options that may follow with a hostile value; an empty one is an argument."""
+"""Command → options that may follow with a hostile value; an empty option is an argument."""
 
 VALUES: tuple[bytes, ...] = (
     b"", b" ", b"x" * 130_000, b"1," * 60_000, b"a " * 60_000, b"0" * 130_000, b"\xff", b"a\xff\xfe/b",
@@ -102,22 +102,22 @@ CONFIGS = (
 
 @dataclass(frozen=True)
 class Trial:
-    """One command line and what is around it."""
+    """A command line and its surroundings."""
 
     arguments: tuple[bytes, ...]
     streams: str = ""
     config: str = ""
     is_gone: bool = False
-    """Whether the current folder is deleted before it starts."""
+    """Whether the current folder is deleted before the start."""
 
     def __str__(self) -> str:
         words = " ".join(shlex.quote(os.fsdecode(each[:80])) for each in self.arguments)
         around = f" config {self.config[:20]!r}" if self.config else ""
-        return ascii(f"{words} {self.streams}{around}{' in a folder that is gone' if self.is_gone else ''}")
+        return ascii(f"{words} {self.streams}{around}{' in a deleted folder' if self.is_gone else ''}")
 
 
 def trials(seed: int, count: int) -> Iterator[Trial]:
-    """Yield every command with each of its options at least once, then at random."""
+    """Yield every command with each option once, then random ones."""
     draw = random.Random(seed)
     pairs = [(command, option) for command, options in COMMANDS.items() for option in options]
     for index in range(count):
@@ -131,7 +131,7 @@ def trials(seed: int, count: int) -> Iterator[Trial]:
 
 
 def furnish(folder: Path) -> None:
-    """Make what the values name, and a history with a run."""
+    """Create the files that the values name, and a history with a run."""
     (folder / "folder").mkdir()
     os.mkfifo(folder / "pipe")
     os.mkfifo(folder / "pipe.json")
@@ -144,14 +144,14 @@ def furnish(folder: Path) -> None:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return the variables of a command whose every own file lies in `home`."""
+    """Return environment variables that place all files of a command in `home`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CPUGPU_", "XDG_", "PYTHON"))}
     folders = {name: str(home) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "TMPDIR")}
     return {**kept, **folders, "CPUGPU_DB": str(home / "history.db"), "CPUGPU_SIMULATE": "default", "COLUMNS": "80"}
 
 
 def attempt(trial: Trial, folder: Path) -> str:
-    """Run one command line in a fresh folder below `folder`; return what was wrong, empty if nothing was."""
+    """Run one command line in a new folder below `folder`; return its failure, or an empty text."""
     home = Path(tempfile.mkdtemp(dir=folder))
     furnish(home)
     (home / "history.db").write_bytes((folder / "history.db").read_bytes())
@@ -163,7 +163,7 @@ def attempt(trial: Trial, folder: Path) -> str:
         current = home / "gone"
         current.mkdir()
     leave = 'rmdir "$PWD"; ' if trial.is_gone else ""
-    # A limit on files: nothing that anybody types may fill the disk. The shell only redirects.
+    # `ulimit` keeps a command line from filling the disk. The shell only redirects.
     line = f'{leave}ulimit -f 200000; exec "$0" -m cpugpu_tui "$@" {trial.streams}'
     process = subprocess.Popen(
         [b"sh", b"-c", line.encode(), sys.executable.encode(), *trial.arguments], cwd=current, env=environment(home),
@@ -179,22 +179,22 @@ def attempt(trial: Trial, folder: Path) -> str:
 
 
 def fault(code: int, out: bytes, err: bytes, *, has_stderr: bool) -> str:
-    """Return what is wrong with how a command ended, empty if nothing is."""
+    """Return what is wrong with the end of a command, or an empty text."""
     if b"Traceback" in err or b"Traceback (most" in out:
         return f"a traceback: {err.decode(errors='replace').strip().splitlines()[-1][:200]}"
     if code not in CODES:
         return f"exit code {code}: {err.decode(errors='replace')[-200:]}"
     if code == 2 and has_stderr and not err.strip():
-        return "exit code 2 without a word"
+        return "exit code 2 without a message"
     if b"\x1b]0;" in out + err:
         return "an escape sequence reached the terminal"
     if len(err) > 20_000:
-        return f"{len(err):,} bytes of complaint"
+        return f"{len(err):,} bytes of error output"
     return ""
 
 
 def main() -> None:
-    """Print how many of each command were as designed; exit 1 if any was not."""
+    """Print the number of passed and failed trials of each command; exit 1 after a failure."""
     seed = int(os.environ.get("BENCH_SEED", random.SystemRandom().randrange(10**6)))
     tried = list(trials(seed, int(os.environ.get("BENCH_TRIALS", TRIALS))))
     started_s = time.monotonic()
@@ -210,7 +210,7 @@ def main() -> None:
 
 
 def outside() -> set[str]:
-    """Return what lies where a command that loses its way would write: the checkout and the real home."""
+    """Return the files in the places where a stray command would write: the checkout and the real home."""
     found = {str(each) for each in Path.cwd().iterdir()}
     for name in (".config", ".local/share", ".local/state"):
         found |= {str(each) for each in (Path.home() / name / "cpugpu-tui").glob("*")}
@@ -218,7 +218,7 @@ def outside() -> set[str]:
 
 
 def report(tried: Sequence[Trial], faults: Sequence[str], wrote: set[str], title: str) -> None:
-    """Print the table and every failure with its command line; exit 1 if there is one."""
+    """Print the table and all failures with their command lines; exit 1 after a failure."""
     kind: Callable[[Trial], str] = lambda trial: os.fsdecode(trial.arguments[0])[:20] if trial.arguments else ""  # noqa: E731
     counts = Counter(map(kind, tried))
     failed = Counter(kind(trial) for trial, fault in zip(tried, faults, strict=True) if fault)

@@ -1,8 +1,7 @@
-"""Equal series of real runs must not be called different: 20 pairs of series of five, of this very machine.
+"""False verdicts of `compare`: 20 pairs of equal series, each of five real runs on this machine.
 
-The runs of a pair take turns, order flipped, as two interpreters do: what is asked is whether the medians of
-processes are judged rightly, not whether a shared machine is as fast in ten minutes as it is now. Promised: at most
-one of 20 pairs has a FASTER or a SLOWER in it.
+The runs of a pair alternate in flipped order, as with two interpreters, so that slow changes of a shared machine do not
+count. Promised: at most one of 20 pairs has the verdict FASTER or SLOWER.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ COMMAND = [sys.executable, "-m", "cpugpu_tui", "run", "matmul", "--size", "64,25
 
 
 def main() -> None:
-    """Print how many pairs had which verdicts."""
+    """Print the number of pairs with each verdict."""
     watch, cap_s = Stopwatch(), cap_seconds(1500.0)
     words: Counter[str] = Counter()
     gates: Counter[str] = Counter()
@@ -54,7 +53,7 @@ def main() -> None:
 
 
 def pair() -> tuple[Series, Series]:
-    """Run two series of the same, in turn."""
+    """Run two series of the same command, alternating."""
     runs: tuple[list[MeasuredRun], list[MeasuredRun]] = ([], [])
     for turn in turns(2, RUNS):
         runs[turn].append(run_once())
@@ -62,7 +61,7 @@ def pair() -> tuple[Series, Series]:
 
 
 def run_once() -> MeasuredRun:
-    """Run the command in processes of its own."""
+    """Run the command in a process of its own."""
     done = subprocess.run(COMMAND, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     events = (decode(line) for line in done.stdout.splitlines())
     found = measured(event for event in events if event is not None)

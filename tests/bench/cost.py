@@ -1,4 +1,4 @@
-"""What the tool itself costs: around a call that does nothing, in CPU time of its own, in bytes of events."""
+"""Overhead of the tool: time around an empty call, its own CPU time, and bytes of events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SIZES = (16, 64, 256, 512, 1024)
 
 
 class Nothing(Workload):
-    """A step that returns its input: what is measured is the measuring."""
+    """A step that returns its input, so that only the overhead of timing is measured."""
 
     name = "bench-nothing"
 
@@ -43,27 +43,27 @@ class Nothing(Workload):
         return (torch.ones(n, dtype=dtype),)
 
     def step(self, tensor: Any) -> Any:
-        """Return it."""
+        """Return the input."""
         return tensor
 
     def flops(self, n: int) -> float:
-        """None."""
+        """Return 0."""
         return 0.0
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
-        """None."""
+        """Return 0."""
         return 0.0
 
 
 @dataclass
 class Work:
-    """CPU time of this thread inside what is the run's purpose: inputs, check, warm-up, timed blocks."""
+    """CPU time of this thread in the actual work of a run: inputs, check, warm-up, timed blocks."""
 
     inside_ns: int = 0
     _depth: int = 0
 
     def counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `call`, its CPU time counted; calls within calls count once."""
+        """Return `call` with its CPU time counted; nested calls count once."""
 
         def counting(*arguments: Any, **keywords: Any) -> Any:
             self._depth += 1
@@ -79,7 +79,7 @@ class Work:
 
 
 class CountedTimer:
-    """A timer all of whose calls are counted."""
+    """A timer whose calls are counted."""
 
     def __init__(self, timer: Any, work: Work) -> None:
         self._timer = timer
@@ -93,11 +93,11 @@ class CountedTimer:
 def main() -> None:
     """Print one row per cost."""
     rows = [nothing_row(), *run_rows(cap_seconds(60.0))]
-    table("Costs of the tool", ("what", "reads", "budget", "holds"), rows)
+    table("Costs of the tool", ("what", "measured", "budget", "holds"), rows)
 
 
 def nothing_row() -> tuple[str, ...]:
-    """Time a step that does nothing, as the protocol would; the least of five medians, for neighbours only add."""
+    """Time an empty step as the protocol does; the least of five medians, because other processes only add time."""
     workload(Nothing)
     machine = make_machine(Plan("cost", (), ("cpu",)), facts(simulated=False))
     timer, case = machine.timer("cpu"), Case(Nothing.name, 1)
@@ -110,13 +110,13 @@ def nothing_row() -> tuple[str, ...]:
             for count, blocks in ((calls, 10), (LEAST_CALLS, 200))
         )
     return (
-        f"a call that does nothing, in blocks of {calls:,} / of {LEAST_CALLS}", f"{elapsed_ns:.0f} / {few_ns:.0f} ns",
+        f"an empty call, in blocks of {calls:,} / of {LEAST_CALLS}", f"{elapsed_ns:.0f} / {few_ns:.0f} ns",
         f"≤ {NOTHING_NS:.0f} ns", holds(max(elapsed_ns, few_ns) <= NOTHING_NS),
     )  # fmt: skip
 
 
 def run_rows(cap_s: float) -> list[tuple[str, ...]]:
-    """Run a sweep as the agent does; return its own CPU share and the bytes of a round."""
+    """Run a sweep as the agent does; return rows of its own CPU share and the bytes of a round."""
     metrics = tuple(metric for metric in METRICS if metric != KERNELS)
     plan = Plan("cost", tuple(Case("matmul", size) for size in SIZES), metrics=metrics, max_seconds=cap_s)
     machine: Any = make_machine(plan, facts(simulated=False))
@@ -134,7 +134,7 @@ def run_rows(cap_s: float) -> list[tuple[str, ...]]:
     most = max(rounds)
     return [
         (
-            f"CPU time of its own in a run of {run_s:.0f} s on {devices}", f"{100 * own_s / run_s:.2f} %",
+            f"own CPU time in a run of {run_s:.0f} s on {devices}", f"{100 * own_s / run_s:.2f} %",
             f"≤ {100 * OWN_SHARE:g} %", holds(own_s <= OWN_SHARE * run_s),
         ),
         (

@@ -1,8 +1,8 @@
-"""What the interface does to the times. Each arrangement is one run in which it lives every other second.
+"""Effect of the user interface on the times. In each run it is active every other second.
 
-Pairs are neighbouring windows, so drift of the machine cancels. method.md promises for the agent in a
-process: at most +1 % in the median and +3 % in the mean; the thread without gaps must look clearly worse,
-or this bench would prove nothing.
+Pairs are neighbouring windows, so drift of the machine cancels. method.md promises for an agent in its own process at
+most +1 % in the median and +3 % in the mean. The thread without gaps must be clearly worse, or this bench would not be
+sensitive enough.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from cpugpu_tui.model import LATENCY, DeviceSampled
 from cpugpu_tui.store import Store
 
 SECONDS = cap_seconds(75.0)
-"""Cap of each arrangement's run."""
+"""Time limit of each run, seconds."""
 
 SETTLE_S = 0.15
-"""Left out after each change: a program that is woken reads what piled up, which no interface does in real life."""
+"""Time left out after each change, seconds: a resumed program first reads its backlog, which is not typical."""
 
 ARRANGEMENTS = (("process", 1.0), ("process", 4.0), ("gated", 1.0), ("gated", 4.0), ("ungated", 4.0), ("ungated", 30.0))
 
@@ -39,8 +39,8 @@ Windows = dict[str, dict[int, list[float]]]
 def main() -> None:
     """Print one row per arrangement and case."""
     table(
-        f"Times with the interface alive against without, 120×40, {SECONDS:g} s each (cap), windows of {WINDOW_S:g} s",
-        ("worker", "paints a second", "case", "median", "mean", "known to 1 %"),
+        f"Times with / without the active interface, 120×40, at most {SECONDS:g} s each, windows of {WINDOW_S:g} s",
+        ("worker", "paints per second", "case", "median", "mean", "known to 1 %"),
         (row for arrangement in ARRANGEMENTS for row in rows(*arrangement)),
     )
 
@@ -51,7 +51,7 @@ def rows(arrangement: str, rate_hz: float) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     for case, windows in measure(arrangement, rate_hz).items():
         medians, means = pairs(windows, median), pairs(windows, fmean)
-        known = "yes" if max(medians.half_width_pct, means.half_width_pct) <= 1 else "no (cap)"
+        known = "yes" if max(medians.half_width_pct, means.half_width_pct) <= 1 else "no (time limit)"
         found.append(
             (
                 names[arrangement],
@@ -66,7 +66,7 @@ def rows(arrangement: str, rate_hz: float) -> list[tuple[str, ...]]:
 
 
 def measure(arrangement: str, rate_hz: float) -> Windows:
-    """Run the app and return case → window → latencies of blocks that lie within that window."""
+    """Run the app and return case → window → latencies of the blocks within that window, ns."""
     with tempfile.TemporaryDirectory() as folder:
         database = Path(folder) / "results.db"
         command = [
@@ -97,7 +97,7 @@ def measure(arrangement: str, rate_hz: float) -> Windows:
 
 
 def toggle(app: PtyApp, seconds: float) -> None:
-    """Suspend the app in windows without interface; its agent, a session of its own, goes on."""
+    """Suspend the app in windows without interface; its agent has its own session and continues."""
     app.until(lambda a: ("64" in a.text and "running" in a.text) or "round" in a.text)
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
@@ -111,7 +111,7 @@ def toggle(app: PtyApp, seconds: float) -> None:
 
 
 def pairs(windows: dict[int, list[float]], statistic: Callable[[list[float]], float]) -> Ratio:
-    """Return the ratio with interface / without over neighbouring windows."""
+    """Return the ratio with / without interface over neighbouring windows."""
     found = []
     for window, samples in sorted(windows.items()):
         after = windows.get(window + 1)

@@ -1,10 +1,10 @@
-"""Ten thousand random keys and five hundred sizes: nothing crashes, no run is lost, the app can always be left.
+"""Fuzz test of the app: 10,000 random keys and 500 sizes. It must not crash, lose a run or refuse to quit.
 
-Then ten thousand random bytes, sequences and pastes on a pseudo-terminal, at every place that there is.
+Then 10,000 random bytes, sequences and pastes on a pseudo-terminal, in every place of the app.
 
-BENCH_SEED names the first of the ten seeds; another one is taken each time otherwise. What fails is printed with its
-seed and the shortest part of its script that still fails. BENCH_SECONDS: after half of it no further thousand keys
-begins, after all of it no further place; the first of each is always played.
+BENCH_SEED sets the first of ten seeds; the default is random. A failure is printed with its seed and the shortest part
+of its script that still fails. After half of BENCH_SECONDS no further thousand keys starts, after all of it no further
+place; the first of each always runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Part = TypeVar("Part")
 
 
 def main() -> None:
-    """Print a row for each thousand keys; exit 1 if anything failed."""
+    """Print a row per thousand keys; exit 1 after a failure."""
     first = int(os.environ.get("BENCH_SEED", random.SystemRandom().randrange(10**6)))
     failures: list[str] = []
     began_s, most_s = time.monotonic(), cap_seconds(float("inf"))
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def before(end_s: float, parts: Iterable[Part]) -> Iterator[Part]:
-    """Yield the first part, and each further one until this moment of the monotonic clock; say how many were left."""
+    """Yield the first part, and further ones until this time of the monotonic clock; print how many were left out."""
     left = 0
     for number, part in enumerate(parts):
         if number == 0 or time.monotonic() < end_s:
@@ -55,11 +55,11 @@ def before(end_s: float, parts: Iterable[Part]) -> Iterator[Part]:
         else:
             left += 1
     if left:
-        print(f"(time is up: {left} not played)")
+        print(f"(time limit reached: {left} not run)")
 
 
 def byte_part(seed: int, failures: list[str], end_s: float) -> None:
-    """Print a row for each place at which bytes are typed; only what was really read counts."""
+    """Print a row per place in which bytes are typed; only bytes that were read count."""
     with tempfile.TemporaryDirectory() as folder:
         prepare(Path(folder))
         header = ("place", "inputs", "bytes", "sizes", "starts", "ended by an input", "screens seen", "outcome")
@@ -68,7 +68,7 @@ def byte_part(seed: int, failures: list[str], end_s: float) -> None:
 
 
 def place_row(place: str, seed: int, folder: Path, failures: list[str]) -> tuple[str, ...]:
-    """Type at one place; say what became of it."""
+    """Type in one place; return the row of its outcome."""
     chance, outcome, held = random.Random(f"{seed} {place}"), Bytes(), "held"
     try:
         visit(place, inputs(chance, BYTE_INPUTS // len(PLACES), RESIZES), folder, outcome, chance)
@@ -80,7 +80,7 @@ def place_row(place: str, seed: int, folder: Path, failures: list[str]) -> tuple
 
 
 def row(seed: int, failures: list[str]) -> tuple[str, ...]:
-    """Play one script; say what became of it."""
+    """Run one script; return the row of its outcome."""
     steps, started_s = script(seed, KEYS, RESIZES), time.process_time()
     outcome = played(steps, seed)
     cpu_s = time.process_time() - started_s
@@ -93,10 +93,10 @@ def row(seed: int, failures: list[str]) -> tuple[str, ...]:
 
 
 def played(steps: Sequence[Step], seed: int) -> Outcome | FuzzError:
-    """Return what a script came to, in folders of its own."""
+    """Return the outcome of a script, run in its own folders."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)  # what is typed as the name of a file lies there, too
+        os.chdir(folder)  # file names that are typed lie there, too
         os.environ.update(dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"), folder))
         try:
             return asyncio.run(play(steps, Path(folder), seed))

@@ -1,9 +1,9 @@
-"""A history that is locked, full, read-only, deleted, damaged or replaced while runs go on: what is lost, what is said.
+"""Runs whose history is locked, full, read-only, deleted, damaged or replaced: nothing may be lost silently.
 
-Each try is a simulated run of some seconds in a process of its own. After it every case that was shown must be in the
-history, unless exit code and stderr say that it is not; the database must be sound, and `show` must work for each of
-its runs. BENCH_SEED repeats the moments of an earlier record. Each fault is tried once before any is
-tried again; with BENCH_SECONDS no further try begins after that. Mounts need root.
+Each trial is a simulated run of some seconds in its own process. Afterwards every case that was shown must be in the
+history, unless exit code and stderr report the loss. The database must be sound, and `show` must work for each of its
+runs. BENCH_SEED repeats the times of an earlier bench. Each fault is tried once before any is repeated; no trial starts
+after BENCH_SECONDS. Mounts need root.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from cpugpu_tui.store import Store
 AT_ONCE = 3
 TERMINATED = 128 + signal.SIGTERM
 GONE_WITHIN_S = 4.0
-"""2 s are allowed on an idle machine; at a load of 12 on two cores up to 2.4 s were seen."""
+"""Longest time to end after SIGTERM: 2 s on an idle machine, but with load 12 on two cores it took up to 2.4 s."""
 
 # ------------------------------------------------------------------ faults: each returns the exit codes that are right
 
@@ -240,7 +240,7 @@ def moved(attempt: Attempt) -> set[int]:
 
 
 def page_damaged(attempt: Attempt) -> set[int]:
-    """A page inside the file becomes noise; what is met of it is met by chance."""
+    """Overwrite a random page with noise; whether the run reads it depends on chance."""
     make_history(attempt.database, 40)
     attempt.is_sound = False
     attempt.start()
@@ -290,11 +290,11 @@ FAULTS: dict[Callable[[Attempt], set[int]], int] = {
     partly_deleted: 9, moved: 4,
     page_damaged: 8, replaced_by_garbage: 4, replaced_by_garbage_at_the_default_place: 4, overwritten_in_place: 4,
 }  # fmt: skip
-"""What is done to a history, and how many times."""
+"""Fault → number of trials."""
 
 
 def main() -> None:
-    """Print how many tries of each fault were as designed; exit 1 if any was not."""
+    """Print the number of passed and failed trials of each fault; exit 1 after a failure."""
     seed = int(os.environ.get("BENCH_SEED", random.SystemRandom().randrange(10**6)))
     wanted = {fault: count for fault, count in FAULTS.items() if os.environ.get("BENCH_FAULT", "") in fault.__name__}
     rounds = range(max(wanted.values(), default=0))
@@ -312,14 +312,14 @@ def main() -> None:
         rows.append((fault.__name__.replace("_", " "), *map(str, numbers)))
     failures = [(name, why) for (_, name), why in found if why]
     total = ("all", str(len(found)), str(len(found) - len(failures)), str(len(failures)))
-    table(f"seed {seed}", ("what happens to the history", "tried", "as designed", "failed"), [*rows, total])
+    table(f"seed {seed}", ("fault of the history", "tried", "as designed", "failed"), [*rows, total])
     for name, why in failures:
         print(f"\n{name}: {why}")
     sys.exit(bool(failures))
 
 
 def outcome(fault: Callable[[Attempt], set[int]], name: str) -> str:
-    """Try one fault; return what was wrong, empty for nothing."""
+    """Run one trial of a fault; return its failure, or an empty text."""
     with tempfile.TemporaryDirectory() as folder:
         attempt = Attempt(Path(folder), random.Random(name))
         try:

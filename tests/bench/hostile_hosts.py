@@ -1,7 +1,7 @@
-"""Agents that lie, flood and die, beside a good host of a fleet and in runs of this machine.
+"""Agents that send false data, flood or die, in a fleet beside a good host and in local runs.
 
-BENCH_SEED names the first of the random mutations of a recorded stream; another one is taken each time otherwise.
-BENCH_SECONDS caps the duration of each kind.
+BENCH_SEED sets the seed of the random mutations of a recorded stream; the default is random. BENCH_SECONDS limits the
+time of each kind.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ DEADLINE_S, MOST_BYTES = 60.0, 200_000_000
 MUTATIONS = 200
 
 Try = Callable[[str], tuple[Ended, str]]
-"""Plays a variant; returns how the command ended, and what is wrong with that."""
+"""Runs a variant; returns the end of the command and its failure."""
 
 
 def main() -> None:
-    """Print a row for each kind; exit 1 if anything failed."""
+    """Print a row per kind; exit 1 after a failure."""
     seed = int(os.environ.get("BENCH_SEED", random.SystemRandom().randrange(10**6)))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         bench = _Bench(folder, record(folder / "recorded.ndjson"))
         mutations = [f"mutation:{seed + number}" for number in range(MUTATIONS)]
-        # Here what an agent prints is read past, however much it is.
+        # A local run skips any amount of output of its agent.
         printing = [each for each in BAD if each.startswith("stderr")]
         here = [each for each in BAD if each not in SPECIAL and each not in printing]
         kinds: list[tuple[str, Iterable[str], Try]] = [
@@ -56,14 +56,14 @@ def main() -> None:
 
 
 class _Bench:
-    """Plays variants, and collects what went wrong."""
+    """Runs variants and collects failures."""
 
     def __init__(self, folder: Path, recorded: Path) -> None:
         self._folder, self._recorded = folder, recorded
         self.failures: list[str] = []
 
     def row(self, kind: str, variants: Iterable[str], play: Try) -> tuple[str, ...]:
-        """Play all variants, as long as there is time; return what the table says."""
+        """Run all variants within the time limit; return the row of the table."""
         longest_s = peak_bytes = 0.0
         tried = failed = 0
         for variant in _in_time(variants):
@@ -167,7 +167,7 @@ def _in_time(variants: Iterable[str]) -> Iterator[str]:
 
 
 def _common(ended: Ended) -> str:
-    """Return what must never be."""
+    """Return failures that are common to all kinds, or an empty text."""
     if ended.code < 0:
         return f"no end within {DEADLINE_S:g} s"
     if ended.has_traceback:

@@ -1,7 +1,7 @@
-"""The app's budgets at 120×40 with all panes on: bytes, CPU, keys, start, and a second `r`.
+"""The app's budgets at 120×40 with all panes: bytes, CPU, keys, start, and a second `r`.
 
-Bytes are those of a simulated machine with a GPU that works at a person's pace, so that every pane has something to
-show; CPU and keys those of a real `vector-dot`, which keeps all cores busy. Times from start are ratios, alternated.
+Bytes are measured on a simulated machine with a GPU in real time, so that every pane has content; CPU and keys with a
+real `vector-dot`, which keeps all cores busy. Start times are ratios of alternated pairs.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ WINDOW_S = 10.0
 KEYS = 200
 SECOND_RUNS = 8
 PACE = 2.0
-"""Real seconds per virtual second: a simulated machine whose runs take as long as real ones."""
+"""Real seconds per virtual second, so that simulated runs take as long as real ones."""
 IDLE_TRACE = Path(__file__).parents[1] / "traces" / "idle.ndjson"
 LIVE = re.compile(r" \d+ of (at most )?\d+ points")
-"""The status line while a run is live: how many cases are over, and which one is timed."""
+"""The status line of a live run: finished cases of all."""
 LIVE_B, IDLE_B, PAUSED_B = 2300.0, 500.0, 0.0
 CPU_PCT, KEY_MS, AGAIN_MS = 5.0, 100.0, 150.0
 
 
 @dataclass(frozen=True)
 class Line:
-    """One budget and what was found."""
+    """A budget and its measured value."""
 
     what: str
     found: float
@@ -48,7 +48,7 @@ class Line:
     remark: str = ""
 
     def cells(self) -> tuple[str, ...]:
-        """Return the line as the table has it."""
+        """Return the cells of the table's row."""
         digits = 2 if self.unit == "×" else 0 if self.found >= 10 or self.found == 0 else 1
         kept = "kept" if self.found <= self.most else "missed"
         found = f"×{self.found:.2f}" if self.unit == "×" else f"{self.found:.{digits}f} {self.unit}"
@@ -57,13 +57,13 @@ class Line:
 
 
 def main() -> None:
-    """Print a line for each budget."""
-    header = ("what", "goal", "found", "", "how, and load of the machine then")
+    """Print a row per budget."""
+    header = ("what", "goal", "found", "", "conditions, load of the machine")
     table(f"Budgets of the app at {COLUMNS}×{ROWS}", header, (line.cells() for line in lines()))
 
 
 def lines() -> Iterator[Line]:
-    """Measure budget after budget."""
+    """Measure all budgets in turn."""
     yield from paced_lines()
     yield idle_line()
     yield from busy_lines()
@@ -80,24 +80,24 @@ def lines() -> Iterator[Line]:
 
 
 def load() -> str:
-    """Return the load of the machine now."""
+    """Return the current load of the machine."""
     return f"load {os.getloadavg()[0]:.1f}"
 
 
 def app(folder: str, *options: str) -> PtyApp:
-    """Start the app with a history of its own."""
+    """Start the app with its own history."""
     command = [sys.executable, "-m", "cpugpu_tui", "--db", str(Path(folder) / "results.db"), *options]
     return PtyApp(command, columns=COLUMNS, rows=ROWS, env={"PYTHONDONTWRITEBYTECODE": None})
 
 
 def endless_app(folder: str) -> PtyApp:
-    """Start the app on a simulated machine, with a plan that is never over before the bench is."""
+    """Start the app on a simulated machine, with a plan that outlasts the bench."""
     command = [sys.executable, str(REAL_APP), folder, str(PACE), "endless"]
     return PtyApp(command, columns=COLUMNS, rows=ROWS, env={"PYTHONDONTWRITEBYTECODE": None})
 
 
 def paced_lines() -> Iterator[Line]:
-    """Yield bytes while a run is live, and while it is paused."""
+    """Yield the bytes per second of a live and of a paused run."""
     with tempfile.TemporaryDirectory() as folder, endless_app(folder) as paced:
         paced.until_text("ready")
         paced.send("r")
@@ -111,7 +111,7 @@ def paced_lines() -> Iterator[Line]:
 
 
 def idle_line() -> Line:
-    """Return bytes of the app while nothing runs: telemetry as it was recorded on an idle H200."""
+    """Return the bytes per second of the idle app, with telemetry recorded on an idle H200."""
     with tempfile.TemporaryDirectory() as folder, app(folder, "--replay", str(IDLE_TRACE)) as idle:
         idle.until_text("REPLAY")
         idle.bytes_during(2.0)
@@ -120,7 +120,7 @@ def idle_line() -> Line:
 
 
 def busy_lines() -> Iterator[Line]:
-    """Yield share of a core and key to paint while the kernels of a real run keep all cores busy."""
+    """Yield CPU use and key latency while the kernels of a real run keep all cores busy."""
     with tempfile.TemporaryDirectory() as folder, app(folder) as busy:
         busy.until_text("ready")
         busy.send("jj")
@@ -142,14 +142,14 @@ def busy_lines() -> Iterator[Line]:
 
 
 def keep_running(busy: PtyApp) -> None:
-    """Press r unless a run is live: a fast machine is through with one before the bench is."""
+    """Press r unless a run is live: a fast machine finishes a run before the bench ends."""
     if LIVE.search(busy.lines[0]) is None:
         busy.send("r")
         busy.until(lambda a: LIVE.search(a.lines[0]) is not None)
 
 
 def key_to_paint_ms(busy: PtyApp, key: str) -> float:
-    """Return the milliseconds from a key to the first bytes after it; gaps paint too, so wait for silence first."""
+    """Return the time from a key to the first bytes after it, ms. Wait for silence first, because gaps paint too."""
     busy.bytes_until_quiet(0.06)
     seen, started_s = len(busy.output), time.monotonic()
     busy.send(key)
@@ -158,19 +158,19 @@ def key_to_paint_ms(busy: PtyApp, key: str) -> float:
 
 
 def second_run_lines() -> Iterator[Line]:
-    """Yield the time from a second `r` to the first case in its agent, where that had seconds to get ready before.
+    """Yield the time from a second `r` to the first case in its agent, which had seconds to start before.
 
-    Each run is stopped after its first block; both clocks are this machine's monotonic one.
+    Each run is stopped after its first block. Both times are on this machine's monotonic clock.
     """
     starts_ms: list[float] = []
     handed_ms: list[float] = []
     with tempfile.TemporaryDirectory() as folder, app(folder) as again:
         again.until_text("ready")
         for number in range(1, SECOND_RUNS + 2):
-            again.bytes_during(8.0)  # the person reads; meanwhile the next agent imports torch
+            again.bytes_during(8.0)  # time to read, in which the next agent imports torch
             pressed_ns = time.monotonic_ns()
             again.send("r")
-            ended = re.compile(rf"\b(stopped|done)\b.*run {number}\b")  # a fast machine may be through before the x
+            ended = re.compile(rf"\b(stopped|done)\b.*run {number}\b")  # a fast machine may finish before the x
             again.until(lambda a, ended=ended: (LIVE.search(a.lines[0]) or ended.search(a.lines[0])) is not None)  # type: ignore[misc]
             again.send("x")
             again.until(lambda a, ended=ended: ended.search(a.lines[0]) is not None)  # type: ignore[misc]
@@ -179,9 +179,7 @@ def second_run_lines() -> Iterator[Line]:
                 handed_ms.append(first_ms(events, RunStarted, pressed_ns))
                 starts_ms.append(first_ms(events, CaseStarted, pressed_ns))
         again.send("q")
-    told = (
-        f"{SECOND_RUNS} runs, longest {max(starts_ms):.0f} ms, plan handed over after {median(handed_ms):.0f}, {load()}"
-    )
+    told = f"{SECOND_RUNS} runs, longest {max(starts_ms):.0f} ms, plan sent after {median(handed_ms):.0f} ms, {load()}"
     yield Line("second r to the agent's first case, median", median(starts_ms), AGAIN_MS, "ms", told)
 
 
@@ -195,5 +193,5 @@ def events_of(database: Path) -> list[object]:
 
 
 def first_ms(events: list[object], kind: type[RunStarted | CaseStarted], since_ns: int) -> float:
-    """Return when the first event of a kind was emitted, ms after a moment."""
+    """Return the time of the first event of a kind, ms after `since_ns`."""
     return next((event.mono_ns - since_ns) / 1e6 for event in events if isinstance(event, kind))

@@ -1,7 +1,7 @@
-"""Kills at random moments: of the app, of a command, of an agent; nothing shown is lost, and nothing is left.
+"""Kill the app, a command or an agent at random times: no shown result may be lost, and no process may stay.
 
-BENCH_SEED names the moments; another one is taken each time otherwise. BENCH_KILLS is their number (180). What was not
-as it should be is printed with the number of its kill, which has the same moment under the same seed.
+BENCH_SEED sets the times; the default is random. BENCH_KILLS is the number of kills (default: 180). A failure is
+printed with the number of its kill, which has the same time with the same seed.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ TARGETS = ("app", "command", "agent")
 KILLINGS = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGSTOP, SIGKILL")
 AT_ONCE = 2
 GONE_WITHIN_S = 2.0
-"""On an idle machine; as much longer as more processes than cores want to run."""
+"""Longest time to end on an idle machine; multiplied by the load per core."""
 PATIENCE_S = 60.0
 LATEST_S = {"app": 6.5, "command": 5.0, "agent": 2.0}
-"""When the last kill comes, after the run has begun; those of a command and its agent take longer than that."""
+"""Latest time of a kill after the start of the run. Runs of a command and its agent take longer."""
 
 
 @dataclass(frozen=True)
 class Kill:
-    """What is killed, and how."""
+    """A target, and the way and time of killing it."""
 
     number: int
     target: str
     killing: str
     gpus: int
     is_suspended: bool
-    """Stopped before, as by ctrl+z, and continued after the signal."""
+    """Whether it is suspended before, as by ctrl+z, and continued after the signal."""
     moment_s: float
 
 
 @dataclass
 class Outcome:
-    """What became of one."""
+    """Result of one kill."""
 
     kill: Kill
     gone_s: float = 0.0
@@ -65,13 +65,13 @@ class Outcome:
     wrong: list[str] = field(default_factory=list)
 
     def expect(self, is_so: bool, what: str) -> None:
-        """Take note of what is not as it should be."""
+        """Record a failure unless `is_so`."""
         if not is_so:
             self.wrong.append(what)
 
 
 def main() -> None:
-    """Print a row for each kind; exit 1 if anything was not as it should be."""
+    """Print a row per kind; exit 1 after a failure."""
     first = int(os.environ.get("BENCH_SEED", random.SystemRandom().randrange(10**6)))
     wanted = int(os.environ.get("BENCH_KILLS", 180))
     started_s = time.monotonic()
@@ -81,7 +81,7 @@ def main() -> None:
             outcomes.append(each)
             if each.wrong:
                 print(f"\n{each.kill}: {' '.join(each.wrong)}", flush=True)
-    header = ("killed", "by", "kills", "rows shown before", "gone after: median", "longest", "wrong")
+    header = ("killed", "by", "kills", "rows shown before", "time to end: median", "longest", "failed")
     seconds = time.monotonic() - started_s
     table(f"{wanted} kills, seed {first}, in {seconds:.0f} s", header, rows(outcomes))
     for name, chosen in (("suspended", lambda kill: kill.is_suspended), ("two GPUs", lambda kill: kill.gpus == 2)):
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def kills(seed: int, wanted: int) -> Iterator[Kill]:
-    """Yield kills of all kinds in turn, each at a moment of its own."""
+    """Yield kills of all kinds in turn, at random times."""
     moments = random.Random(seed)
     kinds = list(product(TARGETS, KILLINGS, (1, 2), (False, True)))
     moments.shuffle(kinds)
@@ -100,7 +100,7 @@ def kills(seed: int, wanted: int) -> Iterator[Kill]:
 
 
 def rows(outcomes: Iterable[Outcome]) -> Iterator[tuple[str, ...]]:
-    """Yield a line for each target and way to kill it."""
+    """Yield a row per target and way of killing it."""
     groups: defaultdict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for each in outcomes:
         groups[each.kill.target, each.kill.killing].append(each)
@@ -113,7 +113,7 @@ def rows(outcomes: Iterable[Outcome]) -> Iterator[tuple[str, ...]]:
 
 
 def killed(kill: Kill) -> Outcome:
-    """Kill one and look at what is left."""
+    """Carry out a kill, then check processes and history."""
     outcome = Outcome(kill)
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         command = CommandLine(Path(folder) / "history.db")
@@ -126,7 +126,7 @@ def killed(kill: Kill) -> Outcome:
 
 
 class suppress_and_note(suppress):
-    """Whatever goes wrong in one kill is its own failure."""
+    """Turn any exception of a kill into its failure."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(Exception)
@@ -163,14 +163,14 @@ def kill_app(outcome: Outcome, command: CommandLine) -> None:
             watch=lambda: app.bytes_during(0.01),
         )
         code = app.exit_code(PATIENCE_S)
-    outcome.expect(code == expected_code(kill), f"It ended with {code}.")
+    outcome.expect(code == expected_code(kill), f"Exit code {code}.")
     saved = saved_cases(command)
     outcome.shown = shown
-    outcome.expect(len(saved) >= shown, f"{shown} cases were shown, {sorted(saved)} are saved.")
+    outcome.expect(len(saved) >= shown, f"{shown} cases were shown, but only {sorted(saved)} are saved.")
 
 
 def settled_on(app: PtyApp) -> int:
-    """Return how many cases are over, as the status line has it."""
+    """Return the number of finished cases in the status line."""
     found = re.search(r"(\d+) (of at most|points)", app.text)
     return int(found[1]) if found else 0
 
@@ -187,10 +187,10 @@ def kill_command(outcome: Outcome, command: CommandLine) -> None:
             *words, "--simulate", MACHINE.format(kill.gpus), stdout=out.fileno(), stderr=subprocess.DEVNULL
         )
     with process:
-        until(lambda: b"DevicesFound" in log.read_bytes(), "the run did not begin")
+        until(lambda: b"DevicesFound" in log.read_bytes(), "the run did not start")
         time.sleep(kill.moment_s)
         if is_agent:
-            until(lambda: bool(agents_of(process)) or process.poll() is not None, "there was no agent")
+            until(lambda: bool(agents_of(process)) or process.poll() is not None, "no agent was started")
         target = agents_of(process)[0] if is_agent else process.pid
         if kill.is_suspended:
             os.kill(target, signal.SIGSTOP)
@@ -201,13 +201,13 @@ def kill_command(outcome: Outcome, command: CommandLine) -> None:
     shown = {event.case for event in events if isinstance(event, CaseFinished)}
     outcome.shown = len(shown)
     lost = shown - saved_cases(command)
-    outcome.expect(not lost, f"Shown and not saved: {sorted(lost)}.")
+    outcome.expect(not lost, f"Shown but not saved: {sorted(lost)}.")
     if is_agent:
         failed = [event for event in events if isinstance(event, CaseFailed)]
         outcome.expect(len(failed) <= 1 and code == (3 if failed else 0), f"Exit code {code}, failed: {failed}.")
         outcome.expect(len(shown) + len(failed) == 12, f"{len(shown)} of 12 cases finished.")
     else:
-        outcome.expect(code == expected_code(kill), f"It ended with {code}.")
+        outcome.expect(code == expected_code(kill), f"Exit code {code}.")
 
 
 def devices(gpus: int) -> list[str]:
@@ -216,7 +216,7 @@ def devices(gpus: int) -> list[str]:
 
 
 def expected_code(kill: Kill) -> int:
-    """Return the exit code of something that was killed, as `subprocess` has it."""
+    """Return the exit code of a killed process, as `subprocess` reports it."""
     return {"SIGTERM": 143, "SIGHUP": 129}.get(kill.killing, -signal.SIGKILL)
 
 
@@ -224,7 +224,7 @@ def end(
     outcome: Outcome, pid: int, command: CommandLine, stop: Callable[[], object],
     watch: Callable[[], object] = lambda: time.sleep(0.01),
 ) -> None:  # fmt: skip
-    """Send the signals, and wait until nothing of the target is left."""
+    """Send the signals, and wait until all processes of the target have ended."""
     kill, folder = outcome.kill, str(command.database.parent)
     mine = {pid, *below(pid)} if kill.target == "agent" else None
     for name in kill.killing.split(", "):
@@ -245,16 +245,14 @@ def end(
         watch()
     outcome.gone_s = time.monotonic() - sent_s
     limit_s = GONE_WITHIN_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-    outcome.expect(
-        not left and outcome.gone_s <= limit_s, f"After {outcome.gone_s:.2f} s {left or 'nothing'} was left."
-    )
+    outcome.expect(not left and outcome.gone_s <= limit_s, f"Processes after {outcome.gone_s:.2f} s: {left or 'none'}.")
 
 
-# ------------------------------------------------------------------ what is looked at
+# ------------------------------------------------------------------ checks
 
 
 def related(folder: str) -> set[int]:
-    """Return the processes that live and have our folder in their environment: whatever the target has started."""
+    """Return the processes with our folder in their environment, which are those of the target."""
     mark, found = os.fsencode(f"CPUGPU_DB={folder}/"), set()
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
@@ -265,13 +263,13 @@ def related(folder: str) -> set[int]:
 
 
 def below(pid: int) -> set[int]:
-    """Return the processes that a process has started."""
+    """Return all descendants of a process."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return {int(child) for child in children}.union(*(below(int(child)) for child in children))
 
 
 def saved_cases(command: CommandLine) -> set[str]:
-    """Return the cases that the history has as finished; none where no run was saved."""
+    """Return the finished cases in the history; empty without a saved run."""
     if not command.database.exists():
         return set()
     with command.store() as store:
@@ -280,21 +278,21 @@ def saved_cases(command: CommandLine) -> set[str]:
 
 
 def look_at_history(outcome: Outcome, command: CommandLine) -> None:
-    """Check the file's health, and that every run of it can be shown."""
+    """Check the database file, and that `show` works for all its runs."""
     if not command.database.exists():
         return
     with closing(sqlite3.connect(command.database)) as connection:
         answer = connection.execute("PRAGMA integrity_check").fetchall()
-    outcome.expect(answer == [("ok",)], f"The integrity check said {answer}.")
+    outcome.expect(answer == [("ok",)], f"Integrity check: {answer}.")
     for run in command.here("history", "--json").objects:
         shown = command.here("show", run["number"])
         outcome.expect(
-            shown.code == 0 and bool(shown.out), f"show {run['number']} ended with {shown.code}: {shown.err}"
+            shown.code == 0 and bool(shown.out), f"show {run['number']}: exit code {shown.code}: {shown.err}"
         )
 
 
 def until(happened: Callable[[], bool], otherwise: str) -> None:
-    """Wait for something."""
+    """Wait until `happened()`; raise TimeoutError(otherwise) after `PATIENCE_S`."""
     ends_s = time.monotonic() + PATIENCE_S
     while not happened():
         if time.monotonic() > ends_s:

@@ -1,4 +1,4 @@
-"""The app after 10,000 finished cases: its memory, and how long a key in the table takes (budgets: issue 7)."""
+"""The app after 10,000 finished cases: its memory, and the latency of keys in the table (budgets: issue 7)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from cpugpu_tui.decide.stats import percentile
 KEYS = {
     "line by line": ("\x1b[A", "\x1b[B"),
     "page by page": ("\x1b[5~", "\x1b[6~"),
-    "end to end": ("\x1b[H", "\x1b[F"),
+    "first to last": ("\x1b[H", "\x1b[F"),
 }
-"""What is done → the keys that do it, in turn."""
+"""Movement → its two keys, which alternate."""
 TIMES = 20
 RUN_S = 900.0
 
 
 def main() -> None:
-    """Print a row for each length of a run."""
+    """Print a row per number of cases."""
     header = ("finished cases", "resident memory (≤ 150 MB)", *(f"{name}, median / max, ms (≤ 100)" for name in KEYS))
     table("A run's table at 120×40", header, (row(cases) for cases in (100, 10_000)))
 
 
 def row(cases: int) -> tuple[str, ...]:
-    """Let a run of so many cases come in, then move through its rows."""
+    """Load a run of so many cases, then move through its rows."""
     with PtyApp(
         [sys.executable, "-m", "tests.helpers.app.large_app", str(cases), "100"], columns=120, rows=40, cwd=ROOT
     ) as app:

@@ -1,6 +1,6 @@
-"""Other monitors beside our idle app, each at 120×40 and one reading a second: bytes a second and share of a core.
+"""Bytes per second and CPU use of our idle app and of other monitors, at 120×40 with one reading per second.
 
-They take turns, each alone, in an order that is turned round each time. Whatever is not on PATH is said and left out.
+They run one at a time, in alternating order. Monitors that are not on PATH are left out with a message.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ OURS = "cpugpu-tui"
 
 @dataclass(frozen=True)
 class Monitor:
-    """One program, at one reading a second."""
+    """A program, set to one reading per second."""
 
     name: str
     command: tuple[str, ...]
     drawn: Callable[[PtyApp], bool]
-    """Whether it has drawn what it shows from now on."""
+    """Returns whether its first screen is complete."""
     env: dict[str, str | None]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one turn of a monitor gave."""
+    """Result of one turn of a monitor."""
 
     bytes_per_s: float
     cpu_pct: float
-    """Share of a core, children included."""
+    """Use of one core in percent, including child processes."""
 
 
 def main() -> None:
-    """Print one row for each monitor."""
+    """Print one row per monitor."""
     with tempfile.TemporaryDirectory() as folder:
         monitors, missing = monitors_here(Path(folder))
         found: dict[str, list[Measured]] = {monitor.name: [] for monitor in monitors}
@@ -60,12 +60,12 @@ def main() -> None:
                 try:
                     found[monitor.name].append(measured(monitor))
                 except TooLateError as error:
-                    missing[monitor.name] = "it draws nothing: " + first_line(str(error))
+                    missing[monitor.name] = "it drew nothing: " + first_line(str(error))
                     monitors.remove(monitor)
-        gpus = "with GPUs" if gpu_names() else "no GPU: each shows the host alone, nvitop needs one"
-        header = ("monitor", "bytes/s, median (least … most)", "CPU of a core", "load then", "turns")
+        gpus = "with GPUs" if gpu_names() else "without GPU: they show only the host, and nvitop needs a GPU"
+        header = ("monitor", "bytes/s, median (least … most)", "CPU, % of a core", "load", "turns")
         load = f"{os.getloadavg()[0]:.1f}"
-        title = f"Monitors at {COLUMNS}×{ROWS}, one reading a second, {WINDOW_S:g} s a turn; {gpus}"
+        title = f"Monitors at {COLUMNS}×{ROWS}, one reading per second, {WINDOW_S:g} s per turn; {gpus}"
         table(title, header, (row(name, turns, load) for name, turns in found.items() if turns))
         for name, why in missing.items():
             print(f"\n{name} is left out: {why}.")
@@ -81,7 +81,7 @@ def row(name: str, turns: list[Measured], load: str) -> tuple[str, ...]:
 
 
 def monitors_here(folder: Path) -> tuple[list[Monitor], dict[str, str]]:
-    """Return the monitors of this machine, ours first, and why each of the others is not among them."""
+    """Return the monitors on this machine, ours first, and the reasons why others are missing."""
     btop = folder / "btop" / "btop.conf"
     btop.parent.mkdir()
     btop.write_text("update_ms=1000\n")
@@ -98,10 +98,10 @@ def monitors_here(folder: Path) -> tuple[list[Monitor], dict[str, str]]:
 
 
 def measured(monitor: Monitor) -> Measured:
-    """Start a monitor, let it draw and settle, and measure it for a while.
+    """Start a monitor, wait until it has settled, and measure it.
 
     Raises:
-        TooLateError: it draws nothing, or ends.
+        TooLateError: it draws nothing, or exits.
     """
     with PtyApp(monitor.command, columns=COLUMNS, rows=ROWS, env=monitor.env) as app:
         app.until(monitor.drawn)
@@ -115,12 +115,12 @@ def measured(monitor: Monitor) -> Measured:
 
 
 def cpu_s(pid: int) -> float:
-    """Return the CPU seconds of a process and of its children that live."""
+    """Return the CPU seconds of a process and its living children."""
     process = psutil.Process(pid)
     times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
     return sum(time.user + time.system for time in times)
 
 
 def first_line(text: str) -> str:
-    """Return the first line of the screen that says something, from what a deadline said."""
-    return next((line.strip().rstrip(".") for line in text.splitlines()[1:] if line.strip()), "nothing was said")
+    """Return the first non-empty line of the screen in the text of a `TooLateError`."""
+    return next((line.strip().rstrip(".") for line in text.splitlines()[1:] if line.strip()), "empty screen")

@@ -1,6 +1,6 @@
-"""A driver that lies, hangs and crashes at random, and names that a terminal would obey: tried, as designed, failed.
+"""A driver with random false values, hangs and crashes, and names with escape sequences.
 
-BENCH_SEED is the first seed; another one is taken each time otherwise. What failed is printed with what repeats it.
+BENCH_SEED sets the first seed; the default is random. A failure is printed with the command that repeats it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ FUNCTIONS = (
     "nvmlDeviceGetUUID", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetPersistenceMode", "nvmlSystemGetDriverVersion",
     "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetCurrPcieLinkWidth",
 )  # fmt: skip
-"""Those that one in seven tries hangs in, or crashes in."""
+"""Functions that hang or crash in one of seven trials."""
 TELEMETRY, DOCTOR, DEVICES, RUN = 104, 16, 8, 6
 LIMIT_S = 120.0
-"""For one command; a hang of the driver may take 40 s of it."""
+"""Time limit of one command, seconds; a hanging driver may take 40 s of it."""
 WORKERS = 2
 
 COMMANDS = """
@@ -52,7 +52,7 @@ PIECES = ("\x1b]0;owned\x07", "\x9b2J", "\x1b[31m", "\u202e", "\r\n", "\x08", "\
 
 @dataclass(frozen=True)
 class Try:
-    """One command, and what the driver does meanwhile."""
+    """A command, and the faults of the driver."""
 
     kind: str
     arguments: tuple[str, ...]
@@ -65,7 +65,7 @@ class Try:
 
 
 def main() -> None:
-    """Print a row a class; exit 1 if anything failed."""
+    """Print a row per kind; exit 1 after a failure."""
     seed = int(os.environ.get("BENCH_SEED", random.SystemRandom().randrange(10**6)))
     chance = random.Random(seed)
     tries = [*driver_tries(chance), *name_tries(chance)]
@@ -111,7 +111,7 @@ def driver_tries(chance: random.Random) -> Iterator[Try]:
             "HOSTILE_COUNT": str(chance.choice((0, 1, 2, 8, 64, 65, 2_000_000_000))),
         }
         if chance.random() < 0.15:
-            # Only doctor asks in a child: where the library ends our own process, nobody is left to say so.
+            # Only doctor calls the driver in a child process. Elsewhere a crash of the library ends our own process.
             word = "HOSTILE_CRASH" if kind == "doctor" and chance.random() < 0.5 else "HOSTILE_HANG"
             environment[word] = chance.choice(FUNCTIONS)
         yield Try(kind, arguments, environment, chance.randrange(len(VARIANTS)))
@@ -126,7 +126,7 @@ def name_tries(chance: random.Random) -> Iterator[Try]:
 
 
 def outcome(each: Try, library: Path, folder: Path) -> str:
-    """Run one; return what is wrong with how it ended, empty if it ended as designed."""
+    """Run one trial; return its failure, or an empty text."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("CPUGPU_", "HOSTILE_"))}
     environment = {**inherited, **each.environment, "CPUGPU_DB": str(folder / "history.db")}
     environment |= dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"), str(folder))

@@ -1,7 +1,7 @@
-"""How well ten fresh agents agree: what a single run cannot know of itself.
+"""Spread of the medians of ten agents, which the interval of a single run does not include.
 
-A process has its own addresses, thread placement and clocks, so medians of processes differ by more than the
-interval within one says (measured: 6 to 20 % on a shared host, method.md, "Comparing runs").
+Each process has its own addresses, thread placement and clocks, so medians of processes differ by more than the
+interval within one (measured: 6 to 20 % on a shared host, method.md, "Comparing runs").
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def main() -> None:
     watch, cap_s = Stopwatch(), cap_seconds(300.0)
     for run in range(RUNS):
         if run >= 2 and watch.elapsed_s() > cap_s * run / (run + 1):
-            print(f"\nStopped after {run} of {RUNS} runs: {cap_s:g} s are over.")
+            print(f"\nStopped after {run} of {RUNS} runs: time limit of {cap_s:g} s.")
             break
         for place, us in medians_us().items():
             medians[place].append(us)
     table(
-        f"`cpugpu-tui {' '.join(COMMAND[3:])}`, again and again",
+        f"`cpugpu-tui {' '.join(COMMAND[3:])}`, repeated",
         ("size", "device", "median, us", "deviation", "largest / smallest", "runs"),
         (row(*place, values) for place, values in medians.items() if len(values) > 1),
     )

@@ -1,4 +1,4 @@
-"""How long until something is on the screen, against the least that Textual and typer can do."""
+"""Start-up time, relative to minimal apps with Textual and typer."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ app()
 
 
 START_RATIO = 1.5
-"""Most of what Textual's and typer's own apps take."""
+"""Budget, as a multiple of the start-up time of the minimal apps."""
 
 
 class Starts:
-    """What is started: ours as people start it, and the least there can be.
+    """Starts our app and command, and minimal ones to compare with.
 
-    Byte code is kept in a folder of this part's own, by ours and by the bare ones: an environment that keeps none
-    (PYTHONDONTWRITEBYTECODE) has that of installed packages, but ours would be compiled at each start.
+    All write byte code to a folder of this bench. With PYTHONDONTWRITEBYTECODE, only ours would be compiled at each
+    start, because installed packages have byte code already.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def first_frame_s(command: list[str], text: str, env: Mapping[str, str | None]) -> float:
-    """Return the seconds from start to the moment at which the terminal has the text."""
+    """Return the seconds from the start until the terminal has received the text."""
     started_s = time.monotonic()
     with PtyApp(command, columns=120, rows=40, env=env) as app:
         app.until_bytes(text.encode())

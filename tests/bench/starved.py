@@ -1,7 +1,7 @@
-"""How long the timing threads wait for a core on this machine as it is, and beside a neighbour that is planted.
+"""Waiting of the timing threads for a core, on this machine as it is and with one busy core.
 
-What the limit of a half-round rests on: on an idle machine hardly any lies above it, beside a busy core every run has
-some. Each run is `quick` in a process of its own; runs without and with the neighbour take turns.
+The limit for repeating half-rounds is based on this: on an idle machine hardly any half-round exceeds it, with a busy
+core every run has some. Each run is `quick` in its own process; runs without and with the busy core alternate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cpugpu_tui.timing.timers import Stopwatch
 
 RUNS = int(os.environ.get("BENCH_TRIALS", "50"))
 SMALL = 50
-"""The size whose time is shown: it takes some 10 us, and read 16 ms beside a busy core."""
+"""The size whose time is shown: about 10 µs, but 16 ms was measured beside a busy core."""
 
 LIMITS = (0.005, 0.01, STARVED_SHARE, 0.05, 0.1)
 SPIN = "import os, sys\nos.sched_setaffinity(0, [int(sys.argv[1])])\nprint('on', flush=True)\nwhile True: pass"
@@ -31,10 +31,10 @@ SPIN = "import os, sys\nos.sched_setaffinity(0, [int(sys.argv[1])])\nprint('on',
 
 @dataclass
 class Seen:
-    """What runs of one kind showed."""
+    """Results of the runs of one kind."""
 
     shares: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """Device → share that the threads of each half-round waited, those that were repeated included."""
+    """Device → share of the time that threads waited, for each half-round including repeated ones."""
     runs: int = 0
     with_mark: int = 0
     with_repeat: int = 0
@@ -48,7 +48,7 @@ def main() -> None:
     watch, cap_s = Stopwatch(), cap_seconds(900.0)
     for run in range(RUNS):
         if run >= 1 and watch.elapsed_s() > cap_s * run / (run + 1):
-            print(f"\nStopped after {run} of {RUNS} runs of each kind: {cap_s:g} s are over.")
+            print(f"\nStopped after {run} of {RUNS} runs of each kind: time limit of {cap_s:g} s.")
             break
         add(seen["as it is"], one_run())
         with busy_core():
@@ -83,7 +83,7 @@ def marks_row(kind: str, each: Seen) -> tuple[str, ...]:
 
 
 def add(seen: Seen, told: dict[str, object]) -> None:
-    """Take note of what one run told."""
+    """Add the result of one run."""
     seen.runs += 1
     seen.with_mark += bool(told["marked"])
     seen.with_repeat += bool(told["repeated"])
@@ -94,7 +94,7 @@ def add(seen: Seen, told: dict[str, object]) -> None:
 
 
 def one_run() -> dict[str, object]:
-    """Run `quick` in a fresh process; return what it told."""
+    """Run `quick` in a new process; return its result."""
     command = [sys.executable, "-m", "tests.bench.starved"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
@@ -103,7 +103,7 @@ def one_run() -> dict[str, object]:
 
 @contextmanager
 def busy_core() -> Iterator[None]:
-    """Let a process of usual priority spin on the last core that we may use."""
+    """Keep our last allowed core busy with a process of normal priority."""
     core = max(os.sched_getaffinity(0))
     spinner = subprocess.Popen([sys.executable, "-c", SPIN, str(core)], stdout=subprocess.PIPE)
     assert spinner.stdout is not None
@@ -120,7 +120,7 @@ def busy_core() -> Iterator[None]:
 
 
 def run_once() -> None:
-    """Run `quick` on this thread and print what the kernel said of every half-round."""
+    """Run `quick` on this thread and print the waiting in every half-round as JSON."""
     from cpugpu_tui.agent.hello import facts
     from cpugpu_tui.agent.worker import work
     from cpugpu_tui.model import LATENCY, NO_CORE, DeviceSampled, Event, MachineRead
@@ -144,7 +144,7 @@ def run_once() -> None:
     if not work(
         plan, {**facts(simulated=False), "controller_pid": os.getppid()}, CallEmitter(events.append), Control()
     ):
-        sys.exit("The run broke off.")
+        sys.exit("The run failed.")
     small = f"matmul/default/{SMALL}/"
     timed = [e for e in events if isinstance(e, DeviceSampled) and e.device == "cpu" and e.case.startswith(small)]
     told = [e for e in events if isinstance(e, MachineRead) and e.cores is not None]

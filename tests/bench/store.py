@@ -1,6 +1,6 @@
-"""A history of 10 000 runs: how long listing, opening and saving take, and what a reader costs a live run.
+"""Times of listing, opening and saving in a history of 10,000 runs, and of saving beside a reader.
 
-The best of several is held to the limit: it is what the code needs, the rest is what others on the machine took.
+The best of several times must be below the limit, because other processes only add time.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from cpugpu_tui.model import Case, Plan, RunStarted
 from cpugpu_tui.store import Store
 
 HISTORY_S, OPENING_S, ADDING_S = 0.5, 0.3, 0.010
-"""What `history`, opening a run and adding a case may take."""
+"""Limits of `history`, opening a run and adding a case, seconds."""
 
 REPEATS, CASES_ADDED = 7, 200
 
 
 def main() -> None:
-    """Print each figure beside its limit; exit 1 if one is above it."""
+    """Print each time with its limit; exit 1 if one exceeds it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.db"
         made = seconds(lambda: make_history(path))
-        print(f"{RUNS:,} runs, {MEASUREMENTS:,} measurements, {path.stat().st_size / 1e6:.0f} MB, made in {made:.0f} s")
+        print(
+            f"{RUNS:,} runs, {MEASUREMENTS:,} measurements, {path.stat().st_size / 1e6:.0f} MB, created in {made:.0f} s"
+        )
         figures = [
             ("history", HISTORY_S, times(lambda: command(path, "history"))),
             ("history --filter (matches the oldest only)", HISTORY_S,
@@ -56,14 +58,14 @@ def main() -> None:
 
 
 def seconds(act: Callable[[], object]) -> float:
-    """Return how long something takes."""
+    """Return the seconds that a call takes."""
     began = time.perf_counter()
     act()
     return time.perf_counter() - began
 
 
 def times(act: Callable[[], object]) -> list[float]:
-    """Return how long it took each time."""
+    """Return the seconds of each of `REPEATS` calls."""
     return [seconds(act) for _ in range(REPEATS)]
 
 
@@ -74,7 +76,7 @@ def command(path: Path, *words: str) -> None:
 
 
 def adding(store: Store) -> list[float]:
-    """Return how long each of many cases took to be saved, as a live run saves them."""
+    """Return the seconds to save each of many cases, as in a live run."""
     cases = tuple(Case("matmul", size) for size in range(1, CASES_ADDED + 1))
     run_id = f"live{time.time_ns()}"
     store.begin_run(RunStarted(run_id=run_id, series_id="live", plan=Plan("matmul", cases), environment={}))
@@ -82,7 +84,7 @@ def adding(store: Store) -> list[float]:
 
 
 def beside_a_reader(path: Path, store: Store) -> list[float]:
-    """Return the same while another connection reads lists and runs without a pause."""
+    """Return the same while another connection reads lists and runs all the time."""
     over = threading.Event()
 
     def read() -> None:

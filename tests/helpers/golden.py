@@ -59,7 +59,9 @@ class GoldenWords:
             sections = sections_of(self._file)
             sections[self._test] = [*sections.get(self._test, [])[: self._calls], said]
             blocks = [f"{HEAD}{test}\n{NEXT.join(texts)}\n" for test, texts in sorted(sections.items())]
-            self._file.write_text("\n".join(blocks), "utf-8")
+            fresh = self._file.with_suffix(".new")
+            fresh.write_text("\n".join(blocks), "utf-8")
+            fresh.replace(self._file)  # whoever reads meanwhile sees the file as it was or as it is
 
 
 def sections_of(file: Path) -> dict[str, list[str]]:

@@ -33,28 +33,28 @@ def assert_one_line(err: str, *words: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--size", "0"), ("'0' is below 1",)),
-        (("--size", "-5"), ("'-5' is below 1",)),
-        (("--size", "10:1:2"), ("'10:1:2' is empty", "start:stop:step")),
-        (("--size", "abc"), ("'abc' is no size", "1:10000:50")),
-        (("--size", "1e30"), ("'1e30' is too large", "1,000,000,000,000")),
-        (("--size", "1:1e12"), ("more than 10,000 sizes",)),
-        (("matmull",), ("no preset or workload 'matmull'", "quick", "matmul")),
-        (("--device", "tpu"), ("no device 'tpu'", "cuda:0")),
-        (("--dtype", "int8"), ("no dtype 'int8'", "float32")),
-        (("vector-dot", "--dtype", "float16"), ("does not run in float16", "float64, float32")),
-        (("--variant", "fast"), ("no variant 'fast'", "default")),
-        (("--threads", "0"), ("no number of CPU threads",)),
-        (("--rounds", "0"), ("0 rounds",)),
-        (("--repeat", "0"), ("0 repeats",)),
-        (("--max-seconds", "-1"), ("-1 seconds",)),
-        (("--max-seconds", "nan"), ("nan seconds",)),
-        (("--case-timeout", "0"), ("0 seconds",)),
-        (("--cache", "lukewarm"), ("cold or warm",)),
-        (("--worker", "fork"), ("no worker mode 'fork'",)),
-        (("--simulate", "speed=3"), ("has no 'speed'", "noise")),
-        (("--simulate", "noise=loud"), ("no number",)),
-        (("--python", "/no/such/python"), ("no interpreter '/no/such/python'", "--python")),
+        (("--size", "0"), ("'0'",)),
+        (("--size", "-5"), ("'-5'",)),
+        (("--size", "10:1:2"), ("'10:1:2'", "start:stop:step")),
+        (("--size", "abc"), ("'abc'", "1:10000:50")),
+        (("--size", "1e30"), ("'1e30'", "1,000,000,000,000")),
+        (("--size", "1:1e12"), ("10,000",)),
+        (("matmull",), ("'matmull'", "matmul")),
+        (("--device", "tpu"), ("'tpu'", "cuda:0")),
+        (("--dtype", "int8"), ("'int8'", "float32")),
+        (("vector-dot", "--dtype", "float16"), ("float16", "float64, float32")),
+        (("--variant", "fast"), ("'fast'", "default")),
+        (("--threads", "0"), ("0",)),
+        (("--rounds", "0"), ("0", "1000")),
+        (("--repeat", "0"), ("0", "1000")),
+        (("--max-seconds", "-1"), ("-1",)),
+        (("--max-seconds", "nan"), ("nan",)),
+        (("--case-timeout", "0"), ("0",)),
+        (("--cache", "lukewarm"), ("'lukewarm'", "cold or warm")),
+        (("--worker", "fork"), ("'fork'", "process or thread")),
+        (("--simulate", "speed=3"), ("speed", "noise")),
+        (("--simulate", "noise=loud"), ("loud",)),
+        (("--python", "/no/such/python"), ("/no/such/python", "--python")),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) and value[0].startswith(("-", "m", "v")) else "",
 )
@@ -75,14 +75,13 @@ def test_what_the_parser_refuses_is_exit_code_2_without_a_traceback(
 ) -> None:
     done = cpugpu.here(*arguments)
     assert done.code == EXIT_USAGE
-    assert "Traceback" not in done.err
-    assert done.err.splitlines()[-1].startswith("Error: ")
+    assert_one_line(done.err, "--help`" if arguments[-1] != "many" else "'many'")
 
 
 def test_a_real_process_says_the_same(cpugpu: CommandLine) -> None:
     done = cpugpu(*RUN, "--size", "0")
     assert (done.code, done.out) == (EXIT_USAGE, "")
-    assert_one_line(done.err, "'0' is below 1")
+    assert_one_line(done.err, "'0'")
 
 
 def test_with_json_the_failure_is_an_event_too(cpugpu: CommandLine) -> None:
@@ -118,7 +117,8 @@ def test_a_gpu_that_is_not_there_is_exit_code_4(cpugpu: CommandLine, machine: tu
 def test_in_the_table_it_is_said_as_well(cpugpu: CommandLine) -> None:
     done = cpugpu(*RUN, "--size", "16", "--device", "cuda:7")
     assert done.code == EXIT_UNFIT
-    assert "failed: There is no cuda:7 on the simulated machine. It has: cpu, cuda:0." in done.out
+    assert "failed: " in done.out
+    assert "cuda:7" in done.out
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_a_row_with_need_and_free_and_the_rest_goes_on(cpug
     assert done.code == EXIT_CASES_FAILED
     (failure,) = [event for event in done.events if isinstance(event, CaseFailed)]
     assert failure.kind == "oom"
-    assert re.fullmatch(r"Needs 1,200,000 GB on the host, [\d.,]+ GB free\.", failure.message)
+    assert "1,200,000 GB" in failure.message
     assert failure.remedy
     (finished,) = [event for event in done.events if isinstance(event, CaseFinished)]
     assert "/16/" in finished.case
@@ -152,26 +152,26 @@ def run_with(cpugpu: CommandLine, python: Path | str, *more: Any) -> Outcome:
 def test_an_interpreter_without_torch_is_said_with_the_remedy(cpugpu: CommandLine, bare_python: Path) -> None:
     done = cpugpu("run", "--size", "16", "--python", bare_python)
     assert (done.code, done.out) == (EXIT_UNFIT, "")
-    assert_one_line(done.err, f"{bare_python} cannot import torch", "No module named 'torch'", "--python auto")
+    assert_one_line(done.err, str(bare_python), "No module named 'torch'", "--python auto")
 
 
 def test_devices_says_the_same(cpugpu: CommandLine, bare_python: Path) -> None:
     done = cpugpu("devices", "--python", bare_python)
     assert (done.code, done.out) == (EXIT_UNFIT, "")
-    assert_one_line(done.err, "cannot import torch")
+    assert_one_line(done.err, "torch")
 
 
 def test_a_program_that_is_no_python(cpugpu: CommandLine) -> None:
     done = run_with(cpugpu, "/bin/true")
     assert (done.code, done.out) == (EXIT_UNFIT, "")
-    assert_one_line(done.err, "/bin/true did not become an agent: it ended with exit code 0", "3.10", "--python PATH")
+    assert_one_line(done.err, "/bin/true", "exit code 0", "3.10", "--python PATH")
 
 
 def test_a_program_that_prints_something_else_is_quoted(cpugpu: CommandLine, tmp_path: Path) -> None:
     rogue = script(tmp_path, r"printf 'Welcome to the cluster\n\377\000\033[31mred\nnothing\n'; exit 3")
     done = run_with(cpugpu, rogue)
     assert done.code == EXIT_UNFIT
-    assert_one_line(done.err, "ended with exit code 3", 'Its last line: "nothing". Name')
+    assert_one_line(done.err, "exit code 3", '"nothing"')
 
 
 def test_banners_before_the_agent_disturb_nobody(cpugpu: CommandLine, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_banners_before_the_agent_disturb_nobody(cpugpu: CommandLine, tmp_path: 
 def test_a_line_without_an_end_is_no_agent(cpugpu: CommandLine, tmp_path: Path) -> None:
     done = run_with(cpugpu, script(tmp_path, r"head -c 2000000 /dev/zero | tr '\0' x"))
     assert done.code == EXIT_UNFIT
-    assert_one_line(done.err, "did not become an agent")
+    assert_one_line(done.err, "agent")
     assert len(done.err) < 1000
 
 
@@ -194,7 +194,7 @@ def test_an_agent_of_another_version_is_named_and_ended(cpugpu: CommandLine, tmp
     hello = '{"event":"Hello","protocol":99,"dreams":[1]}'
     done = run_with(cpugpu, script(tmp_path, f"echo '{hello}'; exec sleep 600"))
     assert (done.code, done.out) == (EXIT_UNFIT, "")
-    assert_one_line(done.err, "speaks protocol 99, this app speaks 1", "same version")
+    assert_one_line(done.err, "protocol 99", "same version")
 
 
 @pytest.mark.parametrize(
@@ -262,6 +262,6 @@ def test_without_a_history_the_run_goes_on_says_so_and_exits_4(
 def test_with_json_it_is_said_on_stderr(cpugpu: CommandLine, tmp_path: Path) -> None:
     done = cpugpu.here(*RUN, "--size", "64", "--json", "--db", tmp_path / "nope" / "x.db")
     assert done.code == EXIT_UNFIT
-    assert done.err.startswith("Not saved: The folder ")
+    assert done.err.startswith("Not saved: ")
     assert len(done.err.splitlines()) == 1
     assert isinstance(done.events[-1], RunFinished)

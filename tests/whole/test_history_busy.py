@@ -54,7 +54,7 @@ def test_whatever_runs_says_in_the_end_that_it_is_not_saved(nowhere: CommandLine
     assert "Traceback" not in done.err
     if words[0] == "run":
         cases = 4 if "--repeat" in words else 2
-        assert f"lacks {cases} cases" in said
+        assert f" {cases} cases " in said
 
 
 def test_a_code_that_tells_of_the_results_stays(nowhere: CommandLine) -> None:

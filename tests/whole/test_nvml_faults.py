@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
+from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.nvml_library import (
     LOST,
     NO_PERMISSION,
@@ -76,7 +77,7 @@ def test_one_refused_field_leaves_the_others_of_its_call(fake_nvml: FakeNvml, ma
     assert row.readings["power_average_mw"].value == 83_920
 
 
-def test_an_old_driver_gives_what_it_has(old_fake_nvml: FakeNvml, tmp_path: Path) -> None:
+def test_an_old_driver_gives_what_it_has(old_fake_nvml: FakeNvml, tmp_path: Path, words: GoldenWords) -> None:
     old_fake_nvml.set("process:99999999", 5, gpu=0)
     old_fake_nvml.fail("field:186", 2)
     machine = Machine(old_fake_nvml, tmp_path, gpm=True)
@@ -93,7 +94,7 @@ def test_an_old_driver_gives_what_it_has(old_fake_nvml: FakeNvml, tmp_path: Path
     }
     assert row.readings["memory_reserved_bytes"].reason == "in-used"
     said = Table(1.0).lines(TelemetryRead(gpus=(row,)))
-    assert "GPU 0: memory holds the driver's own reserve: counted as used (old driver)" in said
+    words([line for line in said if "reserve" in line])
     missing = (
         "temperature_margin_c",
         "sm_occupancy_pct",
@@ -145,19 +146,16 @@ def test_a_pid_of_another_namespace_is_shown_without_a_name(fake_nvml: FakeNvml,
 # ------------------------------------------------------------------ GPUs that are lost
 
 
-@pytest.mark.parametrize(
-    ("code", "reason", "words"),
-    [(LOST, "gpu-lost", "is lost"), (NO_PERMISSION, "no-permission", "one of /dev/nvidia*.")],
-)
+@pytest.mark.parametrize(("code", "reason"), [(LOST, "gpu-lost"), (NO_PERMISSION, "no-permission")])
 def test_a_gpu_that_cannot_be_opened_hides_no_healthy_one(
-    fake_nvml: FakeNvml, machine: Machine, code: int, reason: str, words: str
+    fake_nvml: FakeNvml, machine: Machine, code: int, reason: str, words: GoldenWords
 ) -> None:
     fake_nvml.fail("*", code, gpu=1)
     machine.rows()
     healthy, broken = machine.rows(1)
     assert set(unknown(healthy)) - set(NOT_THERE) == {"throttled_hw_thermal_pct", "throttled_power_brake_pct"}
     assert broken.problem is not None
-    assert words in broken.problem
+    words(broken.problem)
     assert unknown(broken) == dict.fromkeys(KEYS, reason)
 
 
@@ -254,22 +252,19 @@ def test_with_a_library_that_is_none_the_host_is_watched_and_the_cause_said(
     (tmp_path / "libnvidia-ml.so.1").write_text("none")
     watch = watched({**os.environ, "LD_LIBRARY_PATH": str(tmp_path)})
     event = watch.until(lambda event: event["problem"])
-    assert f"{tmp_path}/libnvidia-ml.so.1 cannot be loaded" in event["problem"]
+    assert f"{tmp_path}/libnvidia-ml.so.1" in event["problem"]
     assert event["gpus"] == []
     assert event["host"]["memory_total_bytes"]["value"] > 0
     assert watch.stop() < 8
 
 
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [(18, "was updated"), (9, "is installed but not loaded"), (4, "No permission"), (999, "Unknown Error")],
-)
+@pytest.mark.parametrize("code", [18, 9, 4, 999])
 def test_a_driver_that_does_not_start_is_named(
-    fake_nvml: FakeNvml, watched: Callable[[dict[str, str]], Watch], code: int, words: str
+    fake_nvml: FakeNvml, watched: Callable[[dict[str, str]], Watch], code: int, words: GoldenWords
 ) -> None:
     fake_nvml.set("init", code)
     event = watched(fake_nvml.environment).until(lambda event: event["problem"])
-    assert words in event["problem"]
+    words(event["problem"])
     assert event["gpus"] == []
     assert event["host"]
 
@@ -288,9 +283,7 @@ def test_a_driver_that_hangs_is_said_with_the_call_and_everything_else_goes_on(
     watch.until(lambda event: event["gpus"])
     fake_nvml.set("hang:nvmlDeviceGetClockInfo", 1)
     hung = watch.until(lambda event: event["problem"])
-    assert re.match(
-        r"The NVIDIA driver has not answered for [2-9] s \(nvmlDeviceGetClockInfo of GPU 0\)\. ", hung["problem"]
-    )
+    assert re.search(r"[2-9] s \(nvmlDeviceGetClockInfo of GPU 0\)", hung["problem"])
     assert clock_age_s(hung, 0) > 1.5
     later = watch.until(lambda event: event["problem"])
     assert clock_age_s(later, 0) > clock_age_s(hung, 0)
@@ -306,7 +299,7 @@ def test_a_gpu_that_hangs_is_named_and_the_healthy_one_is_read_on(
     watch.until(lambda event: event["gpus"])
     fake_nvml.set("hang:nvmlDeviceGetUtilizationRates", 1, gpu=0)
     # Until another thread goes on without it, it is the driver that does not answer.
-    hung = watch.until(lambda event: (event["problem"] or "").startswith("GPU 0 has not answered for"))
+    hung = watch.until(lambda event: (event["problem"] or "").startswith("GPU 0 "))
     assert "(nvmlDeviceGetUtilizationRates)" in hung["problem"]
     fake_nvml.set("power_limit", 400_000)
     fresh = watch.until(lambda event: clock_age_s(event, 1) < 0.5)
@@ -328,7 +321,7 @@ def test_when_the_last_healthy_gpu_hangs_too_the_whole_driver_does(
     watch.until(lambda event: event["gpus"])
     fake_nvml.set("hang:nvmlDeviceGetClockInfo", 1)
     hung = watch.until(lambda event: "nvmlDeviceGetClockInfo of GPU 1" in (event["problem"] or ""))
-    assert "driver has not answered" in hung["problem"]
+    assert not hung["problem"].startswith("GPU "), "it is the driver that hangs"
     assert clock_age_s(hung, 0) > 3
     assert watch.stop() < 8
 

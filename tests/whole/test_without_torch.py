@@ -36,8 +36,8 @@ def test_the_demo_the_history_and_what_is_made_of_it_need_no_torch(without_torch
     recording = tmp_path / "short.gz"
     recording.write_bytes(packed([shipped().runs[0]]))
     for arguments, said in {
-        ("demo", recording, "--table"): "REPLAY: recorded on NVIDIA H200",
-        ("history",): "2 runs;",
+        ("demo", recording, "--table"): "NVIDIA H200",
+        ("history",): "2 runs",
         ("show", "1"): "matmul",
         ("compare", "1", "2"): "matmul",
         ("export", "2", "--format", "csv", "--out", "-"): "matmul",
@@ -54,8 +54,6 @@ def test_the_demo_the_history_and_what_is_made_of_it_need_no_torch(without_torch
 def test_a_run_without_torch_says_what_to_do_and_exits_4(without_torch: Call) -> None:
     done = without_torch("run", "matmul", "--size", "16", "--no-save")
     assert (done.code, done.out) == (4, "")
-    assert "cannot import torch: ModuleNotFoundError: No module named 'torch'." in done.err
-    assert done.err.rstrip().endswith(
-        "Use --python auto to find an interpreter that has torch, or install torch there."
-    )
+    assert "No module named 'torch'" in done.err
+    assert "--python auto" in done.err
     assert len(done.err.splitlines()) == 1

@@ -1,12 +1,12 @@
-"""cpugpu-tui: is the GPU really faster for this work, from which size on, and why not before?
+"""cpugpu-tui: time the same torch work on CPU and GPU, and see from which size the GPU is faster.
 
-Public names are lazy, so that importing the package costs nothing.
+Public names are loaded on first use, so that importing the package is fast.
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
-"""True for type checkers. `typing` itself takes 10 ms, in which ctrl+c cannot be anything but a traceback."""
+"""True for type checkers. Importing `typing` takes 10 ms, in which ctrl+c would print a traceback."""
 if TYPE_CHECKING:
     from typing import Any
 

@@ -1,19 +1,19 @@
-"""The way in: the app at once when nothing was asked for, else the command line.
+"""Entry point: opens the app without arguments, and runs the command line with arguments.
 
-typer costs 95 ms to import and 50 more at its first command (pydantic), a third of the time to the first
-frame: so `cpugpu-tui` alone goes past it.
+typer takes 95 ms to import and 50 ms for its first command (pydantic), a third of the time to the first frame. So
+`cpugpu-tui` without arguments does not import it.
 """
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # what `signal` is made of, without its enums
+import _signal  # type: ignore[import-not-found]  # `signal` without its enums, which are slow to import
 
 _at_interrupt = _signal.getsignal(_signal.SIGINT)
 _INTERRUPTIBLE = _at_interrupt is _signal.default_int_handler
-if _INTERRUPTIBLE:  # ctrl+c ends these imports without a word; afterwards `main` catches it
+if _INTERRUPTIBLE:  # during these imports ctrl+c ends the process silently; later `main` catches it
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
-import errno  # noqa: E402 - after the line above, as all that follow
+import errno  # noqa: E402 - must follow the lines above, like the next imports
 import io  # noqa: E402
 import os  # noqa: E402
 import signal  # noqa: E402
@@ -42,15 +42,15 @@ _REMEDIES = {
     errno.EDQUOT: "Free some of your quota.",
     errno.EFBIG: "Raise the limit of file sizes (ulimit -f).",
 }
-"""For whoever sends stdout into a file that can take no more."""
+"""Errors of writing stdout to a file, with their remedies."""
 
 
 def main() -> None:
-    """Run the program; every failure is one line on stderr and its exit code."""
+    """Run the program. Each failure is one line on stderr and an exit code."""
     try:
         _main()
     except SystemExit as end:
-        # At its own end Python gives signals their first meaning back: ctrl+c pressed once more would be the exit code.
+        # Python resets signal handlers when it exits. Another ctrl+c would then replace the exit code.
         signal_watch = sys.modules.get("cpugpu_tui.transport.signal_watch")
         if signal_watch is not None and isinstance(end.code, int):
             signal_watch.leave(end.code)
@@ -81,21 +81,21 @@ def _main() -> None:
         remedy = _REMEDIES.get(error.errno or 0)
         if remedy is None:
             raise
-        print_notice(f"cpugpu-tui: The results cannot be printed: {error.strerror}. {remedy}")
+        print_notice(f"cpugpu-tui: Cannot print the results: {error.strerror}. {remedy}")
         leave_quietly(UnfitError.exit_code)
 
 
 def _check_surroundings() -> None:
-    """Refuse what no command can work with.
+    """Check the current folder, the arguments and the `CPUGPU_` variables.
 
     Raises:
-        UsageError: the current folder is gone, or an argument or a variable of ours is not UTF-8.
+        UsageError: the folder no longer exists, or a text is not UTF-8.
     """
     try:
         os.getcwd()
     except OSError as error:
         raise UsageError(
-            f"The current folder cannot be used: {error.strerror}.", "Change to one that exists."
+            f"Cannot use the current folder: {error.strerror}.", "Change to a folder that exists."
         ) from None
     named = {"argument": sys.argv[1:], "variable": [f"{k}={v}" for k, v in os.environ.items() if k[:7] == "CPUGPU_"]}
     for kind, texts in named.items():
@@ -105,12 +105,12 @@ def _check_surroundings() -> None:
             except UnicodeEncodeError:
                 raise UsageError(
                     f"The {kind} {ascii(os.fsencode(text))[1:]} is not UTF-8.",
-                    "Write it in UTF-8, or rename the file that it names.",
+                    "Use UTF-8, or rename the file.",
                 ) from None
 
 
 def leave_quietly(code: int) -> None:
-    """Exit without the interpreter's own attempt to flush what nobody can take."""
+    """Exit without flushing stdout, which cannot be written."""
     sys.stderr.flush()
     os._exit(code)
 
@@ -119,8 +119,8 @@ def leave_quietly(code: int) -> None:
 
 
 def _open_streams() -> None:
-    """Replace closed streams (`<&-`, `>&-`) by nothing, and keep a lost terminal or a full disk from ending a run."""
-    # In this order: the lowest free descriptor is given, so that no other file becomes 0, 1 or 2.
+    """Open closed streams (`<&-`, `>&-`) on the null device, and ignore a lost terminal or a full disk."""
+    # In this order: open() returns the lowest free descriptor, and no other file may become 0, 1 or 2.
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115 - open for the life of the process
     if sys.stdout is None:
@@ -129,14 +129,14 @@ def _open_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as above
     sys.stderr = _lasting(sys.stderr, lambda _: True)
     if sys.stdout.isatty():
-        # Whoever closed the terminal still wants the run saved and exported. A pipe or a file still fails.
+        # A run must still be saved and exported after its terminal is closed. Pipes and files still fail.
         sys.stdout = _lasting(sys.stdout, lambda error: error.errno == errno.EIO)
     elif isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a file's name may hold bytes that are no text
+        sys.stdout.reconfigure(errors="backslashreplace")  # file names may contain bytes that are not UTF-8
 
 
 class _Dropping(io.FileIO):
-    """A file that drops what it cannot take, for the errors that `is_dropped` accepts."""
+    """A file that ignores failed writes whose error `is_dropped` accepts."""
 
     def __init__(self, descriptor: int, is_dropped: Callable[[OSError], bool]) -> None:
         super().__init__(descriptor, "w", closefd=False)
@@ -152,8 +152,8 @@ class _Dropping(io.FileIO):
 
 
 def _lasting(stream: TextIO, is_dropped: Callable[[OSError], bool]) -> TextIO:
-    """Return the same stream, with failures to write dropped."""
-    if not isinstance(stream, io.TextIOWrapper):  # somebody has put another one in its place
+    """Return the same stream, which then ignores failed writes that `is_dropped` accepts."""
+    if not isinstance(stream, io.TextIOWrapper):  # replaced, for example by a test
         return stream
     return io.TextIOWrapper(
         io.BufferedWriter(_Dropping(stream.fileno(), is_dropped)), stream.encoding, "backslashreplace",

@@ -1,6 +1,6 @@
-"""Every failure a person can meet: one sentence of cause, one of remedy, one exit code.
+"""Every failure that a user can see: a cause, a remedy and an exit code.
 
-Exit codes are a promise to scripts (docs/command-line.md, "Exit codes"): they are named here and nowhere else.
+Scripts rely on the exit codes (docs/command-line.md, "Exit codes"). They are defined only here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EXIT_INTERRUPTED = 130
 
 
 class CpuGpuError(Exception):
-    """A failure with a sentence for the person who meets it.
+    """A failure with a message for the user.
 
     Subclasses choose the exit code; `title` names the failure in two or three words.
     """
@@ -27,38 +27,38 @@ class CpuGpuError(Exception):
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message)
         self.message = message
-        """What happened, one sentence."""
+        """What is wrong, in one sentence with the value."""
         self.remedy = remedy
-        """What to do about it, one sentence; empty where nothing can be done."""
+        """What to do about it, in one sentence; empty if nothing can be done."""
 
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}".strip()
 
 
 class UsageError(CpuGpuError):
-    """The command line, a config, a theme or a file given by the person is wrong."""
+    """The command line, config, theme or another file of the user is wrong."""
 
     exit_code = EXIT_USAGE
     title = "Cannot do that"
 
 
 class NoSuchRunError(UsageError):
-    """No run of the history has the name that was given."""
+    """No run in the history has this name."""
 
 
 class UnfitError(CpuGpuError):
-    """The machine, interpreter or environment cannot do what was asked."""
+    """The machine, interpreter or environment cannot run the request."""
 
     exit_code = EXIT_UNFIT
     title = "Not possible here"
 
 
 class NoTorchError(UnfitError):
-    """An interpreter has no torch, or a broken one."""
+    """The interpreter has no torch, or a broken one."""
 
 
 class ProtocolError(CpuGpuError):
-    """The agent speaks another version of the protocol, or none at all."""
+    """The agent uses another version of the protocol, or sends something else."""
 
     exit_code = EXIT_UNFIT
     title = "Agent and app differ"
@@ -72,34 +72,34 @@ class StoreError(CpuGpuError):
 
 
 class NewerStoreError(StoreError):
-    """The database is a newer version's: it can be read, and nothing can be written."""
+    """The database was written by a newer version. It can only be read."""
 
 
 class LockedError(StoreError):
-    """Another program, or another thread, has locked the database; that passes."""
+    """Another program or thread has locked the database. Trying again may help."""
 
 
 class LostRunError(StoreError):
-    """A run that should be in the database is not: somebody deleted it."""
+    """A run was deleted from the database while it was still needed."""
 
 
 class ReplacedError(StoreError):
-    """The database, or a journal of it, was deleted, moved or replaced while it was open."""
+    """The database or its journal was deleted, moved or replaced while it was open."""
 
 
 _SPACES = frozenset("\xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B))))
-"""What Python does not call printable and a terminal shows all the same."""
+"""Spaces that terminals show although Python does not call them printable."""
 
 
 LONGEST_NOTICE = 2_000
-"""Characters of a sentence that are printed: it may quote an argument of 128 kB."""
+"""Maximum length of a printed message. It may quote an argument of 128 kB."""
 
 
 def shown(text: str, limit: int | None = None) -> str:
-    """Return a text as one line that a terminal shows and does not obey, at most `limit` characters of it.
+    """Return a text as one printable line of at most `limit` characters.
 
-    Names of files, hosts and options come from strangers. A character that is no visible sign is spelled out: an escape
-    as `\\x1b`, a line break as `\\n`, a byte of a name that is not UTF-8 as `\\xff`.
+    Names of files, hosts and options may hold control characters. They are escaped: `\\x1b`, a line break as `\\n`, a
+    byte of a name that is not UTF-8 as `\\xff`.
     """
     if limit is not None and len(text) > limit:
         text = f"{text[:limit]}..."
@@ -110,10 +110,10 @@ def _spelled(character: str) -> str:
     if character.isprintable() or character in _SPACES:
         return character
     number = ord(character)
-    # Python holds a byte of a file's name that is not UTF-8 as one of these (PEP 383).
+    # Python keeps a non-UTF-8 byte of a file name as such a surrogate (PEP 383).
     return f"\\x{number - 0xDC00:02x}" if 0xDC80 <= number <= 0xDCFF else ascii(character)[1:-1]
 
 
 def print_notice(text: object) -> None:
-    """Print an error or a notice as a line on stderr, as `shown` shows it."""
+    """Print an error or a notice as one printable line on stderr."""
     print(shown(str(text), 2 * LONGEST_NOTICE), file=sys.stderr)

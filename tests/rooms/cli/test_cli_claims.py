@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import EXIT_OK
 
@@ -17,24 +18,24 @@ def claims_of(cpugpu: CommandLine, *arguments: str) -> dict[str, dict[str, Any]]
     return {item["id"]: item for item in done.objects}
 
 
-def test_without_a_history_every_claim_is_open_and_none_is_made(cpugpu: CommandLine) -> None:
+def test_without_a_history_every_claim_is_open_and_none_is_made(cpugpu: CommandLine, words: GoldenWords) -> None:
     done = cpugpu.here("claims")
     assert (done.code, done.err) == (EXIT_OK, "")
-    assert "\n22 not measured, 3 outdated." in done.out
-    assert "  cpugpu-tui run jacobian --size 100 --variant loop\n" in done.out
+    words(next(line for line in done.out.splitlines() if line.startswith("22 ")))
+    assert "jacobian --size 100 --variant loop\n" in done.out
     assert not cpugpu.database.exists()
 
 
-def test_a_saved_run_is_what_it_judges_by(cpugpu: CommandLine) -> None:
+def test_a_saved_run_is_what_it_judges_by(cpugpu: CommandLine, words: GoldenWords) -> None:
     cpugpu.here("run", "mnist-mlp", "--size", "32", "--variant", "pageable", "--simulate", SIMULATED, "--rounds", "5")
     found = claims_of(cpugpu, "--simulate", SIMULATED)
     small = found["p5-small"]
-    assert small["sentence"] == "Small network: the GPU is slower, 122.8 s against 52.4 s."
+    words(small["sentence"])
     assert small["publication"] == "P5"
-    assert small["outcome"] in ("holds", "does not hold here")
+    assert small["outcome"] not in ("not measured yet", "outdated")
     assert small["here"].startswith("GPU ")
     assert small["sources"] == ["run 1"]
-    assert small["command"] == "cpugpu-tui run mnist-mlp --size 32 --variant pageable"
+    assert small["command"].endswith("mnist-mlp --size 32 --variant pageable")
     assert found["p3-batch-100"]["outcome"] == "not measured yet"
     assert found["old-variables"]["outdated"]
     assert found["old-variables"]["command"] is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import sqlite3
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import FAST, ROOT, CommandLine, Outcome
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import Case, CaseFinished, CaseStarted, Device, DevicesFound, Plan, RunFinished, RunStarted
@@ -69,24 +71,22 @@ def test_a_deleted_run_is_not_said_to_be_saved_and_a_deleted_database_costs_noth
     assert process.returncode == EXIT_INTERRUPTED
     assert "Again:" in out
     if how == "run":
-        (said,) = [line for line in out.splitlines() if line.startswith("Not saved:")]
-        assert "is no longer in the database" in said
-        assert "The history lacks" in err
+        assert "Not saved:" in out
+        assert "run 1" in err
         assert "Saved" not in out
         return
-    assert "Saved as run 1:" in out
+    assert "cpugpu-tui show 1\n" in out
     with cpugpu.store() as store:
         (saved,) = store.runs()
     assert saved.status == "stopped"
     assert saved.cases_ok + saved.cases_skipped == 64
 
 
-def test_a_filter_finds_words_anywhere(four: CommandLine) -> None:
+def test_a_filter_finds_words_anywhere(four: CommandLine, words: GoldenWords) -> None:
     assert numbers(four.here("history", "--filter", "matmul", "--json")) == [3, 1]
     assert numbers(four.here("history", "--filter", "NODE1", "--json")) == [2]
-    done = four.here("history", "--filter", "matmul node0")
-    assert done.out.splitlines()[-1].startswith("1 of 4 runs matches; ")
-    assert "0 of 4 runs match" in four.here("history", "--filter", "nothing").out
+    for text in ("matmul node0", "nothing"):
+        words(four.here("history", "--filter", text).out.splitlines()[-1].partition(" Database")[0])
 
 
 def test_a_filter_knows_the_capitals_of_other_languages(four: CommandLine) -> None:
@@ -112,7 +112,7 @@ def test_a_damaged_history_is_left_for_the_next_run_by_commands_that_want_a_run_
     before = four.database.read_bytes()
     done = four.here(*arguments)
     assert done.code == EXIT_UNFIT
-    assert "is damaged. The next run keeps it aside and begins a new one" in done.err
+    assert f"{four.database} is damaged" in done.err
     assert four.database.read_bytes() == before
     assert not list(four.database.parent.glob("*.damaged*"))
 
@@ -122,8 +122,10 @@ def test_an_import_into_a_damaged_history_says_that_it_was_kept_aside(four: Comm
     assert four.here("run", "matmul", *made_up, "--export", tmp_path / "one.json").code == EXIT_OK
     damage(four.database)
     done = four.here("import", tmp_path / "one.json")
-    assert (done.code, done.out) == (EXIT_OK, "Imported as run 1: cpugpu-tui show 1\n")
-    assert "was damaged: it is kept as" in done.err
+    assert done.code == EXIT_OK
+    assert done.out.endswith("cpugpu-tui show 1\n")
+    (aside,) = tmp_path.glob("*.damaged-*")
+    assert aside.name in done.err
 
 
 def damage(database: Path) -> None:
@@ -141,32 +143,31 @@ def test_commands_that_upgrade_the_history_say_where_the_copy_lies(
     cpugpu: CommandLine, arguments: tuple[str, ...]
 ) -> None:
     shutil.copyfile(ROOT / "tests" / "golden" / "v2.db", cpugpu.database)
-    assert "was brought from version 2 to 4; as it was, it is kept as" in cpugpu.here(*arguments).err
+    assert f"{cpugpu.database}.v2" in cpugpu.here(*arguments).err
 
 
 def test_names_between_colons_stay_what_they_are(cpugpu: CommandLine) -> None:
     done = cpugpu.here("run", "matmul", "--size", "80:100", "--rounds", "1", "--simulate", FAST)
-    assert "Again: cpugpu-tui run matmul --size 80:100:1 " in done.out
+    assert "matmul --size 80:100:1 " in done.out
     with cpugpu.store() as store:
         save(store, 1, "my:100:preset")
     assert "my:100:preset" in cpugpu.here("history").out
 
 
-def test_history_says_how_much_there_is(four: CommandLine) -> None:
-    last = four.here("history").out.splitlines()[-1]
-    assert last.startswith("4 runs; ")
-    assert str(four.database) in last
-    assert last.endswith(" MB.")
-    assert "The 2 newest of 4 runs; " in four.here("history", "--limit", "2").out
+def test_history_says_how_much_there_is(four: CommandLine, words: GoldenWords) -> None:
+    for limit in ("20", "2"):
+        last = four.here("history", "--limit", limit).out.splitlines()[-1]
+        assert str(four.database) in last
+        words(re.sub(r"\d+\.\d MB", "N MB", last.replace(str(four.database), "PATH")))
 
 
-def test_tags_are_given_shown_and_taken(four: CommandLine) -> None:
-    assert four.here("tag", "1", "+tuned", "+hot").out == "Run 1: hot, tuned.\n"
-    assert four.here("tag", "1", "-hot").out == "Run 1: tuned.\n"
+def test_tags_are_given_shown_and_taken(four: CommandLine, words: GoldenWords) -> None:
+    words(four.here("tag", "1", "+tuned", "+hot").out)
+    words(four.here("tag", "1", "-hot").out)
     assert "tuned" in four.here("history").out
     assert numbers(four.here("history", "--tag", "tuned", "--json")) == [1]
-    assert four.here("tag", "1", "-tuned").out == "Run 1: no tags.\n"
-    assert four.here("tag", "1", "--json").objects[0]["tags"] == []
+    words(four.here("tag", "1", "-tuned").out)
+    assert tags(four, 1) == []
 
 
 @pytest.mark.parametrize("change", ["tuned", "+", "+two words", "+a,b", "+" + "x" * 41, "+\x1b[31m", ""])
@@ -174,15 +175,20 @@ def test_what_is_no_tag_changes_nothing(four: CommandLine, change: str) -> None:
     done = four.here("tag", "1", "+good", change)
     assert (done.code, done.out) == (EXIT_USAGE, "")
     assert "\x1b" not in done.err
-    assert four.here("tag", "1").out == "Run 1: no tags.\n"
+    assert tags(four, 1) == []
 
 
-def test_rm_deletes_all_that_are_named_or_none(four: CommandLine) -> None:
+def tags(cpugpu: CommandLine, run: int) -> list[str]:
+    (found,) = cpugpu.here("tag", run, "--json").objects
+    return list(found["tags"])
+
+
+def test_rm_deletes_all_that_are_named_or_none(four: CommandLine, words: GoldenWords) -> None:
     done = four.here("rm", "1", "99")
-    assert (done.code, done.err) == (
-        EXIT_USAGE, "cpugpu-tui: There is no run '99'. `cpugpu-tui history` lists the runs.\n",
-    )  # fmt: skip
-    assert four.here("rm", "1", "r2", "1").out == "Deleted runs 1, 3.\n"
+    assert done.code == EXIT_USAGE
+    assert "'99'" in done.err
+    assert numbers(four.here("history", "--json")) == [4, 3, 2, 1]
+    words(four.here("rm", "1", "r2", "1").out)
     assert numbers(four.here("history", "--json")) == [4, 2]
 
 
@@ -191,65 +197,64 @@ def test_a_baselines_run_is_deleted_only_by_force(four: CommandLine) -> None:
         store.set_baseline("main", "s0")
     done = four.here("rm", "2", "4")
     assert done.code == EXIT_USAGE
-    assert "Run 2 is of the baseline 'main'" in done.err
+    assert "Run 2 " in done.err
+    assert "'main'" in done.err
     assert len(numbers(four.here("history", "--json"))) == 4
     assert four.here("rm", "2", "4", "--force").code == 0
     assert "baseline main" in four.here("history").out  # run 1 is of it too
 
 
-def test_prune_lists_first_and_deletes_when_it_is_told_to(four: CommandLine) -> None:
+def test_prune_lists_first_and_deletes_when_it_is_told_to(four: CommandLine, words: GoldenWords) -> None:
     four.here("tag", "2", "+dear")
     first = four.here("history", "prune", "--older-than", "30d")
-    assert "2 runs would be deleted; add --yes to do it. 1 run with a tag" in first.out
+    words(first.out.splitlines()[-1])
     assert numbers(four.here("history", "--json")) == [4, 3, 2, 1]
     assert numbers(four.here("history", "prune", "--older-than", "30d", "--keep", "2", "--json")) == [1]
     done = four.here("history", "prune", "--older-than", "30d", "--yes")
-    assert done.out.startswith("Deleted 2 runs: ")
-    assert "it had " in done.out
+    words(re.sub(r"\d+\.\d MB", "N MB", done.out.replace(str(four.database), "PATH")))
     assert numbers(four.here("history", "--json")) == [4, 2]
-    assert four.here("history", "prune", "--keep", "5").out == "Nothing to delete.\n"
+    words(four.here("history", "prune", "--keep", "5").out)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
-    [((), "What is old has to be said"), (("--older-than", "30"), "'30' is no age"), (("--keep", "-1"), "keep")],
+    ("arguments", "named"), [((), "--keep"), (("--older-than", "30"), "'30'"), (("--keep", "-1"), "--keep")]
 )
-def test_prune_refuses_what_it_cannot_understand(four: CommandLine, words: tuple[str, ...], said: str) -> None:
-    done = four.here("history", "prune", "--yes", *words)
+def test_prune_refuses_what_it_cannot_understand(four: CommandLine, arguments: tuple[str, ...], named: str) -> None:
+    done = four.here("history", "prune", "--yes", *arguments)
     assert done.code == EXIT_USAGE
-    assert said in done.err
+    assert named in done.err
     assert len(numbers(four.here("history", "--json"))) == 4
 
 
-def test_merge_brings_runs_of_another_machine_once(four: CommandLine, tmp_path: Path) -> None:
+def test_merge_brings_runs_of_another_machine_once(four: CommandLine, tmp_path: Path, words: GoldenWords) -> None:
     other = tmp_path / "other.db"
     with closing(Store.open(other)) as store:
         save(store, 0, "matmul")
         save(store, 7, "matmul")
-    assert four.here("history", "merge", other).out == "1 run added; 1 known already.\n"
-    assert four.here("history", "merge", other).out == "0 runs added; 2 known already.\n"
+    for _ in range(2):
+        words(four.here("history", "merge", other).out)
     assert numbers(four.here("history", "--filter", "node7", "--json")) == [5]
 
 
 @pytest.mark.parametrize(
-    ("make", "code", "said"),
+    ("make", "code"),
     [
-        (lambda path: None, EXIT_USAGE, "There is no file"),
-        (lambda path: path.mkdir(), EXIT_USAGE, "There is no file"),
-        (lambda path: path.write_bytes(b"a diary of some length\n" * 100), EXIT_UNFIT, "is not a database"),
-        (lambda path: foreign(path), EXIT_UNFIT, "another program's database"),
-        (lambda path: future(path), EXIT_UNFIT, "newer"),
+        (lambda path: None, EXIT_USAGE),
+        (lambda path: path.mkdir(), EXIT_USAGE),
+        (lambda path: path.write_bytes(b"a diary of some length\n" * 100), EXIT_UNFIT),
+        (lambda path: foreign(path), EXIT_UNFIT),
+        (lambda path: future(path), EXIT_UNFIT),
     ],
+    ids=["missing", "folder", "text", "foreign", "newer"],
 )
 def test_merge_refuses_what_is_no_history_of_ours(
-    four: CommandLine, tmp_path: Path, make: object, code: int, said: str
+    four: CommandLine, tmp_path: Path, make: object, code: int, words: GoldenWords
 ) -> None:
     other = tmp_path / "other.db"
     make(other)  # type: ignore[operator]
     done = four.here("history", "merge", other)
     assert (done.code, done.out) == (code, "")
-    assert said in done.err
-    assert len(done.err.splitlines()) == 1
+    words(done.err.replace(str(other), "PATH"))
     assert len(numbers(four.here("history", "--json"))) == 4
 
 
@@ -270,7 +275,7 @@ def test_an_upgrade_is_said_with_the_name_of_the_copy(cpugpu: CommandLine) -> No
     cpugpu.database.write_bytes((ROOT / "tests" / "golden" / "v1.db").read_bytes())
     done = cpugpu.here("history")
     assert done.code == 0
-    assert f"kept as {cpugpu.database}.v1" in done.err
+    assert f"{cpugpu.database}.v1" in done.err
     assert cpugpu.here("history").err == ""
 
 
@@ -279,10 +284,10 @@ def test_a_damaged_history_is_kept_aside_by_the_next_run_and_it_says_so(four: Co
     four.database.write_bytes(content[:100] + b"\xff" * (len(content) - 100))
     listed = four.here("history")
     assert listed.code == EXIT_UNFIT
-    assert "is damaged. The next run keeps it aside" in listed.err
+    assert f"{four.database} is damaged" in listed.err
     ran = four("run", "matmul", "--size", "64", "--rounds", "3", "--simulate", "default")
     assert ran.code == 0
-    assert "was damaged: it is kept as " in ran.out + ran.err
     assert numbers(four.here("history", "--json")) == [1]
     (aside,) = four.database.parent.glob("*.damaged-*")
+    assert aside.name in ran.out + ran.err
     assert aside.stat().st_size == len(content)

@@ -10,6 +10,7 @@ import sys
 import pytest
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui import __version__
 from cpugpu_tui.cli.output.table_style import plain
@@ -39,7 +40,7 @@ def test_list_names_presets_and_workloads(cpugpu: CommandLine) -> None:
     assert "P1: " in done.out
 
 
-def test_list_as_json_has_every_fact(cpugpu: CommandLine) -> None:
+def test_list_as_json_has_every_fact(cpugpu: CommandLine, words: GoldenWords) -> None:
     objects = cpugpu.here("list", "--json").objects
     assert [(item["kind"], item["name"]) for item in objects] == [
         *(("preset", name) for name in PRESETS), *(("workload", info.name) for info in catalogue()),
@@ -47,7 +48,7 @@ def test_list_as_json_has_every_fact(cpugpu: CommandLine) -> None:
     (dot,) = [item for item in objects if (item["kind"], item["name"]) == ("workload", "vector-dot")]
     assert dot["variants"] == ["matmul", "dot"]
     (sweep,) = [item for item in objects if item["name"] == "matmul-sweep"]
-    assert sweep["small"]["says"] == "n = 1, 101 … 501 instead of 1, 51 … 9951"
+    words(sweep["small"]["says"])
 
 
 # ------------------------------------------------------------------ devices
@@ -64,11 +65,11 @@ def test_devices_lists_what_an_agent_finds(cpugpu: CommandLine) -> None:
     assert not cpugpu.database.exists()
 
 
-def test_devices_says_why_there_is_no_gpu(cpugpu: CommandLine) -> None:
-    assert "The simulated machine has no GPU" in cpugpu.here("devices", "--simulate", "gpus=0").out
-    assert cpugpu.here("devices", "--simulate", "gpus=0", "--json").objects[-1] == {
-        "no_gpu": "The simulated machine has no GPU: CPU results only."
-    }
+def test_devices_says_why_there_is_no_gpu(cpugpu: CommandLine, words: GoldenWords) -> None:
+    last = cpugpu.here("devices", "--simulate", "gpus=0", "--json").objects[-1]
+    assert list(last) == ["no_gpu"]
+    words(last["no_gpu"])
+    assert last["no_gpu"] in cpugpu.here("devices", "--simulate", "gpus=0").out
 
 
 # ------------------------------------------------------------------ history, show
@@ -90,7 +91,7 @@ def test_history_is_newest_first(with_two_runs: CommandLine) -> None:
         line.split() for line in done.out.splitlines() if line.startswith(" ") and line.split()[:1] in (["1"], ["2"])
     ]
     assert [row[0] for row in rows] == ["2", "1"]
-    assert "1 ok, 1 failed" in done.out
+    assert rows[0][5:9] == ["1", "ok,", "1", "failed"]
     objects = with_two_runs.here("history", "--json").objects
     assert [(item["number"], item["name"], item["status"]) for item in objects] == [
         (2, "vector-dot", "done"), (1, "quick", "done"),
@@ -139,7 +140,9 @@ def test_show_says_the_answer_where_run_says_it(with_two_runs: CommandLine) -> N
 def test_a_run_that_is_not_there_is_said_in_a_sentence(with_two_runs: CommandLine, name: str) -> None:
     done = with_two_runs.here("show", name)
     assert (done.code, done.out) == (EXIT_USAGE, "")
-    assert done.err == f"cpugpu-tui: There is no run {name!r}. `cpugpu-tui history` lists the runs.\n"
+    assert repr(name) in done.err
+    assert "`cpugpu-tui history`" in done.err
+    assert len(done.err.splitlines()) == 1
 
 
 def test_a_beginning_of_several_ids_is_said_with_the_ids(with_two_runs: CommandLine) -> None:
@@ -155,7 +158,7 @@ def test_a_beginning_of_several_ids_is_said_with_the_ids(with_two_runs: CommandL
 def test_show_without_any_run_says_how_to_begin(cpugpu: CommandLine) -> None:
     done = cpugpu.here("show")
     assert done.code == EXIT_USAGE
-    assert done.err == "cpugpu-tui: There are no saved runs yet. `cpugpu-tui run quick` makes one.\n"
+    assert "`cpugpu-tui run quick`" in done.err
 
 
 @pytest.mark.parametrize("command", ["history", "show"])
@@ -163,8 +166,7 @@ def test_a_history_that_cannot_be_read_is_said(cpugpu: CommandLine, command: str
     cpugpu.database.write_text("this is no database, but a diary of over a hundred bytes " * 40)
     done = cpugpu.here(command)
     assert (done.code, done.out) == (EXIT_UNFIT, "")
-    assert done.err.startswith("cpugpu-tui: The file ")
-    assert "is not a database. It was left as it is" in done.err
+    assert str(cpugpu.database) in done.err
     assert len(done.err.splitlines()) == 1
 
 

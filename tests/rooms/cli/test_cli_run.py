@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, agents_of, next_event
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.model import (
@@ -51,7 +52,8 @@ def test_a_run_is_a_table_on_stdout_and_nothing_on_stderr(cpugpu: CommandLine) -
     done = cpugpu(*RUN, "--size", "64,2048")
     assert (done.code, done.err) == (EXIT_OK, "")
     lines = done.out.splitlines()
-    assert lines[0].startswith("SIMULATED: no number here was measured. simulated CPU · simulated GPU · 2 CPU threads")
+    assert lines[0].startswith("SIMULATED")
+    assert "simulated CPU · simulated GPU · 2 CPU threads" in lines[0]
     assert [line.split()[0] for line in lines if line.split() and line.split()[0] in ("64", "2,048")] == ["64", "2,048"]
     assert "The GPU wins" in done.out
     assert "cpugpu-tui show 1" in done.out
@@ -86,11 +88,10 @@ def test_what_was_shown_is_what_was_saved(cpugpu: CommandLine) -> None:
     assert (saved.rows, saved.devices, saved.finished) == (shown.rows, shown.devices, shown.finished)
 
 
-def test_without_a_terminal_the_app_is_run_quick(cpugpu: CommandLine) -> None:
+def test_without_a_terminal_the_app_is_run_quick(cpugpu: CommandLine, words: GoldenWords) -> None:
     done = cpugpu(CPUGPU_SIMULATE=FAST)
     assert done.code == EXIT_OK
-    assert "no terminal" in done.err
-    assert len(done.err.splitlines()) == 1
+    words(done.err)
     assert "2,048" in done.out
 
 
@@ -127,7 +128,9 @@ def test_a_thread_may_run_the_kernels_and_the_run_says_so(cpugpu: CommandLine) -
     assert started.environment["worker"] == "thread"
 
 
-def test_another_environments_torch_times_the_real_cpu(cpugpu: CommandLine, torch_python: Path) -> None:
+def test_another_environments_torch_times_the_real_cpu(
+    cpugpu: CommandLine, torch_python: Path, words: GoldenWords
+) -> None:
     """The one real run here: another interpreter, real tensors, checked results."""
     done = cpugpu("run", "--device", "cpu", "--size", "16,32", "--rounds", 1, "--python", torch_python, "--json")
     assert (done.code, done.err) == (EXIT_OK, "")
@@ -143,7 +146,7 @@ def test_another_environments_torch_times_the_real_cpu(cpugpu: CommandLine, torc
         assert row.cpu.latency_ns
         assert row.cpu.calibrated is not None
         assert row.cpu.calibrated.threads == started.environment["threads"]
-    assert answer_lines(state_of(done.events))[0] == "CPU only: no GPU was asked for."
+    words(answer_lines(state_of(done.events))[0])
 
 
 # ------------------------------------------------------------------ not all well
@@ -156,8 +159,8 @@ def test_failed_cases_are_rows_and_the_exit_code_is_3(cpugpu: CommandLine) -> No
     assert statuses(done.events) == {16: "crashed", 32: "oom", 64: "mismatch", 128: "error", 256: "ok"}
     shown = cpugpu.here("show", "latest")
     assert shown.code == EXIT_OK  # the run failed in part, the listing did not
-    for says in ("crashed:", "simulated crash", "oom: Needs 18.4 GB", "12.1 GB", "mismatch:", "error: RuntimeError"):
-        assert says in " ".join(shown.out.split())
+    for fact in ("crashed:", "oom:", "18.4 GB", "12.1 GB", "mismatch:", "error: RuntimeError"):
+        assert fact in " ".join(shown.out.split())
 
 
 def test_a_case_that_hangs_costs_its_own_time_limit(cpugpu: CommandLine) -> None:
@@ -166,12 +169,13 @@ def test_a_case_that_hangs_costs_its_own_time_limit(cpugpu: CommandLine) -> None
     assert done.code == EXIT_CASES_FAILED
     assert statuses(done.events) == {32: "ok", 64: "timeout", 128: "ok"}
     (failure,) = [event for event in done.events if isinstance(event, CaseFailed)]
-    assert failure.message.startswith("No answer for 0.5 s (first call on cpu)")
+    assert "0.5 s" in failure.message
+    assert "cpu" in failure.message
     assert "--case-timeout" in failure.remedy
     assert "--case-timeout 0.5" in cpugpu.here("show").out  # "Again:"
 
 
-def test_what_time_does_not_reach_is_skipped_and_that_is_no_failure(cpugpu: CommandLine) -> None:
+def test_what_time_does_not_reach_is_skipped_and_that_is_no_failure(cpugpu: CommandLine, words: GoldenWords) -> None:
     sizes = ",".join(str(size) for size in range(64, 84))
     done = cpugpu.here("run", "--simulate", PACED, "--size", sizes, "--max-seconds", 0.8, "--json")
     assert done.code == EXIT_OK
@@ -179,7 +183,7 @@ def test_what_time_does_not_reach_is_skipped_and_that_is_no_failure(cpugpu: Comm
     assert kinds[-1] == "skipped"
     assert set(kinds) <= {"ok", "skipped"}
     (message,) = {event.message for event in done.events if isinstance(event, CaseFailed)}
-    assert message.startswith("Not reached within ")
+    words(message)
 
 
 def test_telemetry_is_part_of_a_run(cpugpu: CommandLine) -> None:
@@ -232,7 +236,7 @@ def run_on_a_terminal(cpugpu: CommandLine, *arguments: Any) -> tuple[str, str]:
 def test_progress_is_one_line_on_a_terminal_and_is_removed(cpugpu: CommandLine) -> None:
     out, painted = run_on_a_terminal(cpugpu, *RUN, "--size", "64,128,256", "--rounds", "3", "--json")
     assert painted.endswith("\r\x1b[K")
-    assert "3 of 3 points" in painted
+    assert "3 of 3" in painted
     assert "matmul" in painted
     assert "\n" not in painted
     assert "\x1b" not in out

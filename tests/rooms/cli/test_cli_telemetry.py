@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S, ROOT, CommandLine
+from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.fake_nvml_library import LOST, FakeLibrary, library
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
@@ -65,11 +66,12 @@ def test_a_line_fits_an_80_column_terminal() -> None:
     assert max(len(line) for line in Table(1.0).lines(sample(capped))[1:]) <= 80
 
 
-def test_unknown_is_a_dash_whose_reason_is_said_once_and_again_when_it_comes_back() -> None:
+def test_unknown_is_a_dash_whose_reason_is_said_once_and_again_when_it_comes_back(words: GoldenWords) -> None:
     table = Table(1.0)
     unknown = sample(gpu(power_mw=Reading(None, "no-permission"), temperature_c=Reading(None, "no-permission")))
     first, second, known, again = (table.lines(read) for read in (unknown, unknown, sample(gpu()), unknown))
-    assert first[-1] == again[-1] == "– GPU 0, power, temp: no permission"
+    assert first[-1] == again[-1]
+    words(first[-1])
     assert len(second) == len(known) == 2
     assert second[0].split()[6:8] == ["–", "–"]
     assert " 0 " not in second[0].replace("GPU 0", "")
@@ -88,18 +90,18 @@ def test_a_silent_driver_is_not_news_every_second() -> None:
 
 
 def test_a_lost_gpu_is_a_row_of_dashes_and_keeps_its_name() -> None:
-    lost = replace(gpu(), readings={key: Reading(None, "gpu-lost") for key in KEYS}, problem="This GPU is lost.")
+    lost = replace(gpu(), readings={key: Reading(None, "gpu-lost") for key in KEYS}, problem="Lost.")
     table = Table(1.0)
     table.lines(sample(gpu(), gpu(1)))
     lines = table.lines(sample(lost, gpu(1)))
     assert lines[0].split()[3:] == ["–"] * 8
     assert "403" in lines[1]
-    assert lines[3:] == ["GPU 0: This GPU is lost."]
+    assert lines[3:] == ["GPU 0: Lost."]
 
 
-def test_a_gpu_that_never_answered_has_its_number_once() -> None:
+def test_a_gpu_that_never_answered_has_its_number_once(words: GoldenWords) -> None:
     unread = replace(gpu(), name="GPU 0", uuid=None, pci_bus_id=None, persistence=None, readings={}, problem="Lost.")
-    assert Table(1.0).lines(sample(unread))[0] == "GPU 0: name and UUID not known"
+    words(Table(1.0).lines(sample(unread))[0])
 
 
 def test_a_gpu_that_comes_back_is_not_introduced_again_unless_it_is_another() -> None:
@@ -119,7 +121,7 @@ def test_throttling_is_said_with_its_share_and_who_else_is_there() -> None:
     own = GpuProcess(1, None, None, None, own=True)
     held = replace(gpu(throttled_power_cap_pct=Reading(63.4)), throttle=("power-capped", "thermal"))
     assert throttle_text(held) == "power-capped 63%, thermal"
-    assert throttle_text(replace(held, throttle=(), processes=(stranger, own))) == "power-capped 63%, 1 process"
+    assert throttle_text(replace(held, throttle=(), processes=(stranger, own))).endswith("63%, 1 process")
     assert throttle_text(gpu(throttle_bits=Reading(None, "not-supported"))) == "–"
     assert throttle_text(gpu()) == "none"
 
@@ -218,7 +220,7 @@ def test_a_sweep_that_a_slow_reader_missed_is_a_hole_in_seq(monkeypatch: pytest.
 
 
 def test_a_hang_from_the_first_moment_on_is_not_a_machine_without_a_gpu(
-    cpugpu: CommandLine, fake_nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cpugpu: CommandLine, fake_nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
 ) -> None:
     fake_nvml.use()
     fake_nvml.set("hang:nvmlInitWithFlags", 1)
@@ -226,12 +228,11 @@ def test_a_hang_from_the_first_moment_on_is_not_a_machine_without_a_gpu(
     monkeypatch.setattr("cpugpu_tui.telemetry.sampler.HANG_S", 0.1)
     path = tmp_path / "hang.ndjson"
     (line,) = cpugpu.here("telemetry", "--json", "--count", "1", "--interval", "0.1", "--record", path).objects
-    assert "No GPU has been seen so far" in line["problem"]
-    assert "as old as they say" not in line["problem"], "there is nothing that could be old"
+    assert "(nvmlInit)" in line["problem"]
     assert (line["driver"], line["gpus"]) == (None, [])
     assert json.loads(path.read_text().splitlines()[0])["gpus"] is None
     replayed = cpugpu.here("telemetry", "--replay", path, "--interval", "0").out
-    assert "the driver said of no GPU" in replayed.splitlines()[0]
+    words(re.sub(r"\d{4}-\S+ [\d:]+|[\d.]+ s\b", "N", replayed.splitlines()[0]))
 
 
 def test_a_driver_that_wakes_late_tells_its_version_late(fake_nvml: FakeNvml) -> None:
@@ -258,57 +259,57 @@ def test_one_bad_gpu_hides_no_healthy_one(
 
 
 def test_without_a_gpu_the_host_is_read_the_cause_is_said_and_it_is_no_error(
-    cpugpu: CommandLine, library: FakeLibrary
+    cpugpu: CommandLine, library: FakeLibrary, words: GoldenWords
 ) -> None:
     library.init_code = 9
     done = cpugpu.here("telemetry", "--count", "1")
     assert (done.code, done.err) == (EXIT_OK, "")
     assert "host" in done.out
-    assert "installed but not loaded" in done.out
     (line,) = cpugpu.here("telemetry", "--count", "1", "--json").objects
     assert line["gpus"] == []
-    assert "installed but not loaded" in line["problem"]
+    words(line["problem"])
+    assert line["problem"] in done.out
     assert line["host"]["memory_total_bytes"]["value"] > 0
 
 
 BAD_OPTIONS = {
-    "too often": (("--interval", "0.05"), "above 10 Hz"),
-    "no time": (("--interval", "0"), "not possible"),
-    "backwards": (("--interval", "-1"), "not possible"),
-    "no number": (("--interval", "nan"), "not possible"),
-    "for ever": (("--interval", "inf"), "not possible"),
-    "none": (("--count", "0"), "--count 0 is not possible"),
-    "replay and record": (("--replay", FAKE_TRACE, "--record", "x"), "exclude each other"),
-    "replay and simulate": (("--replay", FAKE_TRACE, "--simulate", "default"), "exclude each other"),
-    "record to nothing": (("--record", ""), "No file is named"),
-    "replay of nothing": (("--replay", ""), "No file is named"),
-    "a device": (("--record", "/dev/full"), "is a device"),
-    "a folder": (("--record", "/tmp"), "is a folder"),
-    "no such trace": (("--replay", "/nowhere/a.ndjson"), "No such file"),
-    "no trace": (("--replay", __file__), "no telemetry trace"),
-    "no such machine": (("--simulate", "moon=1"), "has no 'moon'"),
-    "a file that exists": (("--record", __file__), "exists already"),
+    "too often": ("--interval", "0.05"),
+    "no time": ("--interval", "0"),
+    "backwards": ("--interval", "-1"),
+    "no number": ("--interval", "nan"),
+    "for ever": ("--interval", "inf"),
+    "none": ("--count", "0"),
+    "replay and record": ("--replay", FAKE_TRACE, "--record", "x"),
+    "replay and simulate": ("--replay", FAKE_TRACE, "--simulate", "default"),
+    "record to nothing": ("--record", ""),
+    "replay of nothing": ("--replay", ""),
+    "a device": ("--record", "/dev/full"),
+    "a folder": ("--record", "/tmp"),
+    "no such trace": ("--replay", "/nowhere/a.ndjson"),
+    "no trace": ("--replay", __file__),
+    "no such machine": ("--simulate", "moon=1"),
+    "a file that exists": ("--record", __file__),
 }
 
 
-@pytest.mark.parametrize(("options", "cause"), BAD_OPTIONS.values(), ids=BAD_OPTIONS)
-def test_what_cannot_be_done_is_a_sentence_and_with_json_a_line(
-    cpugpu: CommandLine, options: tuple[object, ...], cause: str
+@pytest.mark.parametrize("options", BAD_OPTIONS.values(), ids=BAD_OPTIONS)
+def test_wrong_options_are_one_line_and_with_json_an_object(
+    cpugpu: CommandLine, options: tuple[object, ...], words: GoldenWords
 ) -> None:
     done = cpugpu.here("telemetry", *options)
     assert (done.code, done.out) == (EXIT_USAGE, "")
-    assert cause in done.err
-    done = cpugpu.here("telemetry", "--json", *options)
-    (line,) = done.objects
-    assert (done.code, line["event"], line["exit_code"]) == (EXIT_USAGE, "Error", EXIT_USAGE)
-    assert cause in line["message"]
+    words(done.err.replace(__file__, "FILE"))
+    line_of = cpugpu.here("telemetry", "--json", *options)
+    (line,) = line_of.objects
+    assert (line_of.code, line["event"], line["exit_code"]) == (EXIT_USAGE, "Error", EXIT_USAGE)
+    assert f"{line['message']} {line['remedy']}" in done.err
     assert line["remedy"]
 
 
 def test_a_variable_in_the_way_is_named_and_no_device_is_to_be_removed(cpugpu: CommandLine) -> None:
     done = cpugpu("telemetry", "--replay", FAKE_TRACE, CPUGPU_SIMULATE="default")
     assert "unset CPUGPU_SIMULATE" in done.err
-    assert "emove" not in cpugpu.here("telemetry", "--record", "/dev/full").err
+    assert "delete" not in cpugpu.here("telemetry", "--record", "/dev/full").err
 
 
 # ------------------------------------------------------------------ record and replay

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import typer
+from tests.helpers.command_line import CommandLine
 from tests.rooms.compare.test_compare_simulated import series
 
 from cpugpu_tui.analysis import gating as analysis_gating
@@ -15,7 +16,7 @@ from cpugpu_tui.cli.commands import app
 from cpugpu_tui.cli.compare.gate_request import GateRequest
 from cpugpu_tui.compare import comparison
 from cpugpu_tui.compare.gate import gate_series
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import EXIT_USAGE, UsageError
 
 GROUPED_IN_ONE_FILE = {"config"}
 
@@ -36,6 +37,39 @@ def test_every_command_is_in_the_file_of_its_name() -> None:
     for words, callback in found.items():
         file = callback.__module__.rpartition(".")[2].rstrip("_").replace("_", "-")
         assert file == (words[0] if words[0] in GROUPED_IN_ONE_FILE else words[-1]), words
+
+
+def groups_of(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the words of each group of commands, and the group."""
+    if hasattr(group, "commands"):
+        yield above, group
+        for name, command in group.commands.items():
+            yield from groups_of(command, (*above, name))
+
+
+def test_no_summary_is_cut_in_a_list_of_commands(cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words, group in groups_of(typer.main.get_command(app)):
+        listed = cpugpu.here(*words, "--help").out.partition("Commands:\n")[2].splitlines()
+        assert len(listed) == len(group.commands)
+        assert not [line for line in listed if not line.endswith(".") or line.endswith("...")]
+
+
+def test_every_command_option_and_argument_has_help_in_sentences() -> None:
+    def check(group: Any) -> None:
+        for text in (group.help, *(parameter.help for parameter in group.params)):
+            assert text
+            assert text[-1] in ".]" or text.endswith("?"), text
+        for command in getattr(group, "commands", {}).values():
+            check(command)
+
+    check(typer.main.get_command(app))
+
+
+def test_a_wrong_variable_is_named(cpugpu: CommandLine) -> None:
+    done = cpugpu("run", "matmul", "--no-save", CPUGPU_CASE_TIMEOUT="soon")
+    assert done.code == EXIT_USAGE
+    assert "CPUGPU_CASE_TIMEOUT 'soon'" in done.err
 
 
 def test_the_gate_judges_once(monkeypatch: pytest.MonkeyPatch) -> None:

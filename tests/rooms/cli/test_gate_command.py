@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.cli.running.interpreters import turns
 from cpugpu_tui.errors import (
@@ -36,11 +38,12 @@ def five_runs(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     """A history with five runs that are the baseline main; only copied."""
     made = CommandLine(tmp_path_factory.mktemp("five-runs") / "history.db")
     make_series(made)
-    assert made.here("baseline", "main", "latest").out == "Baseline main is runs 1-5.\n"
+    assert made.here("baseline", "main", "latest").code == EXIT_OK
     return made
 
 
-def test_a_new_baseline_is_told_as_json_too(based: CommandLine) -> None:
+def test_a_new_baseline_is_shown_with_its_runs_also_as_json(based: CommandLine, words: GoldenWords) -> None:
+    words(based.here("baseline", "other", "latest").out)
     (made,) = based.here("baseline", "other", "latest", "--json").objects
     assert made == {**based.here("baseline", "main", "--json").objects[0], "name": "other"}
 
@@ -71,15 +74,15 @@ def slowed(cpugpu: CommandLine, ten_runs: CommandLine) -> CommandLine:
 # ------------------------------------------------------------------ compare
 
 
-def test_differences_come_first_then_a_verdict_for_every_case(slowed: CommandLine) -> None:
+def test_differences_come_first_then_a_verdict_for_every_case(slowed: CommandLine, words: GoldenWords) -> None:
     done = slowed.here("compare", "main", "latest")
     assert (done.code, done.err) == (EXIT_OK, "")
     out = done.out
-    assert "SIMULATED: no number here was measured. baseline main (runs 1-5) against runs 6-10" in out
+    words(out.splitlines()[0])
     assert out.index("gpu_ns_per_flop=0.002") < out.index("verdict")
     (slow,) = [line for line in out.splitlines() if "matmul 256" in line and "GPU" in line]
     assert slow.rstrip().endswith("SLOWER")
-    assert "GPU, geometric mean of all cases: +" in out
+    words(re.sub(r"[+-]?\d+\.\d+", "N", next(line for line in out.splitlines() if "geometric mean" in line)))
 
 
 def test_the_same_in_json_keeps_every_digit(slowed: CommandLine) -> None:
@@ -95,12 +98,12 @@ def test_the_same_in_json_keeps_every_digit(slowed: CommandLine) -> None:
     ]
 
 
-def test_one_run_against_one_says_too_few_and_never_no_change(cpugpu: CommandLine) -> None:
+def test_one_run_against_one_says_too_few_and_never_no_change(cpugpu: CommandLine, words: GoldenWords) -> None:
     for _ in range(2):
         make_series(cpugpu, runs=1)
     out = cpugpu.here("compare", "1", "2").out
     assert out.count("TOO FEW RUNS") == 4
-    assert "That is not `no change`." in out
+    words(out.splitlines()[-1])
     assert "SAME" not in out
 
 
@@ -116,15 +119,16 @@ def test_the_runs_of_a_made_up_series_are_no_copies_and_two_such_series_are_the_
 
 
 @pytest.mark.slow
-def test_a_series_of_copies_gets_no_verdict_and_is_told_why(cpugpu: CommandLine) -> None:
+def test_a_series_of_copies_gets_no_verdict_and_is_told_why(cpugpu: CommandLine, words: GoldenWords) -> None:
     for _ in range(2):
         make_series(cpugpu, f"{FAST},noise=0")
     out = cpugpu.here("compare", "1", "6").out
     assert out.count("TOO FEW RUNS") == 4
-    assert "Runs that agree to the last digit are copies of one and count once" in out
+    words([line for line in out.splitlines() if "copies" in line][-1])
     gate = cpugpu.here("gate", "--baseline", "1", "--new", "6")
     assert gate.code == EXIT_UNFIT
-    assert gate.out.count("TOO FEW RUNS: its runs are copies of one") == 4
+    assert gate.out.count("TOO FEW RUNS") == 4
+    assert gate.out.count("copies") >= 4
 
 
 @pytest.mark.slow
@@ -132,96 +136,98 @@ def test_another_database_is_named_by_its_file(based: CommandLine, tmp_path: Pat
     other = CommandLine(tmp_path / "other.db")
     make_series(other, SLOW)
     out = based.here("compare", "main", f"{other.database}:latest").out
-    assert "against other.db: runs 1-5\n" in out
+    assert "other.db: runs 1-5\n" in out
     assert "SLOWER" in out
 
 
 def test_a_tag_names_the_series_of_its_newest_run(slowed: CommandLine) -> None:
     with slowed.store() as store:
         store.tag(store.find("2"), add=["release"])
-    assert "tag release (runs 1-5) against runs 6-10" in slowed.here("compare", "release", "latest").out
+    first = slowed.here("compare", "release", "latest").out.splitlines()[0]
+    assert "release (runs 1-5)" in first
+    assert "runs 6-10" in first
 
 
 def test_a_case_that_failed_on_one_side_is_not_comparable_and_says_why(based: CommandLine) -> None:
     failing = based.here(*RUN, "--simulate", f"{SIMULATED},mismatch_size=16", "--repeat", 3)
     assert failing.code == EXIT_CASES_FAILED
     out = based.here("compare", "main", "latest").out
-    assert "NOT COMPARABLE: mismatch in the new series" in out
+    assert "NOT COMPARABLE: mismatch" in out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    "arguments",
     [
-        (("compare", "1", "2"), "are of the same series"),
-        (("compare", "1", "99"), "There is no run '99'"),
-        (("compare", "nothing.db:1"), "There is no database nothing.db"),
-        (("baseline", "12", "1"), "cannot name a baseline"),
-        (("baseline", "other"), "There is no baseline 'other'"),
-        (
-            ("gate", "--baseline", "none"),
-            "There is no baseline, run or tag 'none'; baselines are main.",
-        ),
-        (("gate", "--new", "1", "matmul"), "--new judges 1, so matmul is not run."),
-        (("gate", "--new", "1", "--junit", "x.xml", "--summary", "./x.xml"), "x.xml would be both reports"),
-        (("gate", "--max-slowdown", "0.05"), "is no percentage"),
-        (("gate", "--max-slowdown", "-5%"), "is no percentage"),
-        (("gate", "--junit", "/nowhere/at/all.xml"), "There is no folder /nowhere/at"),
-        (("gate", "--summary", "/"), "is a folder"),
+        ("compare", "1", "2"),
+        ("compare", "1", "99"),
+        ("compare", "nothing.db:1"),
+        ("baseline", "12", "1"),
+        ("baseline", "other"),
+        ("gate", "--baseline", "none"),
+        ("gate", "--new", "1", "matmul"),
+        ("gate", "--new", "1", "--junit", "x.xml", "--summary", "./x.xml"),
+        ("gate", "--max-slowdown", "0.05"),
+        ("gate", "--max-slowdown", "-5%"),
+        ("gate", "--junit", "/nowhere/at/all.xml"),
+        ("gate", "--summary", "/"),
     ],
+    ids=" ".join,
 )
-def test_what_cannot_be_is_one_sentence_and_exit_code_2(
-    based: CommandLine, arguments: tuple[str, ...], sentence: str
+def test_wrong_arguments_are_one_line_and_exit_code_2(
+    based: CommandLine, arguments: tuple[str, ...], words: GoldenWords
 ) -> None:
     done = based.here(*arguments)
     assert done.code == EXIT_USAGE
-    assert sentence in done.err
-    assert len(done.err.splitlines()) == 1
+    words(done.err)
 
 
 def test_without_a_history_nothing_is_created(cpugpu: CommandLine) -> None:
     for arguments in (("compare", "1"), ("baseline",), ("gate",)):
         done = cpugpu.here(*arguments)
         assert done.code == EXIT_USAGE
-        assert "no saved runs" in done.err
+        assert "`cpugpu-tui run quick`" in done.err
     assert not cpugpu.database.exists()
 
 
 @pytest.mark.slow
 @pytest.mark.slow
-def test_made_up_times_do_not_stand_against_measured_ones(based: CommandLine) -> None:
+def test_simulated_times_are_not_compared_with_measured_ones(based: CommandLine, words: GoldenWords) -> None:
     real = based("run", "matmul", "--size", "16", "--device", "cpu", "--rounds", "5")
     assert real.code == EXIT_OK
     done = based.here("compare", "main", "latest")
     assert done.code == EXIT_USAGE
-    assert "Made-up times are not compared with real." in done.err
+    words(done.err)
 
 
 # ------------------------------------------------------------------ the gate
 
 
-def test_it_runs_the_baselines_plan_five_times_saves_that_and_passes(based: CommandLine) -> None:
+def test_it_runs_the_baselines_plan_five_times_saves_that_and_passes(based: CommandLine, words: GoldenWords) -> None:
     done = based.here("gate")
     assert (done.code, done.err) == (EXIT_OK, "")
-    assert done.out.rstrip().endswith("Passed: none of 4 is slower by more than 5 %.")
+    words(done.out.splitlines()[-1])
     with based.store() as store:
         assert [run.number for run in store.runs()][:5] == [10, 9, 8, 7, 6]
         assert len(store.runs_of(store.series_of(store.find("10")))) == 5
 
 
-def test_what_is_slower_by_more_than_the_limit_does_not_pass(based: CommandLine, tmp_path: Path) -> None:
+def test_what_is_slower_by_more_than_the_limit_does_not_pass(
+    based: CommandLine, tmp_path: Path, words: GoldenWords
+) -> None:
     junit, summary = tmp_path / "gate.xml", tmp_path / "gate.md"
     files = ("--junit", junit, "--summary", summary)
     done = based.here("gate", "--simulate", SLOW, *files)
     assert done.code == EXIT_CHECK_SAID_NO
-    assert done.out.rstrip().endswith("Not passed: 1 of 4 slower by more than 5 %.")
+    verdict = done.out.splitlines()[-1]
+    words(verdict)
     suite = ElementTree.parse(junit).getroot()
     assert {name: suite.get(name) for name in ("tests", "failures", "errors")} == {
         "tests": "4", "failures": "1", "errors": "0",
     }  # fmt: skip
     (failure,) = suite.iter("failure")
     assert failure.get("type") == "SLOWER"
-    assert summary.read_text().startswith("## Not passed: 1 of 4 slower by more than 5 %")
-    assert "| matmul 256 | GPU |" in summary.read_text()
+    assert summary.read_text().splitlines()[0] == f"## {verdict}"
+    assert "matmul 256" in summary.read_text()
     # The same series again, under a limit that it keeps.
     assert based.here("gate", "--new", "latest", "--max-slowdown", "60%").code == EXIT_OK
 
@@ -231,7 +237,7 @@ def test_too_few_runs_are_4_and_never_0(based: CommandLine, tmp_path: Path) -> N
     make_series(based, f"{SIMULATED},seed=50", runs=4)
     done = based.here("gate", "--new", "latest", "--junit", junit)
     assert done.code == EXIT_UNFIT
-    assert "4 with too few runs" in done.out
+    assert done.out.count("TOO FEW RUNS") == 4
     assert ElementTree.parse(junit).getroot().get("errors") == "4"
 
 
@@ -243,13 +249,13 @@ def test_a_series_that_could_never_pass_is_not_run(based: CommandLine, command: 
     make_series(based, f"{SIMULATED},seed=50", runs=2)
     old = based.here(*command, "--baseline", "latest")
     assert (old.code, old.out) == (EXIT_UNFIT, "")
-    assert "2 runs" in old.err
+    assert "--repeat 5" in old.err
     assert len(based.here("history", "--json").objects) == 7
 
 
 @pytest.mark.slow
 def test_cases_that_time_ran_out_for_are_4_and_those_that_were_not_asked_for_are_counted(
-    cpugpu: CommandLine,
+    cpugpu: CommandLine, words: GoldenWords
 ) -> None:
     make_series(cpugpu)
     make_series(cpugpu, f"{SIMULATED},seed=50")
@@ -259,26 +265,29 @@ def test_cases_that_time_ran_out_for_are_4_and_those_that_were_not_asked_for_are
     late = cpugpu.here("gate", "--baseline", "1", "--new", "latest", "--json")
     assert late.code == EXIT_UNFIT
     (told,) = late.objects
-    assert {each["why"] for each in told["verdicts"] if each["verdict"] == "UNDECIDED"} == {"skipped in the new series"}
-    assert told["says"] == "Undecided: 2 of 4 may be slower by more than 5 %; 2 not reached."
+    (why,) = {each["why"] for each in told["verdicts"] if each["verdict"] == "UNDECIDED"}
+    assert "skipped" in why
+    words(told["says"])
     assert cpugpu.here("run", "matmul", "--size", "16", "--rounds", "5", "--simulate", f"{SIMULATED},seed=70",
                        "--repeat", 5).code == EXIT_OK  # fmt: skip
     fewer = cpugpu.here("gate", "--baseline", "1", "--new", "latest")
     assert fewer.code == EXIT_OK
-    assert fewer.out.rstrip().endswith("Passed: none of 2 is slower by more than 5 %; 2 were not judged.")
+    words(fewer.out.splitlines()[-1])
 
 
 def test_a_case_that_fails_where_the_baseline_has_times_is_3(based: CommandLine) -> None:
     done = based.here("gate", "--simulate", f"{SIMULATED},error_size=16")
     assert done.code == EXIT_CASES_FAILED
-    assert "FAILED: error in the new series" in done.out
+    assert "FAILED: error" in done.out
 
 
 @pytest.mark.slow
-def test_a_baseline_of_another_machine_is_4_after_one_run_unless_that_is_wanted(based: CommandLine) -> None:
+def test_a_baseline_of_another_machine_is_4_after_one_run_unless_that_is_wanted(
+    based: CommandLine, words: GoldenWords
+) -> None:
     done = based.here("gate", "--simulate", f"{SIMULATED},gpus=0")
     assert done.code == EXIT_UNFIT
-    assert "The baseline is of another machine (GPU: simulated GPU there, unknown here)" in done.err
+    words(done.err)
     with based.store() as store:
         assert len(store.runs()) == 6
     done = based.here("gate", "--simulate", f"{SIMULATED},gpus=0", "--any-machine")
@@ -343,7 +352,8 @@ def test_two_interpreters_run_in_turn_and_end_in_the_comparison(cpugpu: CommandL
     names = ("--python", sys.executable, "--python", bare_python)
     done = cpugpu.here(*RUN, "--simulate", SIMULATED, "--repeat", 3, *names)
     assert done.code == EXIT_OK, done.err
-    assert f"{sys.executable} (runs 1, 4-5) against {bare_python} (runs 2-3, 6)" in done.out
+    assert f"{sys.executable} (runs 1, 4-5)" in done.out
+    assert f"{bare_python} (runs 2-3, 6)" in done.out
     assert "interpreter" in done.out
     assert done.out.count("SAME") == 4
     told = cpugpu.here(*RUN, "--simulate", SIMULATED, "--repeat", 1, *names, "--json").out.splitlines()
@@ -356,7 +366,7 @@ def test_an_interpreter_that_is_not_there_or_named_twice_is_a_sentence(cpugpu: C
 
     twice = cpugpu.here(*RUN, "--simulate", SIMULATED, "--python", sys.executable, "--python", sys.executable)
     assert (twice.code, twice.out) == (EXIT_USAGE, "")
-    assert "named twice" in twice.err
+    assert sys.executable in twice.err
     gone = cpugpu.here(*RUN, "--simulate", SIMULATED, "--python", sys.executable, "--python", "no-such-python")
     assert gone.code == EXIT_USAGE
-    assert "There is no interpreter 'no-such-python'" in gone.err
+    assert "'no-such-python'" in gone.err

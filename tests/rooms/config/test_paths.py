@@ -1,4 +1,4 @@
-"""Where files go."""
+"""File locations."""
 
 from __future__ import annotations
 

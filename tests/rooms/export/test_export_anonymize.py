@@ -1,4 +1,4 @@
-"""An anonymised export holds no name of a machine or a person, no path, no UUID; and still every number."""
+"""An anonymised export holds no host or user name, path or UUID, but all numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRETS = (
 
 @pytest.fixture
 def spoken() -> ExportedRun:
-    """A run that says everything it should not."""
+    """A run with private texts in all fields."""
     first, *rest = export_runs.stream()
     assert isinstance(first, RunStarted)
     environment = {
@@ -81,11 +81,11 @@ def test_a_gpu_is_still_the_same_one_in_every_place(spoken: ExportedRun) -> None
 
 def test_names_that_only_this_machine_knows_go_too() -> None:
     stream = [
-        replace(event, message="asked by mallory on castle") if isinstance(event, CaseFailed) else event
+        replace(event, message="mallory on castle") if isinstance(event, CaseFailed) else event
         for event in export_runs.stream()
     ]
     (covered,) = anonymized([exported(stream)], hosts=["castle"], people=["mallory"], messages=True)
-    assert covered.state.rows["matmul/default/1024/float32/tall"].failure.message == "asked by person on host"  # type: ignore[union-attr]
+    assert covered.state.rows["matmul/default/1024/float32/tall"].failure.message == "person on host"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

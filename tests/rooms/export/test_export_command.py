@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.export_runs import stream
 
 from cpugpu_tui.cli import import_
@@ -61,37 +62,41 @@ def test_an_anonymised_export_has_no_host(saved: CommandLine) -> None:
 
 
 def test_the_schema_is_printed_without_any_run(cpugpu: CommandLine) -> None:
-    assert json.loads(cpugpu.here("export", "--schema").out)["title"] == "An export of cpugpu-tui"
+    assert json.loads(cpugpu.here("export", "--schema").out)["$defs"]["Run"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "sentence"),
+    "arguments",
     [
-        (["99"], EXIT_USAGE, "There is no run '99'."),
-        (["2026"], EXIT_USAGE, "'2026' is the beginning of several runs"),
-        (["-f", "xlsx"], EXIT_USAGE, "There is no format 'xlsx'."),
-        (["-f", "tensorboard"], EXIT_USAGE, "TensorBoard files need a folder."),
-        (["--samples"], EXIT_USAGE, "--samples is for csv alone."),
-        (["-o", "/missing/x.json"], EXIT_USAGE, "There is no folder /missing."),
-        (["-o", "x" * 300 + ".json"], EXIT_USAGE, "x"),
-        (["-f", "html", "-o", "x" * 300], EXIT_USAGE, "x"),
-        (["-o", "x.cvs"], EXIT_USAGE, "The name x.cvs does not say which format it is."),
-        (["-o", "/proc/x.json"], EXIT_USAGE, "/proc/x.json cannot be written"),
+        pytest.param(["99"], id="unknown run"),
+        pytest.param(["2026"], id="several runs"),
+        pytest.param(["-f", "xlsx"], id="unknown format"),
+        pytest.param(["-f", "tensorboard"], id="no folder for TensorBoard"),
+        pytest.param(["--samples"], id="samples in JSON"),
+        pytest.param(["-o", "/missing/x.json"], id="missing folder"),
+        pytest.param(["-o", "x.cvs"], id="unknown suffix"),
+        pytest.param(["-o", "/proc/x.json"], id="folder of the kernel"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(
-    saved: CommandLine, arguments: list[str], code: int, sentence: str
-) -> None:
+def test_what_cannot_be_done_is_one_sentence(saved: CommandLine, arguments: list[str], words: GoldenWords) -> None:
     done = saved.here("export", *arguments)
-    assert (done.code, done.out) == (code, "")
-    assert done.err.startswith(f"cpugpu-tui: {sentence}")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    words(done.err)
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["-o", "x" * 300 + ".json"], ["-f", "html", "-o", "x" * 300]], ids=["-o", "-f"])
+def test_a_name_that_is_too_long_is_one_sentence(saved: CommandLine, arguments: list[str]) -> None:
+    done = saved.here("export", *arguments)
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert "xxx" in done.err
     assert done.err.count("\n") == 1
 
 
 def test_a_history_that_is_not_there_is_not_made_by_looking(cpugpu: CommandLine) -> None:
     done = cpugpu.here("export")
     assert (done.code, done.out) == (EXIT_USAGE, "")
-    assert done.err.startswith("cpugpu-tui: There are no saved runs yet")
+    assert "cpugpu-tui run quick" in done.err
     assert not cpugpu.database.exists()
 
 
@@ -104,11 +109,11 @@ def test_messages_are_kept_in_an_anonymous_export_alone(saved: CommandLine) -> N
 # ------------------------------------------------------------------ import
 
 
-def test_an_export_comes_back_in_another_history(saved: CommandLine, tmp_path: Path) -> None:
+def test_an_export_comes_back_in_another_history(saved: CommandLine, tmp_path: Path, words: GoldenWords) -> None:
     saved.here("export", "1", "2", "-o", tmp_path / "x.json")
     other = CommandLine(tmp_path / "other.db")
     done = other.here("import", tmp_path / "x.json")
-    assert done.out == "Imported as run 1: cpugpu-tui show 1\nImported as run 2: cpugpu-tui show 2\n"
+    words(done.out)
     assert other.here("show", "1").out == saved.here("show", "1").out
     again = other.here("import", tmp_path / "x.json", "--json")
     assert [item["new"] for item in again.objects] == [False, False]
@@ -121,7 +126,8 @@ def test_nothing_is_saved_when_one_file_is_none_of_ours(saved: CommandLine, tmp_
     other = CommandLine(tmp_path / "other.db")
     done = other.here("import", tmp_path / "x.json", tmp_path / "y.json")
     assert done.code == EXIT_USAGE
-    assert done.err.startswith(f"cpugpu-tui: {tmp_path}/y.json is not an export of cpugpu-tui.")
+    assert f"{tmp_path}/y.json" in done.err
+    assert f"{tmp_path}/x.json" not in done.err
     assert not other.database.exists()
 
 
@@ -133,23 +139,24 @@ def test_a_file_that_cannot_be_read_is_one_sentence(cpugpu: CommandLine, tmp_pat
     ):
         done = cpugpu.here("import", path)
         assert (done.code, done.err.count("\n")) == (EXIT_USAGE, 1)
-        assert f"{path} cannot be read: {why}" in done.err
+        assert str(path) in done.err
+        assert why in done.err
 
 
 def test_a_file_that_is_too_large_is_given_up(
-    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
 ) -> None:
     monkeypatch.setattr(import_, "MOST_BYTES", 1_000_000)
     (tmp_path / "large").write_bytes(b"x" * 1_000_001)
     done = cpugpu.here("import", tmp_path / "large")
     assert (done.code, done.out) == (EXIT_USAGE, "")
-    assert done.err == f"cpugpu-tui: {tmp_path}/large is larger than 0.001 GB. Export fewer runs into one file.\n"
+    words(done.err.replace(str(tmp_path), "/data"))
 
 
 def test_what_run_prints_can_be_imported(cpugpu: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "x.ndjson").write_text(cpugpu(*RUN, "--json", "--no-save").out, encoding="utf-8")
     done = cpugpu.here("import", tmp_path / "x.ndjson")
-    assert done.out == "Imported as run 1: cpugpu-tui show 1\n"
+    assert "cpugpu-tui show 1" in done.out
     assert "3 ok" in cpugpu.here("history").out
 
 
@@ -161,7 +168,7 @@ def test_a_run_writes_what_export_would(cpugpu: CommandLine, tmp_path: Path) -> 
     wanted = [word for path in files for word in ("--export", path)]
     done = cpugpu(*RUN, *wanted, "--tensorboard", tmp_path / "tb")
     assert done.code == EXIT_OK
-    assert done.err == f"Open it: tensorboard --logdir {tmp_path}/tb\n"
+    assert f"tensorboard --logdir {tmp_path}/tb\n" in done.err
     for path in files:
         assert cpugpu.here("export", "-o", tmp_path / f"again{path.suffix}").code == EXIT_OK
         assert (tmp_path / f"again{path.suffix}").read_bytes() == path.read_bytes()
@@ -216,7 +223,8 @@ def test_a_file_that_became_unwritable_meanwhile_costs_the_file_alone(cpugpu: Co
         state = state.apply(event)
         outputs.see(state, event)
     (sentence,) = outputs.write()
-    assert sentence.startswith(f"Not exported: {tmp_path}/out/x.json cannot be written: No such file")
+    assert f"{tmp_path}/out/x.json" in sentence
+    assert "No such file" in sentence
     assert outputs.exit_code == EXIT_USAGE
     assert run_ids(tmp_path / "y.json") == ["20260101-aaaa"]
 
@@ -226,7 +234,7 @@ def test_a_file_that_cannot_be_written_does_not_end_the_series(cpugpu: CommandLi
     done = cpugpu.here("run", "matmul", "--size", "64", "--rounds", 1, "--simulate", FAST, "--repeat", 3,
                        "--export", tmp_path / "full.csv")  # fmt: skip
     assert done.code == EXIT_UNFIT
-    assert done.err.count("Not exported: ") == 3
+    assert done.err.count("full.csv") == 3
     assert len(cpugpu.here("history", "--json").objects) == 3
 
 

@@ -59,7 +59,7 @@ PIECES = ("aurora", "thesis", "plan b", "zoe", "castle-lab", "10.211.55.17", "fe
 
 NAMES = ("case", "workload", "variant", "dtype", "name", "device", "devices", "metrics", "run_id", "kind", "status",
          "edge", "scope")  # fmt: skip
-"""Texts that a report is arranged by: with all of them the same there would be nothing to render."""
+"""Fields that structure a report, and so cannot all hold the same text."""
 
 
 def full_stream() -> list[Event]:
@@ -156,7 +156,7 @@ def test_a_secret_in_the_place_of_a_name_is_left_out(secret: str, name: str) -> 
 
 
 def test_messages_give_way_to_the_kind_of_failure_unless_they_are_asked_for() -> None:
-    told = "TypeError: no place in /srv/aurora on 10.211.55.17"
+    told = "TypeError: /srv/aurora on 10.211.55.17"
     run = run_with(told, lambda key: key in ("message", "remedy", "problem", "no_gpu", "torch_error"))
     (covered,) = anonymized([run])
     (failed,) = (event for event in covered.events if isinstance(event, CaseFailed))
@@ -164,4 +164,4 @@ def test_messages_give_way_to_the_kind_of_failure_unless_they_are_asked_for() ->
     assert covered.started.environment["torch_error"] == "TypeError"
     (kept,) = anonymized([run], messages=True)
     (failed,) = (event for event in kept.events if isinstance(event, CaseFailed))
-    assert failed.message == "TypeError: no place in <path> on <left out>"
+    assert failed.message == "TypeError: <path> on <left out>"

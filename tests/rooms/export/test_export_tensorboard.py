@@ -1,4 +1,4 @@
-"""TensorBoard reads what we write exactly as it reads what the publication's way of writing gives."""
+"""TensorBoard reads the same from our files as from those written in the publication's way."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_it_can_be_read_while_the_run_goes_on(tmp_path: Path) -> None:
 
 
 def test_sizes_rise_in_whatever_order_cases_end(tmp_path: Path) -> None:
-    """A search goes back and forth; viewers drop or zigzag what does not rise."""
+    """A search visits sizes in any order. Viewers ignore smaller steps, or draw the line back and forth."""
     run = export_runs.stream(sizes=(1024, 16, 512, 64, 9))
     live(tmp_path / "live", run).close()
     write_tensorboard([exported(run)], tmp_path / "export")

@@ -1,4 +1,4 @@
-"""A stream folded at once is what its events make one by one, and takes time that grows with the stream alone."""
+"""Folding all events at once gives the same state as one by one, in linear time."""
 
 from __future__ import annotations
 

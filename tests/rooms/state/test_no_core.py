@@ -1,15 +1,16 @@
-"""A row whose threads lacked a core gives no winner, no bracket, no baseline, and says why, everywhere it is shown."""
+"""A row whose threads lacked a core has no winner, bracket or baseline, and shows why."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
 from tests.helpers.command_line import CommandLine
-from tests.helpers.golden import assert_golden, paragraphs
+from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
 from tests.helpers.runs.recorder import plan_of, state_of, swept
 
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
@@ -33,7 +34,7 @@ STARVED = "starved_share=0.4,starved_size=64"
 
 @pytest.fixture(scope="module")
 def run() -> RunState:
-    """Four sizes around the crossover; in one of them the threads had no core."""
+    """Four sizes around the crossover. In one of them the threads lacked a core."""
     plan = plan_of(*SIZES, simulation=LAWS)
     return state_of(plan, swept(plan)[1])
 
@@ -67,7 +68,7 @@ def test_it_is_no_time_of_a_baseline(run: RunState) -> None:
     assert {case.case.size: set(case.median_ns) for case in found.cases.values()}[64] == {"GPU"}
 
 
-def test_half_rounds_that_were_repeated_leave_a_result_and_are_counted() -> None:
+def test_half_rounds_that_were_repeated_leave_a_result_and_are_counted(words: GoldenWords) -> None:
     plan = plan_of(64, simulation=replace(LAWS, starved_tries=2))
     state = state_of(plan, swept(plan)[1])
     (row,) = state.rows.values()
@@ -77,29 +78,22 @@ def test_half_rounds_that_were_repeated_leave_a_result_and_are_counted() -> None
     assert row.cpu.cores is not None
     assert len(row.cpu.cores.discarded) == 2
     (told, *_) = reason_lines(row.cpu)
-    assert told.startswith("2 half-rounds were repeated")
+    words(told)
 
 
 # ------------------------------------------------------------------ what is said
 
 
-def test_the_answer_says_why_what_one_thread_takes_and_what_to_do(run: RunState) -> None:
+def test_the_answer_says_why_what_one_thread_takes_and_what_to_do(run: RunState, words: GoldenWords) -> None:
     (said,) = no_core_lines(run)
     assert answer_lines(run)[1] == said
-    for words in (
-        "matmul n = 64: no core",
-        "the 2 threads waited 40 % of the time",
-        "1 other process used 0.8 cores",
-        "One thread takes",
-        "--threads 1",
-    ):
-        assert words in said
+    words(re.sub(r"[\d.]+ [num]s", "TIME", said))
 
 
-def test_a_run_without_a_core_anywhere_has_this_as_its_answer() -> None:
+def test_a_run_without_a_core_anywhere_has_this_as_its_answer(words: GoldenWords) -> None:
     plan = plan_of(*SIZES, simulation=replace(LAWS, starved_size=0))
     (said,) = answer_lines(state_of(plan, swept(plan)[1]))
-    assert "16 to 1,024 (4 sizes): no core" in said
+    words(re.sub(r"[\d.]+ [num]s", "TIME", said))
 
 
 def test_the_table_has_a_word_in_place_of_the_winner(run: RunState) -> None:
@@ -176,7 +170,7 @@ def test_the_history_the_exports_and_the_baseline_know_it(cpugpu: CommandLine) -
     assert {row["verdict"] for row in table if row["size"] == "64"} == {""}
     anonymous = cpugpu("export", "latest", "--format", "json", "--anonymize").out
     assert "simulated-neighbour" not in anonymous
-    assert "1 of 2 cases lacked a core" in cpugpu("baseline", "main", "latest").out
+    assert "1 of 2 cases" in cpugpu("baseline", "main", "latest").out
 
 
 def test_a_series_without_one_time_is_no_baseline(cpugpu: CommandLine) -> None:
@@ -188,7 +182,7 @@ def test_a_series_without_one_time_is_no_baseline(cpugpu: CommandLine) -> None:
 
 @pytest.mark.parametrize("sizes", ["64,256", pytest.param("64", marks=pytest.mark.slow)])
 def test_the_gate_does_not_pass_a_case_without_a_core(cpugpu: CommandLine, sizes: str) -> None:
-    """All others pass; this one nobody timed: exit code 4, and 4 as well where it is the only one."""
+    """All other cases pass; this one has no time. The exit code is 4, even if it is the only case."""
     device = ("--device", "cpu") if sizes == "64" else ()
     cpugpu("run", "matmul", "--size", sizes, *device, "--repeat", "5", "--simulate", "seed=1")
     assert cpugpu("baseline", "main", "latest").code == EXIT_OK

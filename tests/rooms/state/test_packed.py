@@ -1,4 +1,4 @@
-"""Numbers of cases that are over: they say what they said before, in less memory."""
+"""Packed numbers of settled cases equal the original ones, in less memory."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What a person sees of a run: events folded into one value, in any order, at any number of cases."""
+"""The state of a run, folded from events in any order, for any number of cases."""
 
 from __future__ import annotations
 
 import gc
-import re
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -82,7 +81,7 @@ def test_times_speedup_and_answer_come_with_the_rounds() -> None:
     assert [row.status for row in state.rows.values()] == ["ok"] * 3
     assert state.threads == 2
     assert state.simulated
-    assert re.match(r"The GPU wins from n ≈ \d+ \(256–2,048\)\. ", answer_lines(state)[0])
+    assert "(256–2,048)" in answer_lines(state)[0]
     row = state.rows[plan.cases[2].key]
     assert row.check is not None
     assert row.comparison is not None
@@ -92,7 +91,7 @@ def test_times_speedup_and_answer_come_with_the_rounds() -> None:
 
 
 def test_what_a_dead_agent_had_said_of_a_case_is_void() -> None:
-    """The cases that shared the window with the culprit begin anew in the next agent."""
+    """The next agent starts the cases again that were active when the agent died."""
     state = fold(
         STARTED,
         CaseStarted(case=KEY),
@@ -222,7 +221,7 @@ def test_applying_an_event_leaves_the_state_before_it_alone() -> None:
 
 
 def calls_of(state: RunState, event: Event) -> Counter[str]:
-    """Count the Python functions that one `apply` calls: a measure of its work that no busy machine changes."""
+    """Count the Python functions that one `apply` calls: a measure of work that does not depend on load."""
     calls: Counter[str] = Counter()
 
     def note(frame: FrameType, what: str, _argument: object) -> None:
@@ -291,7 +290,7 @@ def test_a_gpu_that_vanishes_leaves_a_hole() -> None:
 
 
 def test_while_the_driver_hangs_nothing_is_drawn_that_was_not_measured() -> None:
-    """The last numbers stay, growing older; their history has a gap for each sweep without an answer."""
+    """The last numbers stay and grow older. The history has a gap for each missing answer."""
     first = reading(5.0, 1)
     hung = [replace(reading(0.0, s), gpus=aged(first.gpus, s - 1.0), problem="no answer") for s in (2, 3, 4)]
     state = TelemetryState()
@@ -310,7 +309,7 @@ def test_a_gpu_that_hangs_leaves_the_others_histories_whole() -> None:
 
 
 def test_what_is_read_every_five_seconds_fills_the_time_between_but_no_longer() -> None:
-    """A run leaves dear values unread for minutes: those are gaps, though the GPU answers."""
+    """During a run slow values are not read for minutes. These are gaps, although the GPU answers."""
     gpu = reading(5.0).gpus[0]
     state = TelemetryState()
     for second in range(20):
@@ -329,7 +328,7 @@ def test_the_machine_of_the_tests_is_simulated() -> None:
 
 
 def test_each_sweep_of_a_run_has_an_answer_of_its_own() -> None:
-    """matmul and vector-dot sorted together by size would seem to change the lead."""
+    """Sorting matmul and vector-dot together by size would suggest a crossover."""
     cases = (Case("matmul", 16), Case("vector-dot", 20, variant="dot"))
     state = fold(RunStarted(run_id="r", series_id="s", plan=Plan("p", cases), environment={}), FOUND)
     for case, cpu_ns in zip(cases, (1e6, 1e3), strict=True):
@@ -343,8 +342,10 @@ def test_each_sweep_of_a_run_has_an_answer_of_its_own() -> None:
         state = fold(CaseFinished(case=case.key), state=state)
     assert [answer.name for answer in answers(state)] == ["matmul", "vector-dot dot"]
     first, second = answer_lines(state)
-    assert first.startswith("matmul: So far, at 16 the GPU is 10.0× faster")
-    assert second.startswith("vector-dot dot: So far, at 20 the GPU is 99.7× slower")
+    assert first.startswith("matmul: ")
+    assert "10.0× faster" in first
+    assert second.startswith("vector-dot dot: ")
+    assert "99.7× slower" in second
 
 
 def test_what_was_stopped_half_way_is_no_part_of_the_answer() -> None:

@@ -1,4 +1,4 @@
-"""What waits in memory while the history takes nothing: nothing of it is lost, out of order or without a bound."""
+"""Writes that wait in memory while the history cannot be written: none is lost or out of order, memory is bounded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cpugpu_tui.errors import LockedError, StoreError
+from cpugpu_tui.errors import LockedError, LostRunError, StoreError
 from cpugpu_tui.model import (
     Case,
     CaseFinished,
@@ -29,11 +29,11 @@ from cpugpu_tui.store.outbox import Outbox
 CASES = tuple(Case("matmul", size) for size in (16, 32, 64, 128))
 STARTED = RunStarted(run_id="r", series_id="s", plan=Plan("sweep", CASES), environment={}, seq=1)
 LONG_S = 60
-"""More than any machine needs; nothing waits for its end."""
+"""Longer than any machine needs; no test waits for it to pass."""
 
 
 class LiveRun:
-    """A run that goes on, beside another program that may hold the database."""
+    """A run in progress, and another program that can lock the database."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -60,7 +60,7 @@ class LiveRun:
         return self.outbox.unsaved.cases.get("r", frozenset())
 
     def saved_cases(self) -> list[str]:
-        """Keys of the cases that another process finds in the file."""
+        """Keys of the cases that another process reads from the file."""
         with closing(Store.open(self.path)) as store:
             assert store.integrity_check() == []
             return [event.case for event in store.load("r") if isinstance(event, CaseFinished)]
@@ -188,7 +188,7 @@ def test_a_run_that_somebody_deletes_is_not_brought_back(live: LiveRun) -> None:
     live.saver.finish(RunFinished(status="done"))
     unsaved = live.outbox.unsaved
     assert not unsaved.waiting
-    assert "no longer in the database" in str(unsaved.lost["r"])
+    assert isinstance(unsaved.lost["r"], LostRunError)
     assert live.unsaved_cases == set(keys(1))
     with closing(Store.open(live.path)) as store:
         assert store.count() == 0
@@ -230,7 +230,7 @@ def test_what_waits_is_bounded_readings_go_first_and_the_end_is_kept(
     saved = live.saved_cases()
     assert saved == keys(0, 1, 2)
     assert live.unsaved_cases == set(keys(3))
-    assert "waited" in str(live.outbox.unsaved.lost["r"])
+    assert "waiting" in str(live.outbox.unsaved.lost["r"])
     with closing(Store.open(live.path)) as store:
         assert store.summary("r").status == "done"
         assert not [event for event in store.load("r") if isinstance(event, TelemetryRead)]

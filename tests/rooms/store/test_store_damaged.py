@@ -1,4 +1,4 @@
-"""A database whose numbers somebody or something changed: shown without them, and said so; never a traceback."""
+"""A database with impossible numbers: they are left out, with a mark and without a traceback."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def spoil(path: Path, number: float, metric: str = "%") -> None:
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
-    """A history with one run; only copied."""
+    """A history with one run, which tests copy."""
     made = CommandLine(tmp_path_factory.mktemp("sound") / "history.db")
     assert made("run", "matmul", "--size", "16,2048", "--simulate", "default").code == 0
     return made
@@ -49,7 +49,7 @@ def test_numbers_that_no_clock_gives_are_left_out_and_it_is_said(
 
 
 def test_processor_time_of_less_than_a_tick_is_no_damage() -> None:
-    """`os.times` counts in steps of 10 ms: a loop of 0.2 s took no system time at all, and its row was marked."""
+    """`os.times` counts in steps of 10 ms, so a loop of 0.2 s may take 0 s of system time. Its row was marked."""
     case = Case("jacobian", 4, variant="loop")
     half = DeviceSampled(
         case=case.key, device="cpu", round_index=0, calls_per_block=1, seq=3,

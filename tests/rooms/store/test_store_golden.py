@@ -1,4 +1,4 @@
-"""Databases of every version, as the code of that version wrote them: opened, upgraded, whole, and kept as they were.
+"""Databases written by the code of every version can be opened, upgraded and read; the old file is kept.
 
 Each holds `run matmul --size 64,2048 --rounds 3 --simulate default` and `run vector-dot --variant dot --size 100,1000
 --rounds 3 --simulate error_size=1000`; only the names of the machine were replaced. The last has a tag and a baseline.
@@ -95,7 +95,7 @@ def test_an_upgrade_keeps_the_old_file_and_says_where(version: int, tmp_path: Pa
 
 @pytest.mark.parametrize("version", OLDER)
 def test_runs_of_an_older_version_share_machine_and_environment(version: int, tmp_path: Path) -> None:
-    """Two runs of one machine were two copies of its facts."""
+    """Older versions stored a copy of the facts with each run."""
     with closing(Store.open(golden(version, tmp_path))) as store:
         count = {
             table: store._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
@@ -116,7 +116,6 @@ def test_tags_and_baselines_are_found_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", OLDER)
 def test_an_older_database_that_cannot_be_written_is_refused_in_a_sentence(version: int, tmp_path: Path) -> None:
     path = golden(version, tmp_path)
-    with pytest.raises(StoreError, match="of an older version") as caught:
+    with pytest.raises(StoreError, match=f"version {version} "):
         open_read_only(path).close()
-    assert "Copy it" in caught.value.remedy
     assert path.read_bytes() == (GOLDEN / f"v{version}.db").read_bytes()

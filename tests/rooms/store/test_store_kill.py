@@ -1,4 +1,4 @@
-"""kill -9 of the writer at any moment: what it acknowledged is there, whole, and the run says it was interrupted."""
+"""kill -9 of the writer at any moment: all acknowledged cases are saved, and the run is `interrupted`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done with runs that are over: series, baselines, tags, deletion, and runs of another database."""
+"""Managing saved runs: series, baselines, tags, deletion, pruning and merging."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import ROOT
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import (
@@ -93,7 +94,7 @@ def test_a_stream_that_was_broken_off_is_an_interrupted_run(store: Store) -> Non
 
 @pytest.mark.parametrize("events", [[], [RunFinished(status="done")]])
 def test_a_stream_without_its_beginning_is_refused(store: Store, events: list[Event]) -> None:
-    with pytest.raises(UsageError, match="no run"):
+    with pytest.raises(UsageError, match="RunStarted"):
         store.import_run(events)
     assert store.runs() == []
 
@@ -109,7 +110,7 @@ def test_a_series_is_its_runs_that_measured_something(store: Store) -> None:
     store.begin_run(RunStarted(run_id="r5", series_id="s1", plan=Plan("matmul", ()), environment={}))
     assert store.runs_of(store.series_of("r1")) == ["r1", "r2"]
     assert store.runs_of("nothing") == []
-    with pytest.raises(UsageError, match="no run 'r9'"):
+    with pytest.raises(UsageError, match="'r9'"):
         store.series_of("r9")
 
 
@@ -122,7 +123,7 @@ def test_a_baseline_is_a_name_of_a_series(store: Store) -> None:
     store.set_baseline("main", "s2")
     assert store.baselines() == {"first": "s1", "main": "s2"}
     assert [run.baselines for run in store.runs()] == [("main",), ("first",)]
-    with pytest.raises(UsageError, match="no series"):
+    with pytest.raises(UsageError, match="'typo'"):
         store.set_baseline("main", "typo")
 
 
@@ -178,7 +179,7 @@ def test_what_another_run_needs_stays(store: Store) -> None:
 def test_a_running_run_is_not_deleted_unless_it_must_be(store: Store) -> None:
     store.import_run(stream("r1"))
     store.begin_run(RunStarted(run_id="r2", series_id="s", plan=Plan("matmul", ()), environment={}))
-    with pytest.raises(UsageError, match="Run 2 is still running"):
+    with pytest.raises(UsageError, match="Run 2"):
         store.delete_all(["r1", "r2"])
     assert len(store.runs()) == 2
     store.delete_all(["r1", "r2"], force=True)
@@ -228,7 +229,7 @@ def test_ages(text: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["30", "d", "-3d", "3 years", ""])
 def test_what_is_no_age(text: str) -> None:
-    with pytest.raises(UsageError, match="is no age"):
+    with pytest.raises(UsageError, match=repr(text)):
         age_ns(text)
 
 
@@ -265,10 +266,11 @@ def test_a_merge_reads_older_versions_and_leaves_them(store: Store) -> None:
         assert not list(path.parent.glob(f"{path.name}?*"))
 
 
-def test_a_merge_with_nothing_or_oneself_is_refused(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no file"):
+def test_a_merge_with_nothing_or_oneself_is_refused(store: Store, tmp_path: Path, words: GoldenWords) -> None:
+    with pytest.raises(UsageError) as missing:
         merge(store, tmp_path / "typo.db")
     assert not (tmp_path / "typo.db").exists()
     (tmp_path / "link.db").symlink_to(store.path)
-    with pytest.raises(UsageError, match="very database"):
+    with pytest.raises(UsageError) as same:
         merge(store, tmp_path / "link.db")
+    words([str(error.value).replace(str(tmp_path), "/data") for error in (missing, same)])

@@ -1,4 +1,4 @@
-"""Who may read a history: its owner alone, whatever the umask; a person's own folder is left as it is."""
+"""Only its owner may read a history, whatever the umask. A folder that the user chose is not changed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def default_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The default database of a person without one."""
+    """The path of the default database, which does not exist yet."""
     monkeypatch.delenv("CPUGPU_DB", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     return paths.default_database_path()

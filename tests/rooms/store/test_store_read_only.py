@@ -1,4 +1,4 @@
-"""A history that cannot be written is read all the same, by the commands that write nothing."""
+"""Commands that only read work with a history that cannot be written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cpugpu_tui.store import Store, open_to_read, schema
 from cpugpu_tui.store.read_only import is_read_only
 
 BARE: Any = SimpleNamespace(invoked_subcommand=None)
-"""As much of typer's context as `history` asks."""
+"""The part of typer's context that `history` uses."""
 
 
 def one_run(path: Path) -> None:
@@ -57,7 +57,7 @@ def test_it_is_listed_and_shown(folder: Path, modes: tuple[int, int], capsys: py
     show("1", database=path)
     said = capsys.readouterr().out
     assert "quick" in said
-    assert "Again: cpugpu-tui run quick" in said
+    assert "cpugpu-tui run quick" in said
     assert sorted(os.listdir(folder)) == before
 
 
@@ -78,7 +78,7 @@ def test_where_there_is_none_or_it_can_be_written_nothing_is_special(folder: Pat
         assert store.begin_run(STARTED) == 1
     folder.chmod(0o500)
     assert not is_read_only(folder / "other.db")
-    with pytest.raises(StoreError, match="neither be opened nor created"):
+    with pytest.raises(StoreError, match=r"other\.db"):
         open_to_read(folder / "other.db")
 
 
@@ -91,7 +91,7 @@ def test_runs_that_are_in_an_unreadable_journal_are_not_silently_left_out(folder
         for end in ("", "-wal"):
             shutil.copy(f"{path}{end}", f"{copy}{end}")
     folder.chmod(0o500)
-    with pytest.raises(StoreError, match=r"newest runs .* are still in copy\.db-wal"):
+    with pytest.raises(StoreError, match=r"copy\.db-wal"):
         open_to_read(copy)
 
 
@@ -101,16 +101,15 @@ def test_an_older_version_cannot_be_upgraded_there_and_is_left_alone(folder: Pat
     with closing(sqlite3.connect(path)) as other:
         other.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS) - 1}")
     folder.chmod(0o500)
-    with pytest.raises(StoreError, match="older version") as caught:
+    with pytest.raises(StoreError, match=f"version {len(schema.MIGRATIONS) - 1} "):
         open_to_read(path)
-    assert "Copy it" in caught.value.remedy
 
 
 def test_what_is_no_database_is_said_as_ever(folder: Path) -> None:
     path = folder / "results.db"
     path.write_bytes(b"no database, but dear to someone\n" * 100)
     folder.chmod(0o500)
-    with pytest.raises(StoreError, match="is not a database"):
+    with pytest.raises(StoreError, match=str(path)):
         open_to_read(path)
 
 
@@ -122,7 +121,7 @@ def test_a_database_that_another_program_holds_is_read_and_takes_nothing(
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         show("1", database=path)
-        with closing(open_to_read(path)) as store, pytest.raises(StoreError, match="cannot be written"):
+        with closing(open_to_read(path)) as store, pytest.raises(StoreError, match="read-only"):
             store.tag("r1", ["new"])
         other.execute("ROLLBACK")
     assert "quick" in capsys.readouterr().out

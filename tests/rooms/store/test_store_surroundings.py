@@ -1,4 +1,4 @@
-"""What the store reads of the machine: processes, file systems."""
+"""How the store depends on the machine: its processes and file systems."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_nothing_is_said_about_another_hosts_process() -> None:
 
 @pytest.fixture
 def cluster_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data folder that every node of a cluster has; this one is node 7."""
+    """A data folder that all nodes of a cluster share; this host is node 7."""
     monkeypatch.delenv("CPUGPU_DB", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "not-yet" / "data"))
     monkeypatch.setattr(paths, "mounts", lambda: f"1 0 0:1 / {tmp_path} rw - nfs4 server:/home rw")

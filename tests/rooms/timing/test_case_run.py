@@ -1,4 +1,4 @@
-"""One case, step by step: what is announced, how warm-up ends, how rounds are sized, which samples are void."""
+"""Protocol of one case: announcements, end of warm-up, size of rounds, invalid samples."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_long_operations_give_fewer_hardware_samples(device: str, estimate_ns: f
 
 
 def warm_up_blocks(recorder: Recorder, case: str) -> int:
-    """Return how many blocks the CPU's warm-up of a case had."""
+    """Return the number of blocks in the CPU's warm-up of a case."""
     said = next(e for e in recorder.of(Progressed) if (e.case, e.device, e.phase) == (case, "cpu", "warm-up"))
     over = next(e for e in recorder.of(Calibrated) if (e.case, e.device) == (case, "cpu"))
     between = recorder.log[recorder.log.index(said) : recorder.log.index(over)]
@@ -57,7 +57,7 @@ def warm_up_blocks(recorder: Recorder, case: str) -> int:
 
 
 def test_a_device_warms_up_longer_at_its_first_case() -> None:
-    """Blocks of 2 ms: 125 of them in 250 ms; a window of five more comes at the beginning, with one call each."""
+    """250 ms have 125 blocks of 2 ms. A window of five blocks with one call each comes before."""
     plan = plan_of(64, 128)
     recorder = swept(plan)[1]
     for case, least_ns in zip(plan.cases, (FIRST_WARMUP_NS, WARMUP_NS), strict=True):
@@ -68,7 +68,7 @@ def test_a_device_warms_up_longer_at_its_first_case() -> None:
 
 
 def test_every_step_is_announced_and_written_out_before_it_can_kill() -> None:
-    """What dies with the process must have been named: each announcement is flushed before the machine is asked."""
+    """Each announcement is flushed before its step begins, so that a step that kills the process is known."""
     log = swept(plan_of(64))[1].log
     phases = {"first call": ("first call",), "block": ("warm-up", "round"), "device": ("round",)}
     for index, entry in enumerate(log):
@@ -147,7 +147,7 @@ def test_a_call_beyond_the_budget_is_timed_once_and_says_so() -> None:
 
 
 def test_a_half_round_that_was_suspended_is_taken_again() -> None:
-    """ctrl+z, fg: the clock ran on in between."""
+    """The clock keeps running during a suspension (ctrl+z, fg)."""
     control = Control()
     plan, recorder = plan_of(64), Recorder()
     machine = SpiedMachine(plan, recorder)

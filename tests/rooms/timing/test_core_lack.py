@@ -1,4 +1,4 @@
-"""A half-round whose threads had no core is repeated; what stays starved is marked, and one thread is timed beside."""
+"""Half-rounds whose threads waited for a core are repeated, then marked; one thread is timed in addition."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ALWAYS = replace(QUICK, starved_share=0.4)
 
 
 def lacks(recorder: Recorder) -> dict[tuple[str, str], CoreWait]:
-    """Return (case, device) → what was told of its threads."""
+    """Return (case, device) → reported waiting of its threads."""
     reads = [event for event in recorder.of(MachineRead) if event.edge == CORES]
     return {(event.case, event.device): event.cores for event in reads if event.cores is not None}
 
@@ -91,7 +91,7 @@ def test_a_case_without_a_core_takes_no_more_than_its_least_rounds() -> None:
 
 
 def test_every_repetition_is_announced_and_can_be_stopped() -> None:
-    """A stop at the first repetition ends the run there; nothing of the case is a result."""
+    """A stop at the first repetition ends the run there, and the case has no result."""
 
     class Stopping(Recorder):
         def __call__(self, event: Event) -> None:
@@ -121,14 +121,14 @@ def test_one_thread_alone_is_not_timed_beside_itself() -> None:
 
 
 def test_more_threads_than_cores_are_not_repeated() -> None:
-    """They wait for each other, now and always."""
+    """With more threads than cores, some always wait, so repetitions do not help."""
     plan = replace(plan_of(64, simulation=ALWAYS), cases=(Case("matmul", 64, threads=8),))
     (told,) = lacks(swept(plan)[1]).values()
     assert (told.threads, told.cores, told.discarded) == (8, 2, ())
 
 
 class LaunchersLack:
-    """A watch that says that the launching thread had no core, in half-rounds of the GPU."""
+    """A watch that reports a waiting launching thread in half-rounds of the GPU."""
 
     cores = 2
 
@@ -158,7 +158,7 @@ def test_a_launching_thread_without_a_core_spoils_the_gpus_times() -> None:
 
 
 def test_whoever_reads_an_announcement_has_a_core_before_the_cpu_is_timed() -> None:
-    """The controller woke up as all our threads began: a twelfth of the half-rounds of an idle machine was repeated."""
+    """The controller woke up as all threads began, so an idle machine repeated one half-round in twelve."""
     plan, recorder = plan_of(64), Recorder()
     machine = SpiedMachine(plan, recorder)
     honest, order = machine.watch, [""]
@@ -188,14 +188,14 @@ def test_whoever_reads_an_announcement_has_a_core_before_the_cpu_is_timed() -> N
 
 
 def test_blocks_that_were_sized_without_a_core_are_sized_again() -> None:
-    """The neighbour goes away after the warm-up: a block of so few calls that it is short is not kept."""
+    """The other process ends after the warm-up; blocks with too few calls are then discarded."""
     plan, recorder = plan_of(64), Recorder()
     machine = SpiedMachine(plan, recorder)
     timer: Any = machine.timer("cpu")
     honest, slow = timer.latency_block, [True]
 
     class Warming:
-        """Starved until the first half-round begins."""
+        """A watch that reports starvation until the first half-round begins."""
 
         cores = 2
 
@@ -227,7 +227,7 @@ def test_blocks_that_were_sized_without_a_core_are_sized_again() -> None:
 
 
 def test_times_without_a_core_do_not_make_a_search_leave_the_cpu_out() -> None:
-    """The CPU reads a hundred times slower than it is: hopeless, were it believed."""
+    """The CPU measures a hundred times too slow, which must not make the search leave it out."""
     sizes = (16, 32, 64, 128, 256)
     laws = Simulation(first_call_ns=0.0, cpu_overhead_ns=1e4, starved_share=0.99)
     cases = tuple(Case("matmul", n) for n in sizes)

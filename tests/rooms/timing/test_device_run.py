@@ -1,4 +1,4 @@
-"""What a half-round takes: latency first, everything else within its share, nothing twice for what is timed once."""
+"""Half-rounds: latency first, other metrics within their share, and no repetition of calls that are timed once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.helpers.runs.recorder import QUICK, Recorder, SpiedMachine, plan_of, 
 from cpugpu_tui.model import DEVICE, LATENCY, METRICS, SINGLE, THROUGHPUT, Calibrated, Plan, Simulation
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.device_run import EXTRAS_SHARE, SINGLES, DeviceRun, known
+from cpugpu_tui.timing.device_run import EXTRAS_SHARE, SINGLES, DeviceRun, rounded
 from cpugpu_tui.timing.emitter import LineEmitter
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import DeviceSamples
@@ -33,7 +33,7 @@ def test_calls_queue_on_a_gpu_and_not_on_a_cpu() -> None:
 
 
 def test_costly_extras_leave_latency_its_rounds() -> None:
-    """A flush of 25 ms around a 2 ms block: `device` is taken now and then, latency in every round."""
+    """With flushes of 25 ms and blocks of 2 ms, `device` is taken in some rounds and latency in all."""
     plan, recorder = plan_of(64, metrics=(LATENCY, DEVICE), max_rounds=40), Recorder()
     machine = SpiedMachine(plan, recorder)
     timer: Any = machine.timer("cpu")
@@ -54,7 +54,7 @@ def test_costly_extras_leave_latency_its_rounds() -> None:
 
 
 def test_the_budget_ends_rounds_between_the_least_and_the_most() -> None:
-    """Half-rounds of about 12 ms of virtual time each: a budget of 0.3 s holds some 25, not 40."""
+    """Half-rounds take about 12 ms of virtual time, so a budget of 0.3 s allows about 25 instead of 40."""
     noisy = Simulation(cpu_overhead_ns=2e5, launch_ns=1e5, sync_ns=8e4, first_call_ns=0.0, noise=0.5)
     recorder = swept(plan_of(64, simulation=noisy, budget_s=0.3))[1]
     cpu = next(event for event in recorder.of(Calibrated) if event.device == "cpu")
@@ -63,8 +63,8 @@ def test_the_budget_ends_rounds_between_the_least_and_the_most() -> None:
 
 
 def test_numbers_travel_with_a_tenth_of_a_nanosecond() -> None:
-    assert known("x", [1234.56789, None]) == {"x": (1234.6,)}
-    assert known("x", [None]) == {}
+    assert rounded("x", [1234.56789, None]) == {"x": (1234.6,)}
+    assert rounded("x", [None]) == {}
     assert Plan("p", ()).max_rounds == 40
 
 

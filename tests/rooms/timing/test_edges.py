@@ -35,14 +35,14 @@ PLANTED = replace(
 
 @dataclass(frozen=True)
 class Asked:
-    """The driver was asked something."""
+    """A call of the driver."""
 
     device: str
     what: str
 
 
 class SpiedSensors(Sensors):
-    """Notes what is asked, in the same list as what is called."""
+    """Records driver calls in the same list as timer calls."""
 
     def __init__(self, sensors: Sensors, device: str, recorder: Recorder) -> None:
         self.__dict__ = sensors.__dict__
@@ -65,7 +65,7 @@ class SpiedSensors(Sensors):
 
 
 def watched(plan: Plan) -> Recorder:
-    """Run a plan on a machine whose driver and timers are both spied on."""
+    """Run a plan on a machine that records calls of driver and timers."""
     recorder = Recorder()
     machine = SpiedMachine(plan, recorder)
     spies = {name: SpiedSensors(machine.watcher(name), name, recorder) for name in ("cpu", "cuda:0")}

@@ -1,4 +1,4 @@
-"""`--energy`: joules of a call from seconds of repeated blocks, on a counter that steps every 100 ms."""
+"""`--energy`: energy of a call from seconds of repeated blocks and a counter that steps every 100 ms."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_counter_and_power_agree_and_a_power_that_does_not_is_told() -> None:
 
 
 def test_both_sides_of_a_window_are_steps_of_the_counter() -> None:
-    # What the counter holds at a step is exact; a window that began in the middle of two would be a step off.
+    # The counter is exact at its steps; a window that began between two steps would be wrong by one step.
     window = of_cases(swept(asked(64))[1])["cuda:0"]
     joules, exact = energy(window).joules_per_call.value, GPU_J
     assert joules == pytest.approx(exact, rel=0.04)
@@ -76,7 +76,7 @@ def test_idleness_is_measured_once_and_is_a_number_of_its_own() -> None:
     row = run.rows[plan.cases[0].key]
     assert row.gpu is not None
     said = condition(run, row, row.gpu)
-    # W over idle × seconds of the call, that is what the kernel adds.
+    # Power above idle × length of the call.
     assert said.above_idle.value == pytest.approx(500.0 * 180e-6, rel=0.1)
     assert said.energy.joules_per_call.value == pytest.approx(GPU_J, rel=0.04)
 

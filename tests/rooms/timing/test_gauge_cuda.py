@@ -1,4 +1,4 @@
-"""What the GPU's gauge asks for, without a GPU: precision, inputs, and launches behind a held stream."""
+"""The GPU's gauge, without a GPU: precision, inputs, and launches on a held stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cpugpu_tui.timing.ceilings.gauges import LAUNCHES, TRIES, CudaGauge, block_
 
 
 class Log(list[str]):
-    """A stream that notes when it is waited for."""
+    """A stream that records synchronisations."""
 
     def synchronize(self) -> None:
         self.append("wait")

@@ -1,4 +1,4 @@
-"""What disturbs the host is named: page faults of fresh memory, and how long the timing threads waited for a core."""
+"""Disturbances of the host: page faults of new memory, and timing threads that wait for a core."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
 
 
 def watched(host: Host, device: Device = CPU, *, seconds: float = 0.01, faults: int = 0, **waits: int) -> Disturbance:
-    """Watch a window in which `own`, `pool` and `interface` wait so many ns and run the rest of the time."""
+    """Watch a window in which `own`, `pool` and `interface` wait this long, ns, and run the rest of the time."""
     watch = HostWatch(str(host.root))
     watch.begin(device)
     host.now_s += seconds
@@ -74,7 +74,7 @@ def watched(host: Host, device: Device = CPU, *, seconds: float = 0.01, faults: 
 
 
 def test_fresh_memory_is_named_by_its_page_faults(host: Host) -> None:
-    """400 MB of fresh pages in 0.6 s, as `r + a*b` of 10⁸ numbers makes them."""
+    """400 MB of new pages in 0.6 s, as in `r + a*b` of 10⁸ numbers."""
     assert watched(host, seconds=0.6, faults=97_656).marks == ("page-faults",)
     assert watched(host, seconds=0.6, faults=100).marks == ()
 
@@ -105,14 +105,14 @@ def test_beside_a_gpu_only_the_launching_thread_counts(host: Host) -> None:
 
 
 def test_idle_threads_do_not_dilute_what_one_waited(host: Host) -> None:
-    """A small case works on one thread; fifteen others sleep: its 2 of 10 ms are 20 %, not 1 %."""
+    """A small case uses one thread while fifteen sleep, so waiting 2 of 10 ms is 20 %, not 1 %."""
     before = {tid: (0, 0) for tid in range(16)}
     after = {**before, 3: (8_000_000, 2_000_000)}
     assert cores.waited(before, after, 1e7).share == pytest.approx(0.2)
 
 
 def test_a_kernel_that_does_not_count_costs_only_that_mark(host: Host) -> None:
-    """The files are missing, or hold zeros although the thread runs: no wait is told, and no half-round repeated."""
+    """With files missing, or zeros although the thread runs, no waiting is reported and no half-round repeated."""
     for tid in (host.own, POOL, host.interface):
         host.write(tid, 0, 0)
     watch = HostWatch(str(host.root))
@@ -157,7 +157,7 @@ def test_pythons_own_other_threads_are_no_timing_threads(host: Host) -> None:
 
 @pytest.mark.slow
 def test_a_really_busy_neighbour_is_seen() -> None:
-    """A process on the very core that this thread is bound to takes half of it: the kernel says so in nanoseconds."""
+    """A process on the core that this thread is bound to takes half of it, as the kernel reports in ns."""
     core, allowed = min(os.sched_getaffinity(0)), os.sched_getaffinity(0)
     spin = f"import os\nos.sched_setaffinity(0, [{core}])\nprint('on', flush=True)\nwhile True: pass"
     spinner = subprocess.Popen([sys.executable, "-c", spin], stdout=subprocess.PIPE)
@@ -181,11 +181,11 @@ def test_a_really_busy_neighbour_is_seen() -> None:
         pytest.skip("this kernel does not count how long threads wait")
     assert waited.share > 0.2
     assert use is not None
-    assert use.own_cores > 0.1  # the spinner was started by ourselves: it is no stranger
+    assert use.own_cores > 0.1  # this process started the spinner, so it counts as its own
 
 
 def test_one_of_many_threads_that_waits_for_half_of_the_time_lacks_a_core() -> None:
-    """The others wait for it at every barrier: 16 threads on 16 cores, one of them busy with something else."""
+    """One of 16 cores is busy with another process, and the other threads wait at every barrier."""
     before = {tid: (0, 0) for tid in range(16)}
     after = {tid: (10_000_000, 0) for tid in range(15)} | {15: (5_000_000, 5_000_000)}
     told = cores.waited(before, after, 10_000_000.0)

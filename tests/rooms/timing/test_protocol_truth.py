@@ -1,6 +1,6 @@
-"""The whole protocol against planted truth: constants are recovered, rounds end when they should, equals stay equal.
+"""The whole protocol on a simulated machine: recovered constants, end of rounds, and verdicts for equal devices.
 
-A1 and the stopping rule of method.md; A3 (equal devices, and one that is 5 % slower) on the simulated machine.
+A1 and the stopping rule of method.md; A3 (equal devices, and one that is 5 % slower).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_the_protocol_recovers_what_was_planted(machine: Simulation, case: Case)
 
 
 def test_one_profiled_call_has_the_kernels_time() -> None:
-    """One call has the noise and the drift of one call: both are left out."""
+    """Without noise and drift, which a single call would show in full."""
     plan = plan_of(256, simulation=replace(PLANTED, noise=0.0), metrics=METRICS)
     (row,) = state_of(plan, swept(plan)[1]).rows.values()
     assert times_of(row)[1].kernels_ns == close_to(3_000 + 0.0001 * find("matmul").flops(256))
@@ -112,7 +112,7 @@ EQUAL = Simulation(
 
 
 def rounds_of(simulation: Simulation, **more: Any) -> tuple[int, list[DeviceSampled]]:
-    """Return how many rounds one case took, and which half-rounds say that it did not converge."""
+    """Return the number of rounds of one case, and its half-rounds with the mark `not-converged`."""
     recorder: Recorder = swept(plan_of(1, simulation=simulation, **{"metrics": (LATENCY,), "budget_s": 1e9, **more}))[1]
     unconverged = [event for event in recorder.rounds if "not-converged" in event.marks]
     assert unconverged in ([], recorder.rounds[-1:]), "the last half-round says it, or none"
@@ -137,7 +137,7 @@ def test_too_much_noise_ends_at_forty_rounds_and_says_so() -> None:
 
 
 def test_too_much_noise_ends_with_the_budget_and_says_so() -> None:
-    """A half-round is five calls of 50 ms: 5 s hold 20 of them."""
+    """A half-round has five calls of 50 ms, so 5 s allow 20."""
     rounds, unconverged = rounds_of(replace(EQUAL, noise=0.2), budget_s=5.0)
     assert 15 <= rounds <= 21
     assert len(unconverged) == 1
@@ -165,7 +165,7 @@ def test_without_a_winner_the_interval_misses_what_the_row_is_for() -> None:
 
 
 def test_a_large_factor_needs_no_percent() -> None:
-    """Ten per cent of ln(50) is known at once, also with 20 % of noise."""
+    """A speedup of 50 is within 10 % of its logarithm at once, even with 20 % noise."""
     assert rounds_of(replace(EQUAL, noise=0.2, kernel_overhead_ns=1e6)) == (8, [])
 
 
@@ -176,7 +176,7 @@ CASES = 12
 
 
 class Undisturbed(Control):
-    """Nobody presses ctrl+z, so nobody is waited for."""
+    """A control without suspensions, which does not yield."""
 
     def suspended_meanwhile(self) -> bool:
         return False
@@ -184,7 +184,7 @@ class Undisturbed(Control):
 
 @dataclass
 class Rounds:
-    """An `Emit` that keeps the medians of rounds: case → device → round → ns."""
+    """An `Emit` that stores the medians of rounds: case → device → round → ns."""
 
     ns: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
 
@@ -198,7 +198,7 @@ class Rounds:
 
 
 def verdicts(machine: Simulation, sweeps: int) -> Counter[str]:
-    """Return how often each word was said in so many sweeps, each with its own seed."""
+    """Return the number of each verdict in so many sweeps with different seeds."""
     said: Counter[str] = Counter()
     for seed in range(sweeps):
         cases = tuple(Case("matmul", size) for size in range(1, CASES + 1))

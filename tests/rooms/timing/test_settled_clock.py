@@ -1,4 +1,4 @@
-"""Before a GPU's half-round its clock stands still, or the half-round says that it did not."""
+"""A GPU's clock settles before each half-round, or the half-round is marked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cpugpu_tui.timing.timers.settled_clock import WAIT_S, SettledClock
 
 
 class FakeProbe:
-    """A GPU whose clock reads these values in turn, the last for ever."""
+    """A GPU whose clock reads these values in turn, then repeats the last."""
 
     def __init__(self, *mhz: float | None, throttle: tuple[str, ...] = (), processes: int = 1) -> None:
         self.mhz = list(mhz)

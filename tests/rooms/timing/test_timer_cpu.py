@@ -1,4 +1,4 @@
-"""The CPU's timer on real tensors: what is called, how often, with which threads; no time is judged."""
+"""The CPU timer on real tensors: calls, their number and threads. No test judges a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CPU = Device("cpu", "Xeon")
 
 
 class Counted:
-    """A step that counts its calls and remembers how it was called."""
+    """A step that records its calls and their arguments."""
 
     def __init__(self) -> None:
         self.calls = 0

@@ -1,4 +1,4 @@
-"""The GPU timer's decisions without a GPU: how long the spin is, what a starved batch leads to."""
+"""The GPU timer's decisions, without a GPU: length of the spin, and handling of starved batches."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.model import Device
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples
@@ -22,7 +23,7 @@ OP: Any = SimpleNamespace(waits_for_all=False, restore=None)
 
 
 def timer(enqueue_ns: float, starves: Batch) -> tuple[CudaTimer, list[tuple[int, float]]]:
-    """Return a timer whose batches are made up, and the list of those it asked for."""
+    """Return a timer with fake batches, and the list of its requests."""
     made = CudaTimer.__new__(CudaTimer)  # __init__ creates a CUDA context
     made.device = GPU
     made._enqueue_ns = enqueue_ns
@@ -69,7 +70,7 @@ def test_what_starves_even_alone_is_launch_bound_and_has_no_sample() -> None:
 
 
 class FakeEvent:
-    """An event of a made-up stream: it has happened when the stream's spin is over."""
+    """An event of a fake stream; it occurs once the stream's spin has ended."""
 
     def __init__(self, stream: FakeStream) -> None:
         self.stream = stream
@@ -87,7 +88,7 @@ class FakeEvent:
 
 
 class FakeStream:
-    """Host and GPU clocks; each queued thing costs the host 10 µs, a kernel the GPU 5 µs."""
+    """A fake stream with host and GPU clocks: queueing takes 10 µs on the host, a kernel 5 µs on the GPU."""
 
     def __init__(self) -> None:
         self.now_ns = self.busy_until_ns = 0.0
@@ -112,7 +113,7 @@ class FakeBuffer:
 
 @pytest.fixture
 def streamed(monkeypatch: pytest.MonkeyPatch) -> tuple[CudaTimer, Any, FakeStream]:
-    """A timer on a made-up stream, cold caches, and an operation of 5 µs."""
+    """A timer on a fake stream with cold caches, and an operation of 5 µs."""
     stream = FakeStream()
     made = CudaTimer.__new__(CudaTimer)
     made.device, made._stream, made._cycles_per_ns, made._enqueue_ns = GPU, stream, 2.0, 60_000.0  # type: ignore[assignment]
@@ -135,7 +136,7 @@ def streamed(monkeypatch: pytest.MonkeyPatch) -> tuple[CudaTimer, Any, FakeStrea
 
 
 def test_each_pair_spans_one_call_alone(streamed: tuple[CudaTimer, Any, FakeStream]) -> None:
-    """Not the flush before it, and not the launch: both are hidden behind the spin."""
+    """The flush and the launch are hidden behind the spin, so they are not included."""
     made, op, stream = streamed
     samples = made.device_samples(op, 4)
     assert samples.elapsed_ns == pytest.approx((5_000.0,) * 4)
@@ -152,7 +153,7 @@ def test_the_spin_is_made_from_what_queueing_really_took(streamed: tuple[CudaTim
 def test_a_stream_that_runs_dry_is_noticed(
     streamed: tuple[CudaTimer, Any, FakeStream], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a spin the start event has happened before its call is queued: the pair would time the launch."""
+    """Without a spin, the start event occurs before its call is queued, so the pair would time the launch."""
     made, op, stream = streamed
     monkeypatch.setattr(cuda_module, "spin", lambda cycles: stream.queue("spin", 0.0))
     made._flush_bytes = 0
@@ -169,8 +170,10 @@ def test_warm_caches_are_left_warm(streamed: tuple[CudaTimer, Any, FakeStream]) 
 # ------------------------------------------------------------------ memory
 
 
-def test_what_does_not_fit_on_the_gpu_is_refused_before_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """12 GB are free, and 4 GB more once torch has given its cached blocks back."""
+def test_what_does_not_fit_on_the_gpu_is_refused_before_it_is_tried(
+    monkeypatch: pytest.MonkeyPatch, words: GoldenWords
+) -> None:
+    """12 GB are free, and 4 GB more once torch has freed its cached blocks."""
 
     free = [12e9]
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda name: (free[0], 16e9))
@@ -179,4 +182,4 @@ def test_what_does_not_fit_on_the_gpu_is_refused_before_it_is_tried(monkeypatch:
     with pytest.raises(CaseError) as caught:
         require_memory(GPU, 18.4e9)
     assert caught.value.kind == "oom"
-    assert caught.value.message == "Needs 18.4 GB on cuda:0, 16.0 GB free."
+    words(caught.value.message)

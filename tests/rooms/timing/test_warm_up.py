@@ -1,4 +1,4 @@
-"""How long to warm up, how many calls, blocks and rounds fit."""
+"""Length of warm-up, and numbers of calls, blocks and rounds that fit the budget."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_eight_rounds_of_five_blocks_where_there_is_time(estimate_ns: float, wan
 
 
 def blocks_of(times_ns: Any) -> Callable[[int], float]:
-    """Blocks that take these times per call, the last one for ever."""
+    """Blocks with these times per call in turn, then the last one repeated."""
     left = list(times_ns)
 
     def block(calls: int) -> float:

@@ -1,4 +1,4 @@
-"""What holds for all experiments beside matmul and vector-dot: every variant is right, costs are known before."""
+"""Properties of all other experiments: correct variants, and costs known before a run."""
 
 from __future__ import annotations
 

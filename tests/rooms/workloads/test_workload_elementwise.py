@@ -18,7 +18,7 @@ VARIANTS = tuple(ITEM.steps())
 
 
 class Told:
-    """A report that listens, and stops the loop when asked to."""
+    """A `Report` that records its calls and can stop the loop."""
 
     def __init__(self, stop_at: int | None = None) -> None:
         self.parts: list[tuple[int, int]] = []
@@ -93,7 +93,7 @@ def test_addition_alone_does_not_move_the_third_vector() -> None:
 def test_the_loop_is_publication_4s(scale: str, iterations: int, at_scale: Callable[[str], None]) -> None:
     at_scale(scale)
     told = Told()
-    # The meta device stands for a GPU: it knows shapes and places, and computes nothing.
+    # The meta device replaces a GPU: it tracks shapes and devices but computes nothing.
     with Operations() as ran:
         assert ITEM.written("fresh", 50, torch.float32, "meta", told) == {}  # type: ignore[arg-type]
     assert (ran.names["randn"], ran.names["mul"], ran.names["add"]) == (2, iterations + 1, iterations)
@@ -105,7 +105,7 @@ def test_the_loop_is_publication_4s(scale: str, iterations: int, at_scale: Calla
 def test_a_stop_ends_the_loop_at_once(at_scale: Callable[[str], None]) -> None:
     at_scale("full")
     told = Told(stop_at=30)
-    with pytest.raises(InterruptedError, match="iteration 30 of 1,000"):
+    with pytest.raises(InterruptedError, match="30 of 1,000"):
         ITEM.written("fresh", 50, torch.float32, "cpu", told)  # type: ignore[arg-type]
     assert len(told.parts) == 3
 

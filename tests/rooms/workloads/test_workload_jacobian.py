@@ -21,7 +21,7 @@ VARIANTS = tuple(ITEM.steps())
 
 
 class Told:
-    """A report that listens, and stops when asked to; its clock steps by a millisecond."""
+    """A `Report` that records its calls and can stop the run; its clock advances by 1 ms per reading."""
 
     def __init__(self, stop_at: int | None = None) -> None:
         self.parts: list[tuple[int, int]] = []
@@ -154,7 +154,7 @@ def test_the_cell_reports_each_samples_rows_and_moves_once_more(backward_passes:
 
 
 def test_a_stop_ends_the_cell_at_once(backward_passes: list[int]) -> None:
-    with pytest.raises(InterruptedError, match="row 400 of 1,600"):
+    with pytest.raises(InterruptedError, match="400 of 1,600"):
         written(4, Told(stop_at=400))
     assert len(backward_passes) == 400
 

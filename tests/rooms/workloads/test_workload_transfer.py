@@ -1,4 +1,4 @@
-"""Copies: the right bytes, from where to where the variant says, and how many are counted."""
+"""Copies: correct bytes, source and target memory of each variant, and counted bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def error(item: Workload, variant: str, result: torch.Tensor, host: tuple[torch.
 
 @pytest.fixture
 def pinned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Addresses of what would be pinned: without a GPU torch cannot pin anything."""
+    """Addresses of tensors that would be pinned; torch cannot pin memory without a GPU."""
     addresses: list[int] = []
     zeros = torch.zeros
 
@@ -79,7 +79,7 @@ def test_on_the_cpu_every_variant_copies_within_the_hosts_memory(variant: str) -
 def test_source_and_target_lie_where_the_variant_says(
     variant: str, ways: tuple[str, str], is_pinned: bool, pinned: list[int]
 ) -> None:
-    # The meta device stands for a GPU: it knows where a tensor lies, and copies nothing.
+    # The meta device replaces a GPU: it tracks devices of tensors but copies nothing.
     placed = COPY.place(variant, inputs(COPY, 4096), "meta")
     assert tuple(tensor.device.type for tensor in placed) == ways
     on_host = [tensor.data_ptr() for tensor in placed if tensor.device.type == "cpu"]

@@ -1,1 +1,1 @@
-"""The commands, a file each; what several share is in `running` and `output`."""
+"""The commands, one file each. `running` and `output` hold what several commands share."""

@@ -1,4 +1,4 @@
-"""`cpugpu-tui claims`: what five publications say, and what this machine says to it."""
+"""`cpugpu-tui claims`: the claims of five publications, judged by this machine's runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ commands = typer.Typer()
 
 @commands.command()
 def claims(json: Json = False, database: Database = None, simulate: Simulate = None) -> None:
-    """Print what five publications say of CPU and GPU, and whether it holds on this machine."""
+    """Compare the claims of five publications with your runs.
+
+    For claims that are not measured yet, print the commands that measure them.
+    """
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.running.options import simulation
     from cpugpu_tui.model.quantities import with_micro
@@ -32,7 +35,7 @@ def claims(json: Json = False, database: Database = None, simulate: Simulate = N
 
 
 def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "") -> None:
-    """Print a table of claims, `tag` with how many came out how, and what would measure the others."""
+    """Print the claims as a table, then `tag` with the count of each outcome, then the commands for open claims."""
     from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
     from cpugpu_tui.compare.claims import command, tally
 
@@ -49,7 +52,7 @@ def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "") -> None:
     out.print(plain(f"{tag}{tally(claims)}."), soft_wrap=True)
     missing = dict.fromkeys(command(each) for each in claims if each.is_open and command(each))
     if missing:
-        out.print("What is not measured yet is measured by:")
+        out.print("To measure the others, run:")
     for line in missing:
         out.print(f"  {line}", soft_wrap=True)
 
@@ -62,7 +65,7 @@ def _judged(database: Path | None, *, simulated: bool) -> tuple[JudgedClaim, ...
     from cpugpu_tui.config import paths
     from cpugpu_tui.store import open_to_read
 
-    if not paths.database_path(database).exists():  # reading makes no file
+    if not paths.database_path(database).exists():  # reading must not create a file
         return judge_all(numbers_of((), (), (), simulated=simulated))
     store = open_to_read(database)
     try:

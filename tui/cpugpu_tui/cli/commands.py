@@ -5,7 +5,6 @@ The bodies import what they need: `--help` loads none of torch, textual, NVML, s
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from collections.abc import Sequence
@@ -36,20 +35,21 @@ from cpugpu_tui.cli.fleet import hosts as fleet_hosts
 from cpugpu_tui.cli.fleet import run as fleet_run
 from cpugpu_tui.cli.history import history, merge, prune, rm, show, tag
 from cpugpu_tui.cli.options import Database, NoSave, Python, Replay, Simulate, TakeCeilings, Theme, Worker, Workloads
-from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_USAGE, print_notice
+from cpugpu_tui.errors import EXIT_INTERRUPTED, UsageError
 
 app = typer.Typer(
     name="cpugpu-tui",
-    help="Is the GPU really faster for this work, from which size on, and by how much? Without a command: the app.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-fleet = typer.Typer(help="The same on many machines, over ssh, Slurm or what you have; nothing to install.")
+fleet = typer.Typer(
+    help="Run on many hosts through ssh, Slurm or your own launcher.\n\nNothing is installed on the hosts."
+)
 
 
 def _collect(into: typer.Typer, *files: ModuleType) -> typer.Typer:
-    """Add the commands of files; a part without a name leaves them on this level, in this order."""
+    """Add the commands of these modules to `into`, on its own level and in this order."""
     for file in files:
         into.add_typer(file.commands)
     return into
@@ -80,9 +80,14 @@ def without_command(
     replay: Replay = None,
     workloads: Workloads = None,
     ceilings: TakeCeilings = True,
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None:
-    """Is the GPU really faster for this work, from which size on, and by how much? Without a command: the app."""
+    """Time the same torch work on CPU and GPU: which is faster, from which size, and by how much?
+
+    Without a command, open the app.
+    """
     del version
     if context.invoked_subcommand is None:
         from cpugpu_tui.cli.open_app import open_app
@@ -99,32 +104,53 @@ def run_command() -> int:
     """Run the command that `sys.argv` holds and return its exit code.
 
     Raises:
-        BrokenPipeError: whoever read stdout went away (`| head`).
-        CpuGpuError, OSError, KeyboardInterrupt: as the command does.
+        BrokenPipeError: the reader of stdout has gone (`| head`).
+        UsageError: typer refused the command line.
+        CpuGpuError, OSError, KeyboardInterrupt: raised by the command.
     """
     try:
         return int(app(standalone_mode=False, default_map=_defaults(sys.argv[1:])) or 0)
     except typer.Abort:
         return EXIT_INTERRUPTED
     except SystemExit:
-        # typer makes exit code 1 of it, which means "the check said no".
+        # typer turns a broken pipe into exit code 1, which means "a check failed".
         raise BrokenPipeError from None
     except Exception as error:
-        # typer's own complaints about the command line; their class is private to it.
-        show_it = getattr(error, "show", None)
-        if show_it is None:
+        # The class of typer's errors is private to typer.
+        if not hasattr(error, "format_message"):
             raise
-        said = io.StringIO()
-        show_it(file=said)
-        for line in said.getvalue().splitlines():
-            print_notice(line)
-        return EXIT_USAGE
+        raise _usage_error(error) from None
+
+
+def _usage_error(error: Any) -> UsageError:
+    """Return an error of typer in the form of all others: the value, then the remedy."""
+    context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
+    for problem in getattr(error.__cause__, "errors", list)():  # pydantic's: typer leaves the value out of its message
+        if problem["type"] in _WANTED and context is not None and parameter is not None:
+            source = context.get_parameter_source(parameter.name)
+            is_variable = source is not None and source.name == "ENVIRONMENT"
+            name = parameter.envvar if is_variable else max(parameter.opts, key=len)
+            wanted = _WANTED[problem["type"]].format(**problem.get("ctx", {}))
+            return UsageError(f"Invalid {name} {str(problem['input'])!r}.", f"Use a {wanted}.")
+    text = " ".join(error.format_message().split())
+    command = context.command_path if context is not None else "cpugpu-tui"
+    return UsageError(text if text.endswith((".", "?")) else f"{text}.", f"See `{command} --help`.")
+
+
+_WANTED = {
+    "int_parsing": "whole number",
+    "int_from_float": "whole number",
+    "float_parsing": "number",
+    "greater_than_equal": "number of at least {ge:g}",
+    "less_than_equal": "number of at most {le:,g}",
+}
+"""What is allowed instead of a wrong value, by pydantic's type of the error."""
 
 
 def _defaults(arguments: Sequence[str]) -> dict[str, Any]:
-    """Return what the config file says, as every command's defaults: a flag or the environment stands above them.
+    """Return the values of the config file as defaults for every command. Flags and environment override them.
 
-    Whoever asks for help, or where the config is, is not stopped by a broken one.
+    `--help`, `config` and shell completion do not read the file, so they work with a broken one.
 
     Raises:
         UsageError: the config is wrong.
@@ -141,13 +167,13 @@ def _defaults(arguments: Sequence[str]) -> dict[str, Any]:
         keymap_of(found.keys)
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in found.values.items()}
     defaults = _for_each(app, values) if values else {}
-    # `run` takes several interpreters, and a variable of several words would be split where a path has a space.
+    # `run --python` is a list, and typer would split the variable at spaces, also within a path.
     python = os.environ.get("CPUGPU_PYTHON") or values.get("python")
     return {**defaults, "run": {**values, "python": [python]}} if python else defaults
 
 
 def _for_each(part: typer.Typer, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values for the commands of a part, and for those of the parts below it."""
+    """Return the values as a default map for every command of a group and of its subgroups."""
     found = dict(values)
     for command in part.registered_commands:
         function = command.callback.__name__.replace("_", "-") if command.callback is not None else ""

@@ -1,4 +1,4 @@
-"""`cpugpu-tui config`: what holds, and who set it; where the file is; which themes there are."""
+"""`cpugpu-tui config`: the settings and their origin, the path of the config file, the themes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ commands = typer.Typer()
 
 @commands.callback(invoke_without_command=True)
 def config(context: typer.Context) -> None:
-    """Say what is set, and by whom: flag, environment, config file or default."""
+    """Show the settings and where each was set.
+
+    A flag overrides an environment variable, and that overrides the config file.
+    """
     if context.invoked_subcommand is None:
         show(json=False)
 
 
 @commands.command()
 def show(json: Json = False) -> None:
-    """Print each key with its value and who set it, and your own presets."""
+    """Print each setting and preset with its value and origin."""
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
     from cpugpu_tui.config import config
@@ -59,22 +62,22 @@ def show(json: Json = False) -> None:
         out.print(_presets_table(found))
     if found.keys:
         out.print(_keys_table(found, keymap))
-    out.print(f"A flag stands above the environment, the environment above {config.path()}.", soft_wrap=True)
+    out.print(f"Order of precedence: flag, environment variable, {config.path()}, default.", soft_wrap=True)
 
 
 @commands.command("path")
 def print_path() -> None:
-    """Print where the config file is, or would be."""
+    """Print the path of the config file, even if it does not exist."""
     from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.config import config
 
-    # Raw into a pipe: a script wants to open it.
+    # Unescaped into a pipe, so that a script can open it.
     (tell if sys.stdout.isatty() else print)(str(config.path()))
 
 
 @commands.command()
 def themes(json: Json = False) -> None:
-    """List the themes that `theme` can name: your own, those that come with this, Textual's."""
+    """List the themes: your own, the built-in ones and those of Textual."""
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
     from cpugpu_tui.config.paths import config_dir
@@ -96,7 +99,7 @@ def themes(json: Json = False) -> None:
 
 
 def _keys_table(found: Config, keymap: Mapping[str, Sequence[str]]) -> object:
-    """Return a row for each command of the app whose keys the person chose."""
+    """Return a table of the app's commands whose keys the config file sets."""
     from cpugpu_tui.cli.output.table_style import add_columns, new_table, plain
     from cpugpu_tui.config.settings import origin
 
@@ -108,7 +111,7 @@ def _keys_table(found: Config, keymap: Mapping[str, Sequence[str]]) -> object:
 
 
 def _presets_table(found: Config) -> object:
-    """Return a row for each preset of the person's own."""
+    """Return a table of the presets in the config file."""
     from cpugpu_tui.cli.output.table_style import add_columns, new_table, plain
 
     table = new_table()
@@ -121,7 +124,7 @@ def _presets_table(found: Config) -> object:
 
 
 def _preset_data(preset: Preset) -> dict[str, object]:
-    """Return a preset as the file has it."""
+    """Return a preset in the form of the config file."""
     (part,) = preset.parts
     return {
         "workload": part.workload,
@@ -133,7 +136,7 @@ def _preset_data(preset: Preset) -> dict[str, object]:
 
 
 def _preset_origin(found: Config, preset: Preset) -> str:
-    """Return where a preset stands."""
+    """Return the file and line that define a preset."""
     from cpugpu_tui.config.settings import FILE_NAME
 
     line = found.lines.get(f"presets.{preset.name}")
@@ -141,7 +144,7 @@ def _preset_origin(found: Config, preset: Preset) -> str:
 
 
 def _value_text(value: object) -> str:
-    """Return a value in words: what an environment holds is no text of ours."""
+    """Return a value as printable text. Environment variables may hold control characters."""
     from cpugpu_tui.machine.text import printable
 
     parts = [str(part) for part in value] if isinstance(value, (list, tuple)) else [str(value)]

@@ -1,4 +1,4 @@
-"""`cpugpu-tui demo`: recorded runs in the app; without a terminal their tables, answers and claims, or their events."""
+"""`cpugpu-tui demo`: play recorded runs in the app, or print their tables, answers and claims, or their events."""
 
 from __future__ import annotations
 
@@ -19,16 +19,26 @@ commands = typer.Typer()
 @commands.command()
 def demo(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Another recording than the shipped one.")
+        Path | None, typer.Argument(metavar="FILE", help="Recording to play.", show_default="the shipped one")
     ] = None,
     pace: Annotated[
-        str | None, typer.Option(help="original, or a factor: 2 is twice as fast as recorded (default: 90 s in all).")
+        str | None,
+        typer.Option(
+            metavar="PACE",
+            help="Playback speed: original, or a factor such as 2 for twice as fast.",
+            show_default="90 s in all",
+        ),
     ] = None,
-    table: Annotated[bool, typer.Option("--table", help="Print tables, answers and claims; no app.")] = False,
+    table: Annotated[
+        bool, typer.Option("--table", help="Print tables, answers and claims instead of opening the app.")
+    ] = False,
     json: Json = False,
     theme: Theme = None,
 ) -> None:
-    """Play runs that were recorded on a real GPU, in the app; without a terminal print what they say."""
+    """Play runs that were recorded on a real GPU, in the app.
+
+    Without a terminal, print their tables, answers and claims.
+    """
     from cpugpu_tui.demo.player import pace_of
     from cpugpu_tui.demo.recording import load, shipped
 
@@ -43,7 +53,7 @@ def demo(
 
 
 def _play(recording: Recording, factor: float | None, theme: str | None) -> int:
-    """Play the recording in the app, leave the last run's table, and return the exit code."""
+    """Play the recording in the app, print the table of the last run, and return the exit code."""
     from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.cli.output.tables import print_state
     from cpugpu_tui.config import config, paths
@@ -63,7 +73,7 @@ def _play(recording: Recording, factor: float | None, theme: str | None) -> int:
 
 
 def _print_tables(recording: Recording) -> None:
-    """Print every run as `run` prints it, then the claims as these runs judge them."""
+    """Print each run as `run` does, then the claims judged by these runs."""
     from cpugpu_tui.cli.claims import print_judged
     from cpugpu_tui.cli.output.table_style import plain, tell
     from cpugpu_tui.cli.output.tables import print_state
@@ -73,7 +83,7 @@ def _print_tables(recording: Recording) -> None:
     for number, run in enumerate(recording.runs, 1):
         tell(plain(f"\n{recording.tag} {number} of {len(recording.runs)}: {run.name}"))
         print_state(run.state)
-    tell(plain(f"\n{recording.tag}: what five publications claim, judged by these runs"))
+    tell(plain(f"\n{recording.tag}: claims of five publications, judged by these runs"))
     points = [point for number, run in enumerate(recording.runs, 1) for point in points_of(run.state, f"run {number}")]
     simulated = any(run.state.simulated for run in recording.runs)
     judged = judge_all(numbers_of((), points[::-1], recording.ceilings, simulated=simulated))
@@ -83,16 +93,16 @@ def _print_tables(recording: Recording) -> None:
 def _heading(recording: Recording) -> str:
     from cpugpu_tui.cli.output.table_style import plain
 
-    return plain(f"{recording.tag}: recorded on {recording.summary}; none of this was measured here.")
+    return plain(f"{recording.tag}: recorded on {recording.summary}. Nothing here was measured on this machine.")
 
 
 def _print_events(recording: Recording) -> None:
-    """Print where they come from, then the events as `run --json` does."""
+    """Print the recording's machine, then the events as `run --json` does."""
     from cpugpu_tui.cli.output.json_lines import print_answer, print_event, print_json
     from cpugpu_tui.model import RunFinished
 
     print_json({"event": "Replay", "tag": recording.tag, "machine": list(recording.machine)})
-    sys.stdout.flush()  # events go past it
+    sys.stdout.flush()  # events bypass this buffer
     for run in recording.runs:
         for event in run.events:
             if isinstance(event, RunFinished):

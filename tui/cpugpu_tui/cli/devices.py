@@ -1,4 +1,4 @@
-"""`cpugpu-tui devices`: what torch can use, and where NVML has it."""
+"""`cpugpu-tui devices`: the devices that torch can use, with their NVML index."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import typer
 from cpugpu_tui.cli.options import Json, Python, Simulate
 
 PATIENCE_S = 5.0
-"""How long the driver may take to list its GPUs; without persistence it has to wake each of them."""
+"""How long to wait for the driver's list of GPUs. Without persistence mode it must wake each GPU first."""
 
 commands = typer.Typer()
 
 
 @commands.command()
 def devices(json: Json = False, python: Python = None, simulate: Simulate = None) -> None:
-    """List the CPU and the GPUs that torch can use, with their NVML identity."""
+    """List the CPU and the GPUs that torch can use.
+
+    Each GPU is listed with its memory, NVML index and UUID.
+    """
     import msgspec
 
     from cpugpu_tui.cli.output.json_lines import print_json
@@ -22,9 +25,9 @@ def devices(json: Json = False, python: Python = None, simulate: Simulate = None
     from cpugpu_tui.cli.running.options import found_python, simulation
     from cpugpu_tui.session.devices import DeviceSurvey
 
-    made_up = simulation(simulate)
-    found = DeviceSurvey(found_python(python, simulation=made_up), made_up).ask()
-    assert found is not None  # nobody stops it
+    simulated = simulation(simulate)
+    found = DeviceSurvey(found_python(python, simulation=simulated), simulated).ask()
+    assert found is not None  # None only after a stop, which nobody requests here
     nvml_index = nvml_indices()
     if json:
         for device in found.devices:
@@ -45,7 +48,7 @@ def devices(json: Json = False, python: Python = None, simulate: Simulate = None
 
 
 def nvml_indices() -> dict[str, int]:
-    """Return NVML's index of each GPU by its UUID and those of its slices; empty without a driver that answers."""
+    """Return NVML's index by UUID, of GPUs and MIG instances. Empty if the driver does not answer."""
     from cpugpu_tui.telemetry.driver import Asker
 
     asker = Asker()
@@ -53,7 +56,7 @@ def nvml_indices() -> dict[str, int]:
     asker.ask(set())
     answer = asker.answer(PATIENCE_S)
     asker.end()
-    if answer is None:  # a call hangs: its thread is left behind
+    if answer is None:  # an NVML call hangs: abandon its thread
         return {}
     asker.join(PATIENCE_S)
     gpus = answer.gpus

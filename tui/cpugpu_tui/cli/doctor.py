@@ -1,4 +1,4 @@
-"""`cpugpu-tui doctor`: one line for each check, with cause and remedy where something is wrong."""
+"""`cpugpu-tui doctor`: one line for each check, with cause and remedy of each problem."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from cpugpu_tui.model import Simulation
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "unknown": "magenta"}
-"""Beside the word, never instead of it."""
+"""Colours are an addition to the word, never a replacement."""
 
 WORDS = {"unknown": "?"}
-"""Verdicts that are shown otherwise than JSON writes them: what follows says why it is not known."""
+"""Verdicts that the table shows in other words than JSON."""
 
-SIMULATED = "SIMULATED torch and GPUs; host, history and terminal are those of this machine."
+SIMULATED = "SIMULATED torch and GPUs. Host, history and terminal are those of this machine."
 
 INDENT = 25
-"""Where what was found begins: behind the verdict and the longest id."""
+"""Column at which findings begin: after the verdict and the longest id."""
 
 LONGEST = 1000
-"""Characters of a text that are printed: a list of processes may be long."""
+"""Maximum length of a printed text. A list of processes may be long."""
 
 commands = typer.Typer()
 
@@ -39,27 +39,33 @@ def doctor(
     python: Python = None,
     database: Database = None,
     telemetry_cost: Annotated[
-        bool, typer.Option("--telemetry-cost", help="Time tiny kernels with our telemetry off and on; needs a GPU.")
+        bool,
+        typer.Option("--telemetry-cost", help="Also measure how much telemetry slows down tiny kernels. Needs a GPU."),
     ] = False,
-    max_seconds: Annotated[float, typer.Option(min=1.0, help="Time for --telemetry-cost.")] = 60.0,
+    max_seconds: Annotated[
+        float, typer.Option(min=1.0, metavar="SECONDS", help="Time limit of --telemetry-cost.")
+    ] = 60.0,
     simulate: Simulate = None,
 ) -> None:
-    """Check driver, torch, GPUs, host, history and terminal, and say what to do about what is wrong."""
+    """Check driver, torch, GPUs, host, history and terminal.
+
+    Each problem is printed with its cause and a remedy. The exit code is 1 if a check fails.
+    """
     from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.cli.running.options import found_python, simulation
     from cpugpu_tui.doctor.check_registry import examine
     from cpugpu_tui.doctor.collect import collect
 
-    made_up = simulation(simulate)
-    found = found_python(python, simulation=made_up)
-    findings = examine(collect(found, database, made_up))
-    if made_up is not None and not json:
+    simulated = simulation(simulate)
+    found = found_python(python, simulation=simulated)
+    findings = examine(collect(found, database, simulated))
+    if simulated is not None and not json:
         tell(SIMULATED)
     for finding in findings:
         show(finding, as_json=json)
     if telemetry_cost:
         sys.stdout.flush()
-        findings += (_cost(found, made_up, max_seconds),)
+        findings += (_cost(found, simulated, max_seconds),)
         show(findings[-1], as_json=json)
     if not json:
         tell(summary(findings))
@@ -81,7 +87,7 @@ def _cost(python: str | None, simulation: Simulation | None, cost_s: float) -> F
 
 
 def _tell(text: str) -> None:
-    """Show how far it is, on a terminal only."""
+    """Show progress on a terminal."""
     from cpugpu_tui.cli.output.table_style import plain
 
     if sys.stderr.isatty():
@@ -89,7 +95,7 @@ def _tell(text: str) -> None:
 
 
 def show(finding: Finding, *, as_json: bool) -> None:
-    """Print one finding. Commands, users and variables in it come from strangers."""
+    """Print one finding, escaped: it may hold other people's commands, user names and variables."""
     from dataclasses import asdict
 
     from rich.text import Text
@@ -98,16 +104,16 @@ def show(finding: Finding, *, as_json: bool) -> None:
     from cpugpu_tui.cli.output.table_style import console
     from cpugpu_tui.machine.text import printable
 
-    said = {key: printable(value, LONGEST) for key, value in asdict(finding).items()}
+    texts = {key: printable(value, LONGEST) for key, value in asdict(finding).items()}
     if as_json:
-        print_json({key: said[key] for key in ("check", "verdict", "found", "cause", "remedy")})
+        print_json({key: texts[key] for key in ("check", "verdict", "found", "cause", "remedy")})
         return
     width = max(40, shutil.get_terminal_size((100, 24)).columns)
     out = console()
-    rest = f" {said['check']:<{INDENT - 6}}{_wrapped(said['found'], width).lstrip()}"
+    rest = f" {texts['check']:<{INDENT - 6}}{_wrapped(texts['found'], width).lstrip()}"
     line = Text.assemble((f"{WORDS.get(finding.verdict, finding.verdict):<5}", STYLES[finding.verdict]), rest)
     out.print(line, soft_wrap=True)
-    for text in filter(None, (said["cause"], said["remedy"])):
+    for text in filter(None, (texts["cause"], texts["remedy"])):
         out.print(Text(_wrapped(text, width)), soft_wrap=True)
 
 
@@ -124,7 +130,8 @@ def _wrapped(text: str, width: int) -> str:
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """Return the last line: how many of each; those that were not judged are none of the ok."""
+    """Return the last line: the number of findings with each verdict."""
     count = {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in STYLES}
     open_ones = f", {count['unknown']} not judged" if count["unknown"] else ""
-    return f"{count['ok']} ok, {count['warn']} to know about, {count['fail']} failed{open_ones}."
+    warnings = "1 warning" if count["warn"] == 1 else f"{count['warn']} warnings"
+    return f"{count['ok']} ok, {warnings}, {count['fail']} failed{open_ones}."

@@ -1,4 +1,4 @@
-"""`cpugpu-tui export`: past runs as files for other programs and people."""
+"""`cpugpu-tui export`: write saved runs to files or stdout."""
 
 from __future__ import annotations
 
@@ -16,22 +16,31 @@ if TYPE_CHECKING:
     from cpugpu_tui.export.stream import ExportedRun
 
 STDOUT = Path("-")
-"""What `--out` calls standard output."""
+"""The `--out` value that means standard output."""
 
 RunNames = Annotated[
-    list[str] | None, typer.Argument(metavar="[RUN]...", help="Number, latest, or the beginning of an id.")
+    list[str] | None,
+    typer.Argument(metavar="RUN", help="Run numbers, latest, or starts of run ids.", show_default="latest"),
 ]
 Format = Annotated[
     str | None,
-    typer.Option("--format", "-f", help="json, ndjson, csv, markdown, html or tensorboard (default: as --out ends)."),
+    typer.Option(
+        "--format", "-f", metavar="FORMAT", help="json, ndjson, csv, markdown, html or tensorboard.",
+        show_default="by the ending of --out, else json",
+    ),
+]  # fmt: skip
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", metavar="PATH", help="File, folder (one file per run), or - for stdout.", show_default="-"
+    ),
 ]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="File, folder (a file per run), or - for stdout.")]
-Samples = Annotated[bool, typer.Option("--samples", help="csv: one row per sample in place of one per metric.")]
-Anonymize = Annotated[bool, typer.Option("--anonymize", help="Leave out names of machines and people, paths, UUIDs.")]
+Samples = Annotated[bool, typer.Option("--samples", help="With csv: write one row per sample instead of per metric.")]
+Anonymize = Annotated[bool, typer.Option("--anonymize", help="Remove names of machines and people, paths and UUIDs.")]
 WithMessages = Annotated[
-    bool, typer.Option("--with-messages", help="With --anonymize: keep messages of failures, which may hold names.")
+    bool, typer.Option("--with-messages", help="With --anonymize: keep error messages, which may contain names.")
 ]
-Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of the json format, and do no more.")]
+Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of the json format and exit.")]
 
 commands = typer.Typer()
 
@@ -47,7 +56,7 @@ def export(
     schema: Schema = False,
     database: Database = None,
 ) -> None:
-    """Write past runs as files for other programs and people; the latest one if none is named."""
+    """Export runs as JSON, CSV, Markdown, HTML or TensorBoard."""
     from cpugpu_tui.export import formats
     from cpugpu_tui.export.json_schema import schema_text
 
@@ -55,10 +64,10 @@ def export(
         sys.stdout.write(schema_text())
         return
     if with_messages and not anonymize:
-        raise UsageError("--with-messages is for --anonymize alone.", "Other exports have every message as it is.")
+        raise UsageError("--with-messages needs --anonymize.", "Add it, or leave --with-messages out.")
     name = formats.checked(format_name) if format_name is not None else _format_by_name(out)
     if samples and name != "csv":
-        raise UsageError("--samples is for csv alone.", "json and ndjson have every sample as it is.")
+        raise UsageError(f"--samples does not work with {name}.", "Use --format csv. json and ndjson have all samples.")
     formats.need(name)
     place = out or STDOUT
     _check(name, place)
@@ -75,10 +84,10 @@ def export(
 
 
 def _format_by_name(out: Path | None) -> str:
-    """Return the format that the name of the output asks for; without an ending it is json.
+    """Return the format that belongs to the ending of the output, or json without an ending.
 
     Raises:
-        UsageError: the ending is that of something else: `x.cvs` is a typo, and json in `x.xlsx` helps nobody.
+        UsageError: the ending belongs to no format (`x.cvs` is a typo, and `x.xlsx` must not hold json).
     """
     from cpugpu_tui.export import formats, target
 
@@ -88,7 +97,7 @@ def _format_by_name(out: Path | None) -> str:
 
 
 def _check(name: str, out: Path) -> None:
-    """Look at the place before the work."""
+    """Check that the output can be written, before the runs are loaded."""
     from cpugpu_tui.export import formats, target
 
     if name == formats.TENSORBOARD:
@@ -102,7 +111,7 @@ def _check(name: str, out: Path) -> None:
 
 
 def _written(name: str, runs: Sequence[ExportedRun], out: Path, *, samples: bool) -> Iterable[Path]:
-    """Write the files and return what to tell of."""
+    """Write the files and return their paths."""
     from cpugpu_tui.cli.running.outputs import tensorboard_line
     from cpugpu_tui.export import formats, target
     from cpugpu_tui.export.tensorboard import write_tensorboard
@@ -121,10 +130,10 @@ def _written(name: str, runs: Sequence[ExportedRun], out: Path, *, samples: bool
 
 
 def _load(names: Iterable[str], database: Path | None) -> list[ExportedRun]:
-    """Return the runs that a person names, each once.
+    """Return the named runs, each once.
 
     Raises:
-        UsageError: there is no such run, or several.
+        UsageError: a name matches no run, or several.
         StoreError: the history cannot be read.
     """
     from cpugpu_tui.compare.series import open_history
@@ -136,7 +145,7 @@ def _load(names: Iterable[str], database: Path | None) -> list[ExportedRun]:
 
 
 def _veiled(runs: Sequence[ExportedRun], *, messages: bool) -> list[ExportedRun]:
-    """Return the runs without names of machines and people, those of this machine and this person included."""
+    """Return the runs without names of machines and people, including this machine and this user."""
     import getpass
     import platform
 
@@ -144,6 +153,6 @@ def _veiled(runs: Sequence[ExportedRun], *, messages: bool) -> list[ExportedRun]
 
     try:
         people = [getpass.getuser()]
-    except (OSError, KeyError):  # a container whose user has no name
+    except (OSError, KeyError):  # the user has no name, as in some containers
         people = []
     return anonymized(runs, [platform.node()], people, messages=messages)

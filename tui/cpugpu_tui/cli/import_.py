@@ -1,4 +1,4 @@
-"""`cpugpu-tui import`: runs of exports into the history. Every file is read before the first run is saved."""
+"""`cpugpu-tui import`: add exported runs to the history. All files are read before the first run is saved."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from cpugpu_tui.errors import UsageError
 STDIN = Path("-")
 
 MOST_BYTES = 2_000_000_000
-"""Read of one file: /dev/zero would fill the memory, and a hundred runs of 2 000 cases are less."""
+"""Maximum size of one file. A hundred runs of 2,000 cases are smaller, and /dev/zero must not fill the memory."""
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Exports as json or ndjson; - for stdin.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Exports in json or ndjson format; - for stdin.")]
 
 commands = typer.Typer()
 
 
 @commands.command("import")
 def import_runs(files: Files, database: Database = None, json: Json = False) -> None:
-    """Add runs from json or ndjson exports to the history; a run that is there already is left as it is."""
+    """Import runs from json or ndjson exports.
+
+    Runs that are already in the history are not changed.
+    """
     from cpugpu_tui.cli.history.past_runs import writing
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import tell
@@ -33,14 +36,14 @@ def import_runs(files: Files, database: Database = None, json: Json = False) -> 
     with writing(database, keep_aside=True) as store:
         for run_id, run in runs.items():
             try:
-                known = store.find(run_id) == run_id  # a run of this very id
+                known = store.find(run_id) == run_id  # `find` also accepts the start of an id
             except UsageError:
                 known = False
             number = store.import_run(run.events)
             if json:
                 print_json({"run_id": run_id, "number": number, "new": not known})
             elif known:
-                tell(f"Run {number} is there already: cpugpu-tui show {number}")
+                tell(f"Already in the history as run {number}: cpugpu-tui show {number}")
             else:
                 tell(f"Imported as run {number}: cpugpu-tui show {number}")
 
@@ -59,7 +62,7 @@ def _content(path: Path) -> bytes:
         else:
             data = read_at_most(path, MOST_BYTES)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", "Name an export of cpugpu-tui.") from error
+        raise UsageError(f"Cannot read {path}: {error.strerror}.", "Name an export of cpugpu-tui.") from error
     if len(data) > MOST_BYTES:
         raise UsageError(f"{_name(path)} is larger than {MOST_BYTES / 1e9:g} GB.", "Export fewer runs into one file.")
     return data

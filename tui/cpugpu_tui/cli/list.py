@@ -1,4 +1,4 @@
-"""`cpugpu-tui list`: presets and workloads, a person's own among them."""
+"""`cpugpu-tui list`: presets and workloads, built-in and of the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ commands = typer.Typer()
 
 @commands.command("list")
 def list_workloads(json: Json = False, workloads: Workloads = None, python: Python = None) -> None:
-    """List presets and workloads, your own among them."""
+    """List presets and workloads, including your own."""
     import msgspec
 
     from cpugpu_tui.cli.output.json_lines import print_json

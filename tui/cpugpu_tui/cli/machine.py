@@ -1,4 +1,4 @@
-"""`cpugpu-tui machine`: the machine card, from what is kept or freshly measured."""
+"""`cpugpu-tui machine`: the machine card, from the history or measured now."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
     from cpugpu_tui.model import Ceilings, Event, Simulation
 
-HOW = "No GPU is measured unless you ask for it: cpugpu-tui machine --measure"
+HOW = "To measure the GPU too: cpugpu-tui machine --measure"
 
 commands = typer.Typer()
 
 
 @commands.command()
 def machine(
-    measure: Annotated[bool, typer.Option("--measure", help="Measure now: all cores and the GPU, about 20 s.")] = False,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure now. Uses all cores and the GPU for about 20 s.")
+    ] = False,
     device: DeviceNames = None,
     json: Json = False,
     database: Database = None,
@@ -30,7 +32,10 @@ def machine(
     python: Python = None,
     simulate: Simulate = None,
 ) -> None:
-    """Print the machine card: what CPU, GPU and the cable between them reach here, and what asking costs."""
+    """Print the machine card: peak rates and fixed overheads.
+
+    It shows peak CPU, GPU and PCIe rates. Without a saved card, only the CPU is measured.
+    """
     import msgspec
 
     from cpugpu_tui.analysis.card import newest
@@ -40,19 +45,19 @@ def machine(
     from cpugpu_tui.config.parsing import check_device
     from cpugpu_tui.transport.interpreter_search import AUTO
 
-    made_up = simulation(simulate)
-    # Only a measurement is worth a search.
-    found = found_python(python, simulation=made_up) if measure or python != AUTO else None
+    simulated = simulation(simulate)
+    # The search for an interpreter takes time, so it runs only before a measurement.
+    found = found_python(python, simulation=simulated) if measure or python != AUTO else None
     devices = tuple(device or ["auto"])
     for name in devices:
         check_device(name)
-    known = kept(database, simulated=made_up is not None)
+    known = kept(database, simulated=simulated is not None)
     code, remark = EXIT_OK, None
     if measure or not known:
         options = RunOptions(python=found, database=database, save=not no_save)
-        ceilings, remark, code = measured(options, devices if measure else ("cpu",), made_up)
+        ceilings, remark, code = measured(options, devices if measure else ("cpu",), simulated)
         if not ceilings:
-            raise typer.Exit(code)  # what is kept is not what was asked for
+            raise typer.Exit(code)  # do not show an older card instead
         known = (*ceilings, *known)
     newest_ones = newest(known)
     if all(each.device == "cpu" for each in newest_ones) and not measure:
@@ -81,7 +86,7 @@ def print_card(known: Sequence[Ceilings]) -> None:
 
 
 def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
-    """Return what is kept of this machine, newest first; nothing where there is no database, and none is made."""
+    """Return the saved ceilings of this machine, newest first. Never creates a database."""
     import platform
 
     from cpugpu_tui.config import paths
@@ -104,10 +109,9 @@ def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
 def measured(
     options: RunOptions, devices: tuple[str, ...], simulation: Simulation | None
 ) -> tuple[tuple[Ceilings, ...], str | None, int]:
-    """Calibrate devices in an agent and keep what they reached.
+    """Calibrate devices in an agent and save their ceilings.
 
-    Return the ceilings of each device that was measured to its end, why there is no GPU among them if one was looked
-    for, and the exit code.
+    Return the ceilings of each device that was measured completely, the reason if no GPU was found, and the exit code.
     """
     from cpugpu_tui.cli.running.one_run import facts, say_why, signals_stop
     from cpugpu_tui.cli.running.progress import Progress

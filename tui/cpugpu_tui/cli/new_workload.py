@@ -1,7 +1,8 @@
-"""`cpugpu-tui new-workload`: writes a file to start from, and never over one that exists."""
+"""`cpugpu-tui new-workload`: write a workload template. Existing files are never overwritten."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -15,23 +16,27 @@ commands = typer.Typer()
 @commands.command("new-workload")
 def new_workload(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the workload.")],
-    out: Annotated[Path | None, typer.Option(help="File or folder to write to (default: NAME.py here).")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="File or folder to write to.", show_default="NAME.py here")
+    ] = None,
 ) -> None:
-    """Write a workload file of your own to start from; it runs as it stands."""
+    """Write a template for a workload of your own.
+
+    The template runs without changes.
+    """
     import shlex
 
     from cpugpu_tui.cli.output.table_style import tell
-    from cpugpu_tui.cli.workload_template import source
     from cpugpu_tui.machine.text import printable
     from cpugpu_tui.workloads import PRESETS, catalogue
     from cpugpu_tui.workloads.own_files import NAME
 
     if not NAME.fullmatch(name):
         raise UsageError(
-            f"{printable(name)!r} is no name for a workload.", "Use letters, digits, dots and dashes, at most 40."
+            f"Invalid workload name {printable(name)!r}.", "Use at most 40 letters, digits, dots and dashes."
         )
     if name in PRESETS or name in {info.name for info in catalogue()}:
-        raise UsageError(f"The name {name!r} is taken by a built-in one.", "Choose another.")
+        raise UsageError(f"{name!r} is the name of a built-in preset or workload.", "Choose another name.")
     path = out if out is not None else Path()
     try:
         if path.is_dir():
@@ -39,8 +44,80 @@ def new_workload(
         with path.open("x", encoding="utf-8") as file:
             file.write(source(name))
     except FileExistsError:
-        raise UsageError(f"{path} exists already.", "Name another file with --out, or take it away.") from None
+        raise UsageError(f"{path} already exists.", "Choose another file with --out, or delete this one.") from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.", "Name another place with --out.") from error
+        raise UsageError(f"Cannot write {path}: {error.strerror}.", "Choose another place with --out.") from error
     tell(f"Written to {path}. Check it with:")
     tell(f"  {shlex.join(['cpugpu-tui', 'run', name, '--workloads', str(path), '--scale', 'small'])}")
+
+
+TEMPLATE = '''\
+"""A workload of my own. Check it with:  cpugpu-tui run @NAME@ --workloads @NAME@.py --scale small"""
+
+from cpugpu_tui import Workload, workload
+
+
+@workload
+class @CLASS@(Workload):
+    """SiLU of n normal numbers, written by hand and as one torch call."""
+
+    # `list` shows the line above.
+    name = "@NAME@"
+    # The meaning of a size, and the default sizes.
+    axis = "numbers"
+    sizes = (1_000, 100_000, 1_000_000)
+    # Remove the dtypes that the operation does not support.
+    dtypes = ("float64", "float32", "bfloat16", "float16")
+
+    def inputs(self, n, dtype, generator):
+        """Return the inputs of size n as a tuple of host tensors. Draw random numbers only from the generator."""
+        import torch  # here, so that listing workloads stays fast
+
+        return (torch.randn(n, generator=generator, dtype=dtype),)
+
+    def step(self, x):
+        """Do the work once, on the device of the tensors, and return the result. Do not print or synchronise."""
+        return x * x.sigmoid()
+
+    def fused(self, x):
+        """Do the same work in another way. All variants must return the same result."""
+        import torch
+
+        return torch.nn.functional.silu(x)
+
+    def steps(self):
+        """Return the variants by name. The first is the default. Remove this method if there is only one."""
+        return {"by-hand": self.step, "fused": self.fused}
+
+    def flops(self, n):
+        """Return the floating-point operations of a call, for rates and `limited by`. 0.0 if they have no meaning."""
+        return 4.0 * n  # exponential, sum, division, product
+
+    def bytes_moved(self, n, itemsize_bytes):
+        """Return the least memory traffic of a call: each input read once, each result written once."""
+        return 2.0 * n * itemsize_bytes
+
+    def memory_bytes(self, n, itemsize_bytes):
+        """Return the memory of inputs, temporaries and result. Cases that do not fit are refused."""
+        return 3.0 * n * itemsize_bytes
+
+    # Optional methods, see docs/own-workloads.md:
+    #   tolerance(dtype), scale(reference, *inputs)   the largest allowed error, and its reference value
+    #   place(variant, inputs, device), reset(...)    models and other state on the device
+    #   reference(variant, doubles)                   the correct result, from float64 inputs
+'''
+
+
+_TAKEN = ("None", "True", "False", "Workload")
+"""Capitalised words that already have a meaning in Python or in the template."""
+
+
+def class_name(name: str) -> str:
+    """Return a Python class name for a workload's name: `my-gelu` → `MyGelu`, `none` → `OwnNone`."""
+    words = "".join(part[:1].upper() + part[1:] for part in re.split(r"[^0-9A-Za-z]+", name))
+    return words if words[:1].isalpha() and words not in _TAKEN else f"Own{words}"
+
+
+def source(name: str) -> str:
+    """Return the text of a workload file for a name that `own_files.NAME` allows."""
+    return TEMPLATE.replace("@NAME@", name).replace("@CLASS@", class_name(name))

@@ -1,4 +1,4 @@
-"""Opens the app, and leaves the result of its last run on the normal screen."""
+"""Opens the app, and prints the result of its last run after it has closed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def open_app(
     options: RunOptions, *, theme: str | None = None, simulate: str | None = None, replay: Path | None = None
 ) -> int:
-    """Open the app and return its exit code; without a terminal, run `quick` instead and say so.
+    """Open the app and return its exit code. Without a terminal, print a notice and run `quick` instead.
 
     Raises:
         UsageError: an option, the terminal, the theme or the trace to replay cannot be used.
@@ -46,8 +46,8 @@ def open_app(
     trace = _trace(replay, request.simulation) if replay is not None else None
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if not is_terminal:
-        print_notice("cpugpu-tui: no terminal, so this is `cpugpu-tui run quick`.")
-    # Whoever loads a person's workloads is needed now; else the app searches after its first frame.
+        print_notice("cpugpu-tui: Not in a terminal, so `cpugpu-tui run quick` runs instead of the app.")
+    # The interpreter must be known now if it loads workloads. Otherwise the app searches after its first frame.
     if not is_terminal or options.workloads or offers_installed():
         options = replace(options, python=found_python(options.python, options.worker, request.simulation))
     if not is_terminal:
@@ -69,12 +69,12 @@ def open_app(
 
 
 def _left(result: AppResult) -> int:
-    """Leave the last run's table, save what is not saved yet, close the history; return the exit code."""
+    """Print the last run's table, save what is not saved yet, close the history, and return the exit code."""
     from cpugpu_tui.cli.running.saving import as_saved, closed, save_rest
 
     outbox, run = result.outbox, result.run.run
     with closed(outbox) if outbox is not None else nullcontext():
-        # After a hang-up there is no terminal to print to, and the signal's exit code must stand.
+        # After a hang-up there is no terminal to print to, and the signal's exit code must stay.
         if result.run.rows and result.exit_code == 0:
             from cpugpu_tui.cli.output.tables import print_state
 
@@ -84,10 +84,10 @@ def _left(result: AppResult) -> int:
 
 
 def open_as_configured() -> int:
-    """Open the app as environment and config say, where nobody typed an option; return its exit code.
+    """Open the app with the settings of environment and config file, and return its exit code.
 
     Raises:
-        UsageError: as `open_app`, or the config is wrong.
+        UsageError: see `open_app`; or the config is wrong.
     """
     from cpugpu_tui.cli.running.options import RunOptions
     from cpugpu_tui.config import config
@@ -104,10 +104,12 @@ def open_as_configured() -> int:
 
 
 def _with_own(request: PlanRequest, options: RunOptions) -> PlanRequest:
-    """Return a request that knows the person's own presets, files and packages.
+    """Return a request that includes the user's presets, workload files and packages.
+
+    A package that fails to load is only reported on stderr.
 
     Raises:
-        UsageError: the config or a file is wrong; a bad package is said on stderr, for later.
+        UsageError: the config or a file is wrong.
     """
     from cpugpu_tui.cli.running.own import all_own, refuse, say
     from cpugpu_tui.config.paths import absolute
@@ -120,11 +122,11 @@ def _with_own(request: PlanRequest, options: RunOptions) -> PlanRequest:
 
 
 def _trace(path: Path, simulation: Simulation | None) -> Trace:
-    """Return the trace to replay, checked before the screen changes."""
+    """Load and check the trace to replay, before the app takes over the screen."""
     from cpugpu_tui.telemetry.recording import load
 
     if simulation is not None:
-        raise UsageError("--replay and --simulate exclude each other.", "Leave one out, or unset CPUGPU_SIMULATE.")
+        raise UsageError("--simulate cannot be combined with --replay.", "Leave one out, or unset CPUGPU_SIMULATE.")
     trace = load(path)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(

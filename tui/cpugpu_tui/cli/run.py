@@ -1,4 +1,4 @@
-"""`cpugpu-tui run`: the same session as the app's, with a table or the events on stdout."""
+"""`cpugpu-tui run`: run in the same way as the app, and print a table or the events."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ def run(
     tensorboard: opt.Tensorboard = None,
     ceilings: opt.TakeCeilings = True,
 ) -> None:
-    """Run presets or workloads and print a table (or the events, with --json)."""
+    """Run presets or workloads and print a table.
+
+    With --json, print the events of the run.
+    """
     if resume:
         from cpugpu_tui.cli.running.resume import resume_run
 
@@ -61,7 +64,7 @@ def run(
     from cpugpu_tui.session.planning import PlanRequest
 
     several = python if python and len(python) > 1 else None
-    # With three runs of each interpreter, 10 % among 25 cases is found in 28 % of trials.
+    # Three runs of each interpreter are too few: they find a difference of 10 % among 25 cases in 28 % of trials.
     runs = (5 if several else 1) if repeat is None else repeat
     request = PlanRequest(
         names=tuple(names or ["quick"]), sizes=size, dtype=dtype, threads=threads, variant=variant,
@@ -87,7 +90,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
     """Run a request to its end and return the exit code.
 
     Raises:
-        CpuGpuError: the request cannot be run at all (with `--json` it is a `RunFinished` line as well).
+        CpuGpuError: the request cannot be run at all. With `--json` it is also printed as a `RunFinished` line.
     """
     from cpugpu_tui.cli.output.json_lines import failure_as_event
     from cpugpu_tui.cli.running.one_run import facts, run_once
@@ -122,7 +125,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
                 remark = remark_of(outbox) if number == 1 else None
                 code = max(code, run_once(session, agents, each, remark, as_json=as_json, outputs=outputs))
                 if session.stopping or code in (EXIT_USAGE, EXIT_UNFIT):
-                    break  # what could not be run once cannot be run again
+                    break  # the next run would fail in the same way
         finally:
             agents.close()
         return save_rest(outbox, code or outputs.exit_code)

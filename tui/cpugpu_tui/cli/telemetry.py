@@ -1,4 +1,4 @@
-"""`cpugpu-tui telemetry`: what the machine does, as a table or as JSON lines; recorded, and replayed."""
+"""`cpugpu-tui telemetry`: readings of the machine as a table or JSON lines, recorded and replayed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DEFAULT_INTERVAL_S = 1.0
 LEAST_INTERVAL_S = 0.1
-"""Power and energy are refreshed every 100 ms (method.md): asking more often tells nothing new and disturbs."""
+"""Power and energy change only every 100 ms (method.md). Reading more often would only disturb the GPU."""
 MOST_INTERVAL_S = 86_400.0
 MOST_COUNT = 1_000_000_000
 
@@ -31,17 +31,26 @@ commands = typer.Typer()
 def telemetry(
     json: Json = False,
     interval: Annotated[
-        float | None, typer.Option(help="Seconds between two sweeps (default 1, at least 0.1; a replay: as recorded).")
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Time between two readings, at least 0.1.",
+            show_default="1; with --replay: as recorded",
+        ),
     ] = None,
-    count: Annotated[int | None, typer.Option(help="How many sweeps (default: until ctrl+c).")] = None,
+    count: Annotated[
+        int | None, typer.Option(metavar="COUNT", help="Number of readings.", show_default="until ctrl+c")
+    ] = None,
     gpm: Annotated[
-        bool, typer.Option("--gpm", help="Occupancy, tensor and DRAM activity too (Hopper and later).")
+        bool, typer.Option("--gpm", help="Also read occupancy, tensor and DRAM activity (Hopper and later).")
     ] = False,
-    record: Annotated[Path | None, typer.Option(help="Write what is read to a new file, line by line.")] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the readings to a new file, for --replay.")
+    ] = None,
     replay: Replay = None,
     simulate: Simulate = None,
 ) -> None:
-    """Print what GPUs and host are doing, once a second, as a table or as JSON lines."""
+    """Print readings of the GPUs and the host, once a second."""
     from cpugpu_tui.cli.running.options import simulation
 
     try:
@@ -65,35 +74,30 @@ def _check(
     interval_s: float | None, count: int | None, *, gpm: bool, record: Path | None, replay: Path | None,
     simulate: str | None,
 ) -> None:  # fmt: skip
-    """Check what was asked for.
+    """Check the options.
 
     Raises:
-        UsageError: options that are impossible, alone or together.
+        UsageError: a value is out of range, or options exclude each other.
     """
     if count is not None and not 1 <= count <= MOST_COUNT:
-        raise UsageError(
-            f"--count {str(count)[:20]} is not possible.",
-            f"Write a number from 1 to {MOST_COUNT:,}, or leave it out.",
-        )
+        raise UsageError(f"Invalid --count {str(count)[:20]}: out of range.", f"Use a number from 1 to {MOST_COUNT:,}.")
     if replay is not None:
-        as_recorded = "A trace is shown as it was recorded."
+        leave_out = "Leave one out."
         unset = "Leave one out, or unset CPUGPU_SIMULATE."
         for name, given, remedy in (
-            ("--record", record, as_recorded), ("--simulate", simulate, unset),
-            ("--gpm", gpm, as_recorded),
+            ("--record", record, leave_out), ("--simulate", simulate, unset),
+            ("--gpm", gpm, leave_out),
         ):  # fmt: skip
             if given:
-                raise UsageError(f"{name} and --replay exclude each other.", remedy)
+                raise UsageError(f"{name} cannot be combined with --replay.", remedy)
     if interval_s is None or (replay is not None and interval_s == 0):
         return
     if not LEAST_INTERVAL_S <= interval_s <= MOST_INTERVAL_S:
-        if 0 < interval_s < LEAST_INTERVAL_S:
-            why = (
-                f"--interval {interval_s:g} is above 10 Hz: sensors change every 100 ms, asking only disturbs the GPU."
-            )
-        else:
-            why = f"--interval {interval_s:g} is not possible."
-        raise UsageError(why, f"Write seconds from {LEAST_INTERVAL_S:g} on, a day at most.")
+        too_short = "sensors change only every 100 ms" if 0 < interval_s < LEAST_INTERVAL_S else "out of range"
+        raise UsageError(
+            f"Invalid --interval {interval_s:g}: {too_short}.",
+            f"Use {LEAST_INTERVAL_S:g} to {MOST_INTERVAL_S:,.0f} seconds.",
+        )
 
 
 def _replay(path: Path, interval_s: float | None, count: int | None, *, as_json: bool) -> None:
@@ -116,21 +120,21 @@ def _watch(
 ) -> None:  # fmt: skip
     from contextlib import closing
 
-    from cpugpu_tui.cli.running.sweeps import Origin, live_origin, made_up, numbered, recorded, sampled
+    from cpugpu_tui.cli.running.sweeps import Origin, live_origin, numbered, recorded, sampled, simulated_sweeps
     from cpugpu_tui.telemetry.recording import Recorder
 
     if simulated is None:
-        # A session of its own takes 0.1 s, which a table need not wait for.
+        # Asking for the driver's version takes 0.1 s, and a table does not show it.
         origin_of = live_origin() if as_json or record else lambda _: Origin("live")
     else:
         origin_of = lambda _: Origin("simulated", "SIMULATED")  # noqa: E731 - one of three
     recorder = Recorder(record) if record is not None else None
-    sweeps = sampled(interval_s, gpm=gpm) if simulated is None else numbered(made_up(interval_s, simulated))
+    sweeps = sampled(interval_s, gpm=gpm) if simulated is None else numbered(simulated_sweeps(interval_s, simulated))
     try:
         with closing(sweeps):
             some = islice(sweeps, count)
-            kept = recorded(some, recorder, origin_of, interval_s) if recorder is not None else some
-            _print(kept, origin_of, interval_s, gpm=gpm, as_json=as_json)
+            printed = recorded(some, recorder, origin_of, interval_s) if recorder is not None else some
+            _print(printed, origin_of, interval_s, gpm=gpm, as_json=as_json)
     finally:
         if recorder is not None:
             recorder.close()
@@ -152,11 +156,11 @@ def _print(
             if table is None:
                 table = Table(interval_s, origin.tag, gpm=gpm or has_gpm(read), page_lines=page_lines())
             tell("\n".join(map(plain, table.lines(read))))
-        sys.stdout.flush()  # whoever pipes it into a file or another program wants it now
+        sys.stdout.flush()  # a pipe would otherwise hold readings back
 
 
 def json_line(read: TelemetryRead, origin: Origin) -> dict[str, object]:
-    """Return one sweep for JSON: the event, and where it comes from."""
+    """Return one sweep for JSON: the event with its origin."""
     from cpugpu_tui.model.plain_data import to_plain
     from cpugpu_tui.telemetry.trace import SCHEMA
 
@@ -175,7 +179,7 @@ def has_gpm(read: TelemetryRead) -> bool:
 
 
 def page_lines() -> int | None:
-    """Return how many lines fit below a header, None where nobody scrolls."""
+    """Return the lines that fit below a header, or None if stdout is not a terminal."""
     import shutil
 
     return max(10, shutil.get_terminal_size().lines - 3) if sys.stdout.isatty() else None

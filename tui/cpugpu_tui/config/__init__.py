@@ -1,1 +1,1 @@
-"""What a person sets, by file, environment and flag, checked once."""
+"""Settings from flags, environment and file, checked in one place."""

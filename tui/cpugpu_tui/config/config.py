@@ -1,6 +1,6 @@
-"""Where the config file is, and what it says. Nothing here writes.
+"""Find and load the config file. Nothing here writes.
 
-Without a file nothing is parsed: the app's first frame waits for this.
+Without a file no parser is imported, because the app's first frame waits for this.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from cpugpu_tui.config.settings import EMPTY, FILE_NAME, Config
 
 
 def path() -> Path:
-    """Return where the config is, whether there is one or not."""
+    """Return the path of the config file, whether or not it exists."""
     return paths.config_dir() / FILE_NAME
 
 
 def load() -> Config:
-    """Return what the config says; without a file nothing.
+    """Return the config; an empty one without a file.
 
     Raises:
-        UsageError: it cannot be read or is wrong; the sentence names the line.
+        UsageError: the file cannot be read, or is invalid; the message names the line.
     """
     file = path()
-    with suppress(PermissionError):  # a folder into which nobody may look: `read` says so
+    with suppress(PermissionError):  # the folder may be unreadable; then `read` raises the error
         if not file.exists():
             return EMPTY
     from cpugpu_tui.config.config_file import read

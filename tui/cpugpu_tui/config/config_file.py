@@ -1,4 +1,4 @@
-"""The config file, read and checked."""
+"""Read and check the config file."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Seconds = Annotated[float, Meta(gt=0, lt=1e9, description="a number above 0")]
 Worker = Annotated[Literal["process", "thread"], Meta(description="process or thread")]
 Keys = Annotated[
     Annotated[str, Meta(min_length=1)] | Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1)],
-    Meta(description="a key in quotes, or a list of such"),
+    Meta(description="a key in quotes, or a list of keys"),
 ]
-Parts = Annotated[int | str | list[int | str], Meta(description="a number, text, or a list of them")]
+Parts = Annotated[int | str | list[int | str], Meta(description="a number, text, or a list of both")]
 
 
 class PresetTable(Struct):
@@ -38,10 +38,10 @@ class PresetTable(Struct):
 
 
 def read(path: Path) -> Config:
-    """Return what the file says.
+    """Return the config in a file.
 
     Raises:
-        TomlError: it cannot be read, is not TOML, or has a wrong key or value.
+        TomlError: the file cannot be read, is not TOML, or has an invalid key or value.
     """
     file = TomlFile(path)
     types = {key.name: _type(key) for key in KEYS} | {"keys": dict[str, Keys], "presets": dict[str, Any]}
@@ -65,9 +65,9 @@ def _type(key: Key) -> Any:
 
 
 def _value(file: TomlFile, key: Key, given: Any) -> Value:
-    """Return a value of the right type: several as a tuple, paths absolute."""
+    """Return a value in its final form: lists as tuples, paths absolute."""
     if not key.is_list and not key.is_path:
-        return given  # type: ignore[no-any-return]  # checked by its type
+        return given  # type: ignore[no-any-return]  # `TomlFile.values` checked its type
     texts = [given] if isinstance(given, str) else given
     if key.name == "device":
         for text in texts:
@@ -78,25 +78,25 @@ def _value(file: TomlFile, key: Key, given: Any) -> Value:
 
 
 def _key_line(file: TomlFile, name: str, keys: str | list[str]) -> KeyLine:
-    """Return a line of the table `[keys]`; whether there are such commands and keys is for the app to say."""
+    """Return a line of the table `[keys]`. The app checks that its command and keys exist."""
     line = file.line_of("keys", name)
     where = f"{file.path}, line {line}" if line else str(file.path)
     return KeyLine(name, (keys,) if isinstance(keys, str) else tuple(keys), where, line)
 
 
 def _preset(file: TomlFile, name: str, given: object) -> Preset:
-    """Return a preset of the person's own."""
+    """Return the preset of a table `[presets.NAME]`."""
     at = ("presets", name)
     if not NAME.fullmatch(name):
-        raise file.error(at, f"{printable(name)!r} is no name for a preset.", "Use letters, digits, dots, dashes.")
+        raise file.error(at, f"Invalid preset name {printable(name)!r}.", "Use letters, digits, dots and dashes.")
     if name in PRESETS or name in {info.name for info in catalogue()}:
-        raise file.error(at, f"The name {name!r} is taken by a built-in one.", "Rename yours.")
+        raise file.error(at, f"{name!r} is a built-in preset or workload.", "Rename your preset.")
     table = file.table(PresetTable, given, at)
     sizes, dtypes, threads = _texts(table.sizes), _texts(table.dtypes), _texts(table.threads)
     for dtype in dtypes:
         if dtype not in DTYPES:
             raise file.error(
-                (*at, "dtypes"), f"There is no dtype {printable(dtype)!r}.", f"There are: {', '.join(DTYPES)}."
+                (*at, "dtypes"), f"Unknown dtype {printable(dtype)!r}.", f"Use one of: {', '.join(DTYPES)}."
             )
     part = Part(
         table.workload,
@@ -106,7 +106,7 @@ def _preset(file: TomlFile, name: str, given: object) -> Preset:
     return Preset(
         name,
         (part,),
-        printable(table.summary) or f"your own: {table.workload}, sizes {', '.join(sizes)}",
+        printable(table.summary) or f"your preset: {table.workload}, sizes {', '.join(sizes)}",
         "",
         dtypes=dtypes,
         threads=file.parsed((*at, "threads"), lambda: parse_threads(",".join(threads))) if threads else (),
@@ -114,6 +114,6 @@ def _preset(file: TomlFile, name: str, given: object) -> Preset:
 
 
 def _texts(given: int | str | list[int | str]) -> tuple[str, ...]:
-    """Return the parts of a value that is a number, text, or a list of either."""
+    """Return the comma-separated parts of a number, a text, or a list of both."""
     parts = given if isinstance(given, list) else [given]
     return tuple(piece.strip() for part in parts for piece in str(part).split(",") if piece.strip())

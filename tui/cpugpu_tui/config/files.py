@@ -1,6 +1,6 @@
-"""Files of a person: read with a bound, created for their owner alone.
+"""Read files up to a size limit, and create files that only their owner can read.
 
-A history holds command lines, paths and names of other users' processes.
+A history holds command lines, paths and names of other users' processes, so others must not read it.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from pathlib import Path
 
 OWNER_FILE, OWNER_FOLDER = 0o600, 0o700
 OTHERS = 0o077
-"""Permission bits of everybody but the owner."""
+"""Permission bits of everyone except the owner."""
 
 MOST_OF_A_DEVICE = 1_000_000
-"""Bytes read of a device: /dev/zero has no end, and holds nothing that anybody could want."""
+"""Bytes read from a device at most: /dev/zero never ends."""
 
 
 def create_private(path: Path) -> None:
-    """Create an empty file with mode 0600, whatever the umask; leave a file that exists as it is.
+    """Create an empty file with mode 0600, whatever the umask; leave an existing file unchanged.
 
-    SQLite takes an empty file for a new database, and gives its journals the mode of the database. A file that cannot
-    be created is left to SQLite, whose error says why.
+    SQLite treats an empty file as a new database, and gives its journals the mode of the database. Failures are
+    ignored here: SQLite then fails as well, and its error gives the reason.
     """
     with suppress(OSError):
-        # realpath: SQLite creates the target of a dangling link, and so must this.
+        # realpath, because SQLite creates the target of a dangling link.
         descriptor = os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_FILE)
         try:
-            os.fchmod(descriptor, OWNER_FILE)  # a umask may have taken the owner's own bits
+            os.fchmod(descriptor, OWNER_FILE)  # the umask may have cleared the owner's bits
         finally:
             os.close(descriptor)
 
 
 def create_private_folder(folder: Path) -> None:
-    """Create a folder with mode 0700, and its parents as the umask says; leave one that exists as it is.
+    """Create a folder with mode 0700, its parents by the umask; leave an existing folder unchanged.
 
     Raises:
-        OSError: it cannot be created.
+        OSError: the folder cannot be created.
     """
     if not folder.is_dir():
         folder.mkdir(mode=OWNER_FOLDER, parents=True, exist_ok=True)
@@ -46,9 +46,9 @@ def create_private_folder(folder: Path) -> None:
 
 
 def tighten(database: Path) -> str | None:
-    """Take the folder of our default database, and its files, from everybody but the owner; return what was done.
+    """Remove other users' access to the folder of the default database and its files; return a notice if any had it.
 
-    Only what this user owns is changed, and no link is followed: a link leads to a folder that the person chose.
+    Files of other owners and links are left alone: a link leads to a folder that the user chose.
     """
     folder = database.parent
     changed = _tightened(folder, stat.S_ISDIR, OWNER_FOLDER)
@@ -58,7 +58,7 @@ def tighten(database: Path) -> str | None:
                 changed |= _tightened(folder / name, stat.S_ISREG, OWNER_FILE)
     if not changed:
         return None
-    return f"Other users could read the history in {folder}: its folder has mode 0700 now, its files 0600."
+    return f"Other users could read the history in {folder}. Its folder now has mode 0700, its files 0600."
 
 
 def _tightened(path: Path, is_kind: Callable[[int], bool], mode: int) -> bool:
@@ -73,13 +73,13 @@ def _tightened(path: Path, is_kind: Callable[[int], bool], mode: int) -> bool:
 
 
 def read_at_most(path: Path, most_bytes: int) -> bytes:
-    """Return what a file holds, one byte more than `most_bytes` of one that is larger.
+    """Return the content of a file, or its first `most_bytes` + 1 bytes if it is larger.
 
-    A named pipe that nobody writes to is empty: opening it in the usual way waits for a writer, possibly for ever.
+    A named pipe without a writer reads as empty; an ordinary open would wait for a writer, possibly for ever.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: there is a null byte in its name.
+        OSError: the file cannot be read.
+        ValueError: the path contains a null byte.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:

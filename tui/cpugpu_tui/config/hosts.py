@@ -1,4 +1,4 @@
-"""The hosts of a fleet: an inventory in TOML, a plain file of names, or names on the command line; all checked."""
+"""Read and check the hosts of a fleet: from a TOML inventory, a plain file of names, or the command line."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
 
 MOST_HOSTS = 10_000
-"""More than this out of one file or range is a slip of the finger."""
+"""A file or range with more hosts is taken for a typing error."""
 
 LAUNCHERS = ("local", "ssh", "srun")
-"""How a host is reached, without the person's own templates."""
+"""Built-in ways to reach a host. An inventory can add templates."""
 
 _RANGE = re.compile(r"\[([^\[\]]*)\]")
 
-_Count = Annotated[int, Meta(ge=0, le=100_000, description="how many to ask Slurm for, 0 to 100,000")]
+_Count = Annotated[int, Meta(ge=0, le=100_000, description="a whole number from 0 to 100,000")]
 _Variable = Annotated[
-    str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z", description="a variable's name, of letters, digits and _")
+    str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z", description="a variable name of letters, digits and _")
 ]
 _VariableValue = Annotated[int | float | str, Meta(description="text or a number")]
 
@@ -35,11 +35,11 @@ _KEYS: Mapping[str, Any] = {
     "launcher": Text, "python": Text, "pre": Texts, "env": dict[_Variable, _VariableValue], "tags": Texts,
     "options": Texts, "gpus": _Count, "cpus": _Count,
 }  # fmt: skip
-"""What `[defaults]` may hold, and with `host` each of `[[hosts]]`."""
+"""Keys of `[defaults]`. An entry of `[[hosts]]` may have them too, and needs `host`."""
 
 
 class Inventory(Struct):
-    """A file of hosts."""
+    """An inventory file, before its tables are checked."""
 
     defaults: dict[str, Any] = {}
     launchers: dict[str, Texts] = {}
@@ -48,49 +48,49 @@ class Inventory(Struct):
 
 @dataclass(frozen=True)
 class Host:
-    """Where an agent runs, and how it is started there."""
+    """A host of a fleet, and how to start an agent there."""
 
     host: str
-    """What the launcher calls it, and what tables and the history call it."""
+    """Name for the launcher, the tables and the history."""
     launcher: str = "ssh"
     """One of `LAUNCHERS`, or the name of a template."""
     template: tuple[str, ...] = ()
-    """Words of the person's own template; empty for a built-in launcher."""
+    """Words of the user's template; empty for a built-in launcher."""
     python: str = "python3"
-    """Interpreter there that has torch; a leading `~/` is that person's home there."""
+    """Interpreter on the host that has torch; a leading `~/` is the home folder on that host."""
     pre: tuple[str, ...] = ()
-    """Shell commands before it, like `module load cuda`; if one fails, the host fails."""
+    """Shell commands to run first, like `module load cuda`; if one fails, the host fails."""
     env: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
-    """Words that stand at its runs in the history."""
+    """Tags of its runs in the history."""
     options: tuple[str, ...] = ()
-    """Further words for `ssh` or `srun`, like `-p 2222` or `--partition=gpu`."""
+    """Further arguments of `ssh` or `srun`, like `-p 2222` or `--partition=gpu`."""
     gpus: int | None = None
-    """GPUs to ask Slurm for; None for all that the node has."""
+    """GPUs to request from Slurm; None for all of the node."""
     cpus: int | None = None
-    """CPUs to ask Slurm for; None for all that the node has."""
+    """CPUs to request from Slurm; None for all of the node."""
 
 
 def check_host(text: str) -> str:
-    """Return a host's name.
+    """Return the name of a host.
 
     Raises:
-        UsageError: it would be read as an option, or holds what no name has.
+        UsageError: the name is invalid, or a program would read it as an option.
     """
     if not text or text.startswith("-"):
-        raise UsageError(f"{printable(text)!r} is no host: a program would read it as an option.", "Write its name.")
+        raise UsageError(f"Invalid host {printable(text)!r}.", "A host name must not be empty or begin with a dash.")
     if "[" in text or "]" in text:
-        raise UsageError(f"{printable(text)!r} is no range of hosts.", "Write it like gpu[01-16].")
+        raise UsageError(f"Invalid host range {printable(text)!r}.", "Use the form gpu[01-16].")
     if not text.isprintable() or any(each.isspace() for each in text) or len(text) > 255:
-        raise UsageError(f"{printable(text)!r} is no host.", "Write one name, without spaces.")
+        raise UsageError(f"Invalid host {printable(text)!r}.", "Write one name, without spaces.")
     return text
 
 
 def expanded(text: str) -> list[str]:
-    """Return the names that `gpu[01-04,7]` stands for; a name without brackets stands for itself.
+    """Return the names in a range like `gpu[01-04,7]`; a name without brackets is returned as it is.
 
     Raises:
-        UsageError: the range is none, or has too many names.
+        UsageError: the range is invalid, or has too many names.
     """
     found = _RANGE.search(text)
     if found is None:
@@ -99,32 +99,32 @@ def expanded(text: str) -> list[str]:
     for part in found[1].split(","):
         ends = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
         if ends is None or int(ends[2] or ends[1]) < int(ends[1]):
-            raise UsageError(f"{printable(text)!r} is no range of hosts.", "Write it like gpu[01-16].")
+            raise UsageError(f"Invalid host range {printable(text)!r}.", "Use the form gpu[01-16].")
         first, last = int(ends[1]), int(ends[2] or ends[1])
         if last - first >= MOST_HOSTS:
-            raise UsageError(f"{printable(text)!r} is more than {MOST_HOSTS:,} hosts.", "Write a smaller range.")
+            raise UsageError(f"{printable(text)!r} names more than {MOST_HOSTS:,} hosts.", "Use a smaller range.")
         middles += [f"{number:0{len(ends[1])}d}" for number in range(first, last + 1)]
     rests = expanded(text[found.end() :])
     if len(middles) * len(rests) > MOST_HOSTS:
-        raise UsageError(f"{printable(text)!r} is more than {MOST_HOSTS:,} hosts.", "Write a smaller range.")
+        raise UsageError(f"{printable(text)!r} names more than {MOST_HOSTS:,} hosts.", "Use a smaller range.")
     return [f"{text[: found.start()]}{middle}{rest}" for middle in middles for rest in rests]
 
 
 def names_in(text: str) -> list[str]:
-    """Return the hosts of `n[1-4],gpu7`: commas between names, not those inside brackets.
+    """Return the hosts of a list like `n[1-4],gpu7`; commas inside brackets do not separate names.
 
     Raises:
-        UsageError: a range is none.
+        UsageError: a range is invalid.
     """
     parts = re.split(r",(?![^\[]*\])", text)
     return [name for part in parts if part.strip() for name in expanded(part.strip())]
 
 
 def read_hosts(path: Path, defaults: Mapping[str, Any] | None = None) -> tuple[Host, ...]:
-    """Return the hosts of an inventory (`.toml`) or of a plain file, a host a line; `defaults` yield to the file.
+    """Return the hosts of an inventory (`.toml`) or of a plain file, a host per line. The file overrides `defaults`.
 
     Raises:
-        UsageError: it cannot be read, has a wrong key or value, names a host twice, or no host at all.
+        UsageError: the file cannot be read, has an invalid key or value, names a host twice, or names none.
     """
     hosts = (_from_toml if path.suffix == ".toml" else _from_lines)(path, defaults or {})
     try:
@@ -134,30 +134,30 @@ def read_hosts(path: Path, defaults: Mapping[str, Any] | None = None) -> tuple[H
 
 
 def hosts_of(names: Iterable[str], defaults: Mapping[str, Any] | None = None) -> tuple[Host, ...]:
-    """Return hosts that were named on the command line, `n[1-4]` among them.
+    """Return the hosts of names from the command line, which may be ranges like `n[1-4]`.
 
     Raises:
-        UsageError: a name cannot be one, or there is none: an empty `-w "$NODE"` must not mean every host.
+        UsageError: a name is invalid, or none is given: an empty `-w "$NODE"` must not mean every host.
     """
     found = [_host(name, defaults or {}, {}) for text in names for name in names_in(text)]
     if not found:
-        raise UsageError("No host is named.", "Name hosts with -w gpu[1-4], or a file of them with -H.")
+        raise UsageError("No host is named.", "Name hosts with -w gpu[1-4], or a file of hosts with -H.")
     return checked(found)
 
 
 def checked(hosts: Iterable[Host]) -> tuple[Host, ...]:
-    """Return the hosts.
+    """Return the hosts after checking them as a whole.
 
     Raises:
-        UsageError: there is none, or one is there twice: its results could not be told apart.
+        UsageError: the list is empty, or a host is in it twice, so that its results could not be told apart.
     """
     known: dict[str, Host] = {}
     for host in hosts:
         if host.host in known:
-            raise UsageError(f"The host {host.host!r} is named twice.", "Take one of them out.")
+            raise UsageError(f"The host {host.host!r} is named twice.", "Remove one of the two.")
         known[host.host] = host
     if not known:
-        raise UsageError("There is no host in it.", "Write a name on each line.")
+        raise UsageError("The list has no hosts.", "Name at least one host.")
     return tuple(known.values())
 
 
@@ -166,8 +166,8 @@ def _from_lines(path: Path, defaults: Mapping[str, Any]) -> list[Host]:
     for number, line in enumerate(read_text(path).splitlines(), 1):
         words = line.partition("#")[0].split()
         if len(words) > 1:
-            more = f"more than a name: {printable(words[1])!r}."
-            raise TomlError(path, number, more, "Say more in an inventory, hosts.toml.")
+            more = f"Unexpected {printable(words[1])!r} after the host name."
+            raise TomlError(path, number, more, "Put options of a host into an inventory (hosts.toml).")
         try:
             found += [_host(name, defaults, {}) for word in words for name in names_in(word)]
         except UsageError as error:
@@ -185,7 +185,7 @@ def _from_toml(path: Path, defaults: Mapping[str, Any]) -> list[Host]:
         at = ("hosts", index)
         table = file.values({"host": Text, **_KEYS}, {"host": given} if isinstance(given, str) else given, at)
         if "host" not in table:
-            raise file.error(at, "A host has no name.", 'Write [[hosts]] and below it host = "gpu1".')
+            raise file.error(at, "A host has no name.", 'Add a line like host = "gpu1" below [[hosts]].')
         values = {**shared, **table, "env": {**shared.get("env", {}), **table.get("env", {})}}
         found += file.parsed(at, partial(_hosts, values, templates))
     return found
@@ -196,15 +196,15 @@ def _hosts(values: Mapping[str, Any], templates: Mapping[str, tuple[str, ...]]) 
 
 
 def _host(name: str, values: Mapping[str, Any], templates: Mapping[str, tuple[str, ...]]) -> Host:
-    """Return a host of values whose types were checked."""
+    """Return a host; the types of the values have been checked."""
     launcher = values.get("launcher", "ssh")
     if launcher not in (*LAUNCHERS, *templates):
         raise UsageError(
-            f"There is no launcher {printable(launcher)!r}.", f"There are: {', '.join((*LAUNCHERS, *templates))}."
+            f"Unknown launcher {printable(launcher)!r}.", f"Use one of: {', '.join((*LAUNCHERS, *templates))}."
         )
     python = values.get("python", sys.executable if launcher == "local" else "python3")
     if not python or python.startswith("-") or "\n" in python or "\0" in python:
-        raise UsageError(f"{printable(python)!r} is no interpreter.", "Write its path on that host, or python3.")
+        raise UsageError(f"Invalid interpreter {printable(python)!r}.", "Write its path on that host, or python3.")
     return Host(
         check_host(name),
         launcher,
@@ -222,11 +222,11 @@ def _host(name: str, values: Mapping[str, Any], templates: Mapping[str, tuple[st
 def _template(file: TomlFile, name: str, given: str | list[str]) -> tuple[str, ...]:
     at = ("launchers", name)
     if name in LAUNCHERS:
-        raise file.error(at, f"The launcher {name!r} is built in.", "Rename yours; `options` go to ssh and srun.")
+        raise file.error(at, f"The launcher {name!r} is built in.", "Rename yours, or set `options` of the host.")
     words = file.parsed(at, lambda: _words(name, given))
     if not any("{host}" in word for word in words):
         raise file.error(
-            at, f"The launcher {printable(name)!r} has no {{host}}.", "Write docker exec -i {host} or the like."
+            at, f"The launcher {printable(name)!r} has no {{host}}.", "Write, for example, docker exec -i {host}."
         )
     return words
 
@@ -236,15 +236,17 @@ def _lines(name: str, given: str | list[str]) -> tuple[str, ...]:
     for text in texts:
         if "\n" in text or "\0" in text:
             raise UsageError(
-                f"`{printable(name)}` is {shown(text)}, which has several lines.", "Write a list of lines."
+                f"The value {shown(text)} of `{printable(name)}` has several lines.", "Write a list of lines."
             )
     return texts
 
 
 def _words(name: str, given: str | list[str]) -> tuple[str, ...]:
-    """Return the words of a command line, or of a list of words."""
+    """Return the words of a command line or list."""
     lines = _lines(name, given)
     try:
         return tuple(shlex.split(given)) if isinstance(given, str) else lines
     except ValueError as error:
-        raise UsageError(f"`{printable(name)}` is {shown(given)}: {error}.", "Close the quotes.") from None
+        raise UsageError(
+            f"Invalid value {shown(given)} for `{printable(name)}`: {error}.", "Close the quotes."
+        ) from None

@@ -1,7 +1,7 @@
-"""Where things live, by the XDG rules, and which journal a database can have there.
+"""File locations by the XDG rules, and the journal mode that a database can use there.
 
-SQLite's WAL keeps an index in memory that is shared between processes of one host; on a network file system two hosts
-would each have their own, and homes on clusters are network file systems.
+SQLite's WAL needs memory that all writers share. On a network file system, where homes of clusters lie, two hosts do
+not share memory, so WAL cannot be used there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cpugpu_tui.errors import StoreError, UsageError
 from cpugpu_tui.machine.text import printable
 
 APP = "cpugpu-tui"
-"""Name of our folder inside each of the XDG folders."""
+"""Name of the app's folder in each XDG folder."""
 
 DATABASE_VARIABLE = "CPUGPU_DB"
 """Environment variable that names the database."""
@@ -27,67 +27,67 @@ _NETWORK = re.compile(r"nfs\d?|cifs|smb\d|smbfs|lustre|gpfs|beegfs.*|ceph|afs|9p
 
 
 def data_dir() -> Path:
-    """Folder of what must not be lost: the database."""
+    """Folder of data that must not be lost: the database."""
     return platformdirs.user_data_path(APP, appauthor=False)
 
 
 def config_dir() -> Path:
-    """Folder of what the person writes: settings, themes, keymap, workload files."""
+    """Folder of files that the user writes: settings, themes, keys, workloads."""
     return platformdirs.user_config_path(APP, appauthor=False)
 
 
 def state_dir() -> Path:
-    """Folder of what may be deleted at any time: log, lock, window layout."""
+    """Folder of files that may be deleted at any time: log, lock, window layout."""
     return platformdirs.user_state_path(APP, appauthor=False)
 
 
 def default_database_path() -> Path:
-    """Database of a person who named none; its folder may have to be created.
+    """Path of the default database; its folder may not exist yet.
 
-    On a network file system, where homes of clusters lie, every machine has one of its own, with its name in it.
+    On a network file system each machine has its own database, with the host name in the file name.
     """
     path = local_database_path()
     return host_in_name(path, socket.gethostname()) if is_on_network(path) else path
 
 
 def local_database_path() -> Path:
-    """The default database of a home on a local disk."""
+    """Path of the default database when the home folder is on a local disk."""
     return data_dir() / "results.db"
 
 
 def database_path(override: Path | None = None) -> Path:
-    """Return the database: `override` (`--db`), else `$CPUGPU_DB`, else the default place.
+    """Return the path of the database: `override` (`--db`), else `$CPUGPU_DB`, else the default.
 
     A leading `~` is expanded, because no shell expands it in `--db=~/x.db` or in an environment file.
 
     Raises:
-        StoreError: no file can have this name, or nobody may look where it is.
+        StoreError: the name is invalid, or its folder cannot be searched.
     """
     named = str(override) if override is not None else os.environ.get(DATABASE_VARIABLE, "")
     path = Path(os.path.expanduser(named)) if named else default_database_path()
     try:
-        path.exists()  # asked here once: elsewhere nobody expects it to fail
+        path.exists()  # may raise; checked once here, so that later callers need not
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         shown = printable(str(path))
-        raise StoreError(f"The database {shown} cannot be used: {reason}.", "Name another file with --db.") from None
+        raise StoreError(f"Cannot use the database {shown}: {reason}.", "Name another file with --db.") from None
     return path
 
 
 def absolute(text: str) -> str:
-    """Return the absolute path of a file or folder, as an agent is told it; a leading `~` is expanded.
+    """Return the absolute path of a file or folder for an agent; a leading `~` is expanded.
 
     Raises:
-        UsageError: a folder above it has a name that cannot be told: what agents read is UTF-8.
+        UsageError: the path is not UTF-8, so it cannot be sent to an agent.
     """
     path = os.path.abspath(os.path.expanduser(text))
     if not path.isprintable() and any("\ud800" <= character <= "\udfff" for character in path):
-        raise UsageError(f"The path {os.fsencode(path)!r} is not UTF-8.", "Rename that folder, or work in another.")
+        raise UsageError(f"The path {os.fsencode(path)!r} is not UTF-8.", "Rename that folder, or use another one.")
     return path
 
 
 def log_path() -> Path:
-    """File of the app's log."""
+    """Path of the app's log."""
     return state_dir() / "log.txt"
 
 
@@ -95,9 +95,9 @@ def log_path() -> Path:
 
 
 def journal_mode(folder: Path, mountinfo: str) -> str:
-    """Return `WAL`, or `DELETE` where `folder` (absolute, without links) lies on a network file system.
+    """Return `WAL`, or `DELETE` if `folder` (absolute, without links) is on a network file system.
 
-    `mountinfo` is the text of /proc/self/mountinfo (man 5 proc); an empty one means unknown, hence WAL.
+    `mountinfo` is the text of /proc/self/mountinfo (man 5 proc); if it is empty, the result is WAL.
     """
     best, kind = -1, ""
     for line in mountinfo.splitlines():
@@ -112,19 +112,19 @@ def journal_mode(folder: Path, mountinfo: str) -> str:
 
 
 def is_on_network(path: Path) -> bool:
-    """Return whether a file at `path`, which need not be there yet, lies on a network file system."""
-    # os.path: what may not be looked into counts as missing, where Path raises.
+    """Return whether `path`, which need not exist yet, is on a network file system."""
+    # os.path.exists: False for a folder that cannot be searched, where Path.exists raises.
     folder = next(folder for folder in path.absolute().parents if os.path.exists(folder))
     return journal_mode(folder.resolve(), mounts()) == "DELETE"
 
 
 def host_in_name(path: Path, hostname: str) -> Path:
-    """Return the file's name with the machine's in it: `results-node1.db`. Two machines must not write one file."""
+    """Return the path with the host name in it, like `results-node1.db`: two hosts must not write one file."""
     return path.with_name(f"{path.stem}-{re.sub(r'[^A-Za-z0-9.-]', '_', hostname) or 'host'}{path.suffix}")
 
 
 def mounts() -> str:
-    """Return the text of /proc/self/mountinfo, empty where there is none."""
+    """Return the text of /proc/self/mountinfo; empty on systems without it."""
     try:
         return Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -132,12 +132,12 @@ def mounts() -> str:
 
 
 def _unescaped(text: str) -> str:
-    """Undo the kernel's octal escapes of blanks in paths."""
+    """Decode the kernel's octal escapes of blanks in paths."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def prepare_folder(path: Path, create_parents: bool) -> None:
-    """Make sure that a database file can lie at `path`.
+    """Check that a database file can be created or opened at `path`.
 
     Raises:
         StoreError: the folder is missing (and `create_parents` is off) or cannot be created, or `path` is a folder.
@@ -148,8 +148,8 @@ def prepare_folder(path: Path, create_parents: bool) -> None:
             create_private_folder(folder)
         except OSError as error:
             raise StoreError(
-                f"The folder {folder} for the database cannot be created: {error.strerror}.",
-                "Name a file elsewhere with --db, or save nothing with --no-save.",
+                f"Cannot create the folder {folder} for the database: {error.strerror}.",
+                "Name another file with --db, or use --no-save.",
             ) from error
     if not folder.is_dir():
         raise StoreError(
@@ -157,5 +157,5 @@ def prepare_folder(path: Path, create_parents: bool) -> None:
         )
     if path.is_dir():
         raise StoreError(
-            f"The database {path} is a folder.", "Name a file with --db, for example results.db inside it."
+            f"The database {path} is a folder.", f"Name a file with --db, for example {path / 'results.db'}."
         )

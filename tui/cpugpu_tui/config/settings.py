@@ -1,4 +1,4 @@
-"""What can be set once instead of being typed: flag, then environment, then the config file, then our default."""
+"""All settings. A flag overrides the environment, which overrides the config file, which overrides the default."""
 
 from __future__ import annotations
 
@@ -17,68 +17,74 @@ FILE_NAME = "config.toml"
 
 @dataclass(frozen=True)
 class Key:
-    """Something that can be set."""
+    """A setting."""
 
     name: str
-    """In the file; the option is the same with dashes, except for `--db`."""
+    """Key in the config file. The option has the same name with dashes, except `--db`."""
     variable: str
-    """Of the environment."""
+    """Environment variable."""
     summary: str
     default: str = ""
-    """What holds when nobody set it, in words."""
+    """The default, in words."""
     is_path: bool = False
-    """Whether `~` is expanded, and in the file the value is relative to the file's folder."""
+    """Whether `~` is expanded. In the config file the path is relative to the file's folder."""
     is_list: bool = False
-    """Whether there may be several."""
+    """Whether it takes several values."""
     is_number: bool = False
     is_flag: bool = False
-    """Whether it is true or false."""
+    """Whether its value is true or false."""
 
 
 KEYS = (
     Key("theme", "CPUGPU_THEME", "theme of the app", "slate"),
-    Key("database", "CPUGPU_DB", "file of the history", "in the data folder", is_path=True),
-    Key("python", "CPUGPU_PYTHON", "interpreter with torch that runs the kernels, or auto", "this one"),
-    Key("worker", "CPUGPU_WORKER", "process or thread", "process"),
+    Key("database", "CPUGPU_DB", "database of the history", "in the data folder", is_path=True),
+    Key("python", "CPUGPU_PYTHON", "interpreter with torch, or auto to search for one", "that of the app"),
+    Key("worker", "CPUGPU_WORKER", "where the agent runs: process or thread", "process"),
     Key("device", "CPUGPU_DEVICE", "devices to time", "auto", is_list=True),
-    Key("mnist", "CPUGPU_MNIST", "folder of your own MNIST files", "drawn digits", is_path=True),
+    Key("mnist", "CPUGPU_MNIST", "folder of your own MNIST files", "digits drawn by the program", is_path=True),
     Key("workloads", "CPUGPU_WORKLOADS", "files of your own workloads", "none", is_path=True, is_list=True),
-    Key("case_timeout", "CPUGPU_CASE_TIMEOUT", "seconds a case may go without an answer", "no limit", is_number=True),
+    Key(
+        "case_timeout",
+        "CPUGPU_CASE_TIMEOUT",
+        "seconds without progress after which a case fails",
+        "no limit",
+        is_number=True,
+    ),
     Key("ceilings", "CPUGPU_CEILINGS", "measure peak rates after a machine's first run (3 s)", "true", is_flag=True),
 )
-"""All keys, as `config show` lists them. Sizes, dtypes and threads belong to presets, which bear a name."""
+"""All settings, in the order of `config show`. Sizes, dtypes and threads are set by presets instead."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A value and who set it."""
+    """A value and its origin."""
 
     value: Value | None
-    """None where nobody did."""
+    """None if it is not set anywhere."""
     origin: str
     """`environment CPUGPU_DB`, `config.toml line 3`, `default`."""
 
 
 @dataclass(frozen=True)
 class KeyLine:
-    """A line of the table `[keys]`: what a command of the app is to be called by. Only the app knows its commands."""
+    """A line of the table `[keys]`: a command of the app and its keys, which the app checks."""
 
     command: str
     keys: tuple[str, ...]
     where: str
-    """File and line, for complaints."""
+    """File and line, for error messages."""
     line: int | None
-    """None where it was not found."""
+    """None if it is not known."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """What a config file says."""
+    """Content of a config file."""
 
     values: Mapping[str, Value]
-    """By the name of the key; paths are absolute."""
+    """Name of the setting → value; paths are absolute."""
     lines: Mapping[str, int | None]
-    """Where each key and, as `presets.NAME`, each preset stands."""
+    """Name of the setting, or `presets.NAME` → its line in the file."""
     presets: tuple[Preset, ...] = ()
     keys: tuple[KeyLine, ...] = ()
 
@@ -87,7 +93,7 @@ EMPTY = Config({}, {})
 
 
 def resolved(config: Config, environ: Mapping[str, str]) -> dict[str, Setting]:
-    """Return each key's value as it holds where no flag is given, and who set it."""
+    """Return the value and origin of each setting, without flags."""
     found = {}
     for key in KEYS:
         text = environ.get(key.variable, "")
@@ -101,12 +107,12 @@ def resolved(config: Config, environ: Mapping[str, str]) -> dict[str, Setting]:
 
 
 def origin(line: int | None) -> str:
-    """Return who set what stands in this line of the file."""
+    """Return the origin of a value in the config file."""
     return FILE_NAME + (f" line {line}" if line else "")
 
 
 def from_text(key: Key, text: str) -> Value:
-    """Return the value of an environment variable: several paths are divided by colons, other things by blanks."""
+    """Return the value of an environment variable. Colons separate paths; blanks separate other values."""
     if key.is_flag:
         return text.lower() not in ("0", "false", "no", "off", "f", "n")
     if key.is_list:

@@ -1,7 +1,7 @@
-"""Data from outside as checked types: TOML that a person wrote (config, hosts, themes), and JSON by `convert`.
+"""Check TOML files that people write (config, hosts, themes), and JSON with `convert`.
 
-What a table may hold is a msgspec struct or a dataclass. Every error names the file, the line, the key and its value,
-and what to write instead.
+A msgspec struct or a dataclass describes a table. Every error names the file, the line, the key and its value, and
+says what to write instead.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from cpugpu_tui.machine.text import printable
 T = TypeVar("T")
 
 MOST_BYTES = 1_000_000
-"""A larger file is none that a person wrote."""
+"""Size limit: nobody writes a larger file by hand."""
 
 # No union of two types with `Meta(pattern=…)`: msgspec 0.22 frees one of the patterns and crashes.
 Text = Annotated[str, Meta(min_length=1, description="text in quotes")]
-Texts = Annotated[str | list[Annotated[str, Meta(min_length=1)]], Meta(description="text in quotes, or a list of such")]
+Texts = Annotated[
+    str | list[Annotated[str, Meta(min_length=1)]], Meta(description="text in quotes, or a list of texts")
+]
 
 _EXPECTED: Mapping[Any, str] = {
     str: "text in quotes",
@@ -41,21 +43,21 @@ _EXPECTED: Mapping[Any, str] = {
     dict: "a table",
     list: "a list",
 }
-"""What to write for a type that carries no description of its own."""
+"""What to write for a type without a description."""
 
 _lock = threading.Lock()
 _learnt: set[Any] = set()
 
 
 def convert(data: Any, kind: type[T]) -> T:
-    """Return plain data as a `kind`, from any thread.
+    """Return plain data as a `kind`. Thread-safe.
 
-    msgspec learns a class when it first meets it. Another thread that converts to it meanwhile ends the process with
-    a segmentation fault (msgspec 0.22, 37 of 40 tries with eight threads), and the readers of two agents do that.
+    msgspec analyses a class on first use. If another thread converts to the same class meanwhile, the process ends with
+    a segmentation fault (msgspec 0.22, 37 of 40 tries with eight threads). The readers of two agents do that.
 
     Raises:
-        msgspec.ValidationError: it is none.
-        OverflowError: a number fits no field.
+        msgspec.ValidationError: the data does not fit the type.
+        OverflowError: a number is too large for its field.
     """
     if kind not in _learnt:
         with _lock:
@@ -65,7 +67,7 @@ def convert(data: Any, kind: type[T]) -> T:
 
 
 class TomlError(UsageError):
-    """A TOML file that cannot be used."""
+    """An unreadable or invalid TOML file."""
 
     def __init__(self, path: Path, line: int | None, problem: str, remedy: str) -> None:
         super().__init__(f"{path}, line {line}: {problem}" if line else f"{path}: {problem}", remedy)
@@ -75,26 +77,27 @@ class TomlError(UsageError):
 class TomlFile:
     """A TOML file with the line of each of its keys.
 
-    A key is named by its path: `("presets", "mine", "sizes")`, in an array of tables `("hosts", 2, "env")`.
+    The path of a key is a tuple: `("presets", "mine", "sizes")`, or `("hosts", 2, "env")` in an array of tables.
     """
 
     def __init__(self, path: Path) -> None:
-        """Read it.
+        """Read the file.
 
         Raises:
-            TomlError: it cannot be read, is too large, not UTF-8 or not TOML.
+            TomlError: the file cannot be read, is too large, not UTF-8 or not TOML.
         """
         self.path = path
         self.text = read_text(path)
         try:
             self.data = tomllib.loads(self.text)
         except RecursionError:
-            raise TomlError(path, None, "This is not TOML: nested too deeply.", "Write fewer brackets.") from None
+            raise TomlError(path, None, "Invalid TOML: too many nested brackets.", "Remove some of them.") from None
         except tomllib.TOMLDecodeError as error:
             place = re.fullmatch(r"(.*) \(at line (\d+), (column \d+)\)", str(error), re.DOTALL)
             end = (self.text.count("\n") + 1, str(error))  # "(at end of document)"
             line, what = (int(place[2]), f"{place[1]} ({place[3]})") if place else end
-            raise TomlError(path, line, f"This is not TOML: {printable(what)}.", 'Write key = "text".') from None
+            what = printable(f"{what[:1].lower()}{what[1:]}")
+            raise TomlError(path, line, f"Invalid TOML: {what}.", 'Write lines like key = "text".') from None
 
     @cached_property
     def _lines(self) -> dict[tuple[str | int, ...], int]:
@@ -114,22 +117,22 @@ class TomlFile:
         return lines
 
     def line_of(self, *key: str | int) -> int | None:
-        """Return the line of a key, else of the innermost table around it that has one; None where none is found."""
+        """Return the line of a key, else that of the innermost table around it; None if neither is found."""
         return next((self._lines[key[:end]] for end in range(len(key), 0, -1) if key[:end] in self._lines), None)
 
     def error(self, key: tuple[str | int, ...], problem: str, remedy: str) -> TomlError:
-        """Return an error at a key."""
+        """Return an error that names the line of a key."""
         return TomlError(self.path, self.line_of(*key), problem, remedy)
 
     def wrong_value(self, key: tuple[str | int, ...], value: object, expected: str) -> TomlError:
-        """Return the error of a key whose value is not what is expected, like `a number`."""
-        return self.error(key, f"`{_name(key)}` is {shown(value)}.", f"Write {expected}.")
+        """Return the error of an invalid value; `expected` is a noun phrase like `a number`."""
+        return self.error(key, f"Invalid value {shown(value)} for `{_name(key)}`.", f"Write {expected}.")
 
     def table(self, kind: type[T], data: object, at: tuple[str | int, ...] = ()) -> T:
         """Return the table at a path as a `kind`, a msgspec struct or a dataclass.
 
         Raises:
-            TomlError: a key is unknown or missing, or has a value of another type than the field.
+            TomlError: a key is unknown or missing, or its value has the wrong type.
         """
         values = self.values(get_type_hints(kind, include_extras=True), data, at)
         for name, parameter in signature(kind).parameters.items():
@@ -138,10 +141,10 @@ class TomlFile:
         return kind(**values)
 
     def values(self, types: Mapping[str, Any], data: object, at: tuple[str | int, ...] = ()) -> dict[str, Any]:
-        """Return the values of the table at a path; `types` has the type of each key that it may have.
+        """Return the values of the table at a path; `types` holds the allowed keys and their types.
 
         Raises:
-            TomlError: it is no table, a key is unknown, or has a value of another type.
+            TomlError: the data is not a table, a key is unknown, or a value has the wrong type.
         """
         if not isinstance(data, dict):
             raise self.wrong_value(at, data, "a table")
@@ -149,10 +152,10 @@ class TomlFile:
         return {name: self.value(types[name], value, (*at, name)) for name, value in data.items()}
 
     def value(self, kind: Any, value: object, key: tuple[str | int, ...]) -> Any:
-        """Return the value of a key, which must be of a type. Entries of a `dict[…, …]` are checked one by one.
+        """Return the value of a key, converted to a type. Entries of a `dict[…, …]` are checked one by one.
 
         Raises:
-            TomlError: it is not.
+            TomlError: the value does not have this type.
         """
         if getattr(kind, "__origin__", None) is dict and isinstance(value, dict):
             name_kind, each_kind = kind.__args__
@@ -164,15 +167,15 @@ class TomlFile:
             raise self.wrong_value(key, value, _expected(kind)) from None
 
     def refuse_unknown(self, data: Mapping[str, Any], known: Collection[str], at: tuple[str | int, ...]) -> None:
-        """Raise TomlError if a table has a key that is not `known`."""
+        """Raise TomlError if a table has a key that is not in `known`."""
         for name in data:
             if name not in known:
                 like = get_close_matches(name, known, 1)
-                remedy = f"Did you mean `{like[0]}`?" if like else f"There are: {', '.join(known)}."
-                raise self.error((*at, name), f"There is no key `{printable(name)}`{_place(at)}.", remedy)
+                remedy = f"Did you mean `{like[0]}`?" if like else f"Known keys: {', '.join(known)}."
+                raise self.error((*at, name), f"Unknown key `{printable(name)}`{_place(at)}.", remedy)
 
     def parsed(self, key: tuple[str | int, ...], parse: Callable[[], T]) -> T:
-        """Return what a parser makes of the value of a key; its UsageError becomes a TomlError."""
+        """Return the result of parsing the value of a key; a UsageError becomes a TomlError with its line."""
         try:
             return parse()
         except UsageError as error:
@@ -180,35 +183,33 @@ class TomlFile:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file that a person wrote.
+    """Return the text of a file.
 
     Raises:
-        TomlError: it cannot be read, is larger than `MOST_BYTES`, or is not UTF-8.
+        TomlError: the file cannot be read, is larger than `MOST_BYTES`, or is not UTF-8.
     """
     try:
         data = read_at_most(path, MOST_BYTES)
         if len(data) > MOST_BYTES:
-            raise TomlError(
-                path, None, f"This file is larger than {MOST_BYTES:,} bytes.", "Name or write a smaller one."
-            )
+            raise TomlError(path, None, f"The file is larger than {MOST_BYTES:,} bytes.", "Name a smaller file.")
         return data.decode("utf-8-sig")
     except OSError as error:
         raise TomlError(
-            path, None, f"This file cannot be read: {error.strerror}.", "Make it readable, or remove it."
+            path, None, f"Cannot read the file: {error.strerror}.", "Make it readable, or remove it."
         ) from error
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise TomlError(path, line, "This is not UTF-8 text.", "Save it as UTF-8.") from error
+        raise TomlError(path, line, "The file is not UTF-8 text.", "Save it as UTF-8.") from error
 
 
 def shown(value: object) -> str:
-    """Return a value as an error shows it: short and printable."""
+    """Return a value as short, printable text for an error."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return printable(text if len(text) <= 60 else f"{text[:59]}…")
 
 
 def _dotted(text: str) -> tuple[str | int, ...]:
-    """Return the parts of a TOML name, `a."b.c"` → (a, b.c); nothing where it is none."""
+    """Return the parts of a TOML name, `a."b.c"` → (a, b.c); empty if it is invalid."""
     try:
         data: Any = tomllib.loads(f"[{text}]")
     except (tomllib.TOMLDecodeError, RecursionError):

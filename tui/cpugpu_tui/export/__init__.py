@@ -1,1 +1,1 @@
-"""Runs as files for others: pure functions of a run's events, the same bytes for the same run, numbers in full."""
+"""Export runs as files. The output depends only on a run's events: the same run gives the same bytes, unrounded."""

@@ -1,7 +1,7 @@
-"""Runs without the names of machines and people: for an issue that strangers read.
+"""Remove names of machines and people from runs, so that they can be published.
 
-Times, sizes, models, versions and limits stay: they are what the export is for. So do the random ids of run and series,
-by which an import knows a run that it has already.
+Times, sizes, models, versions and limits stay, because they are the content of an export. The random ids of run and
+series stay too, because an import recognises known runs by them.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.transport.plausible import FACTS
 
 HOST, PERSON, PLACE, BUS = "host", "person", "<path>", "<pci>"
-"""What stands for a machine's name, a person's, a path and a PCI address."""
+"""Replacements of host names, user names, paths and PCI addresses."""
 
 LEFT_OUT = "<left out>"
-"""What stands for a text of which nothing is known but that it holds what must go."""
+"""Replacement of texts that cannot be cleaned in part."""
 
 _EMPTIED: dict[str, Any] = {"argv": [], "user": None, "command": None, "pci_bus_id": None, "serial": None}
-"""Fields that hold nothing but what must go, with what they hold then."""
+"""Fields that are private as a whole, with their replacements."""
 
 _HOSTS = frozenset({"hostname", "fleet_host"})
-"""Fields that are names of machines."""
+"""Fields that hold host names."""
 
 _PATHS = frozenset({"interpreter", "python_option", "mnist", "path"})
-"""Fields that are paths, relative ones too."""
+"""Fields that hold paths, absolute or relative."""
 
 _WORDS = frozenset(
     {
@@ -36,17 +36,17 @@ _WORDS = frozenset(
         "scope", "cache", "scale", "marks", "throttle",
     }
 )  # fmt: skip
-"""Fields of our own words and of the names of workloads: a machine called `matmul` must not rename them."""
+"""Fields with fixed words and names of workloads. A host named `matmul` must not change them."""
 _WORD = re.compile(r"[A-Za-z0-9][\w.:+-]{0,79}(?: [\w.:+-]{1,79}){0,3}", re.ASCII)
-"""What such a word looks like; anything else in its place is left out."""
+"""Form of such a word; other texts are left out."""
 _SHAPES = {
     "case": re.compile(r"[\w.+-]+/[\w.+-]+/\d+/\w+/t\w+", re.ASCII),
     **dict.fromkeys(("run_id", "series_id", "sha256", "torch_git"), re.compile(r"[0-9A-Za-z-]{1,64}", re.ASCII)),
 }
-"""Fields that we made up ourselves, with what they look like; anything else in their place is left out."""
+"""Fields with generated texts, and the form of these; other texts are left out."""
 
 _MESSAGES = frozenset({"message", "remedy", "problem", "no_gpu", "note", "torch_error"})
-"""Free text about failures: it quotes paths, command lines and what a stranger's program printed last."""
+"""Free text about failures: it may quote paths, command lines and output of programs."""
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,60}(?:Error|Exception|Warning|Interrupt|Exit)(?=:|$)", re.ASCII)
 
 _BEGINS = r"(?:(?<![\w/.<])(?:~[\w.-]*)?/|(?<![\w/.])\.{1,2}/|(?<!\w)[A-Za-z]:\\)"
@@ -56,13 +56,13 @@ _PATH = re.compile(
     r"|(?<![\w/.-])[\w.-]+(?:/[\w.-]+)*/[\w-]+\.[A-Za-z]\w{0,7}(?![\w/.-])"  # data/x.csv, not GB/s
 )
 _UUID = re.compile(
-    r"(?:GPU|MIG)-[0-9a-fA-F][0-9a-fA-F-]{3,}(?:/\d+/\d+)?"  # a beginning is enough for CUDA_VISIBLE_DEVICES
+    r"(?:GPU|MIG)-[0-9a-fA-F][0-9a-fA-F-]{3,}(?:/\d+/\d+)?"  # CUDA_VISIBLE_DEVICES accepts prefixes
     r"|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
 )
 _BUS = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\b")
 _EMAIL = re.compile(r"[^\s@<>\"']+@[\w-]+(?:\.[\w-]+)+")
 _ADDRESS = re.compile(
-    r"\b(?:\d{1,3}\.){3}\d{1,3}(?![\w-])|\b(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}\b"  # no kernel 5.15.133.1-wsl
+    r"\b(?:\d{1,3}\.){3}\d{1,3}(?![\w-])|\b(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}\b"  # not a version 5.15.133.1-wsl
     r"|(?<![\w:])(?:(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|(?:[0-9a-fA-F]{1,4}:){1,6}(?::[0-9a-fA-F]{1,4}){1,6})(?![\w:])"
 )
 _TOKEN = re.compile(
@@ -80,10 +80,9 @@ def anonymized(
 ) -> list[ExportedRun]:
     """Return the runs without host names, users, command lines, paths, UUIDs, PCI addresses and serial numbers.
 
-    The same UUID becomes the same word in all of them. `hosts` and `people` are names to remove beside those that the
-    runs tell of themselves: this machine's and this person's. Messages of failures give way to the kind of failure,
-    unless `messages` keeps them: then what can be told for a name, a path or an address is taken out of them, and the
-    rest is whatever a program printed.
+    The same UUID gets the same alias in all runs. `hosts` and `people` are further names to remove, such as those of
+    this host and user. Messages of failures are replaced by the kind of failure. With `messages` they are kept, without
+    the names, paths and addresses that can be recognised; the rest is what a program printed.
     """
     plain = [[(type(event), to_plain(event)) for event in run.events] for run in runs]
     veil = _Veil(messages=messages)
@@ -97,7 +96,7 @@ def anonymized(
 
 
 class _Veil:
-    """What must go, and what stands for it."""
+    """Private texts of some runs, and their replacements."""
 
     def __init__(self, *, messages: bool) -> None:
         self._keeps_messages = messages
@@ -107,7 +106,7 @@ class _Veil:
         self._names: re.Pattern[str] | None = None
 
     def learn(self, value: Any, key: str = "") -> None:
-        """Take note of the names in a value."""
+        """Collect the names in a value."""
         for name, item in _items(value, key):
             if isinstance(item, (dict, list)):
                 self.learn(item, name)
@@ -125,7 +124,7 @@ class _Veil:
             self.people.update(_HOME.findall(text))
 
     def settle(self) -> None:
-        """Make what `covered` looks for, once all names are known."""
+        """Prepare `covered`, once all names are known."""
         short = {host.split(".")[0] for host in self.hosts if not host.replace(".", "").isdigit()}
         self.hosts = {host for host in self.hosts | short if len(host) > 1}
         names = sorted({name for name in self.hosts | self.people if len(name) > 1}, key=len, reverse=True)
@@ -133,10 +132,10 @@ class _Veil:
             self._names = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(map(re.escape, names))})(?![A-Za-z0-9_])")
 
     def covered(self, key: str, value: Any, kind: str = "failed", *, is_known: bool = True) -> Any:
-        """Return plain data with all of it replaced.
+        """Return plain data with all private texts replaced.
 
-        `kind` is that of a failure whose message this may be. Of what is not known (a fact of a newer version, or of a
-        stranger's agent) no text is kept.
+        `kind` is the kind of failure, which replaces its message. No text of unknown facts (of a newer version or
+        another agent) is kept.
         """
         if key in _EMPTIED and value is not None:
             return _EMPTIED[key]
@@ -182,13 +181,13 @@ class _Veil:
         return kind if _is_word(kind) else "failed"
 
     def _label(self, text: str) -> str:
-        """Return a short text, like a model's name; all of it is left out if any of it is a path or an address."""
+        """Return a short text, like a model name; leave all of it out if a part is a path or an address."""
         covered = self._text(text)
         kept = covered in (PLACE, LEFT_OUT) or (PLACE not in covered and BUS not in covered)
         return covered if kept and not any(odd.search(covered) for odd in (*_ODD, _NAMED_HOST)) else LEFT_OUT
 
     def _text(self, text: str) -> str:
-        # UUIDs first: a path may hold one, and then it goes with the path all the same.
+        # UUIDs first; one inside a path is removed with the path.
         text = _UUID.sub(lambda found: self._alias(found[0]), text)
         text = _BUS.sub(BUS, _PATH.sub(PLACE, text))
         if self._names is not None:
@@ -196,7 +195,7 @@ class _Veil:
         return text
 
     def _alias(self, uuid: str) -> str:
-        """Return the word for a UUID, numbered in the order in which they came."""
+        """Return the alias of a UUID; aliases are numbered in order of appearance."""
         if uuid not in self._uuids:
             kind = "MIG" if uuid.startswith("MIG") else "GPU"
             self._uuids[uuid] = f"{kind}-anonymous-{len(self._uuids)}"

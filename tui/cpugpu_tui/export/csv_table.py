@@ -1,4 +1,4 @@
-"""The CSV export in long form: one row per case, device and metric, or one per sample."""
+"""The CSV export: one row per case, device and metric, or one row per sample."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ RUN_COLUMNS = ("run_id", "series_id", "started", "name", "simulated", "hostname"
 CASE_COLUMNS = ("workload", "variant", "size", "dtype", "threads")
 DEVICE_COLUMNS = ("device", "device_label", "metric")
 SETTING_COLUMNS = ("cache", "tf32", "worker")
-"""Settings of a run that change what its times mean."""
+"""Settings of a run that affect its times."""
 SUMMARY_COLUMNS = (
     *RUN_COLUMNS, *CASE_COLUMNS, "status", "message", *DEVICE_COLUMNS, "threads_in_force", "samples", "median_ns",
     "min_ns", "max_ns", "marks", "speedup", "speedup_low", "speedup_high", "verdict", "flops", "bytes_moved",
     "over_model", "slow", "peer_access", "energy_j", *SETTING_COLUMNS,
 )  # fmt: skip
-"""One row per metric; speed-up and verdict stand in the rows of a GPU's latency. Unknown is empty, never 0.
+"""One row per metric. Rows of a GPU's latency have speedup and verdict. Unknown values are empty, never 0.
 
-Copies between GPUs are of the variant `peer`, on devices like `cuda:0>cuda:1`.
+Copies between GPUs have the variant `peer` and devices like `cuda:0>cuda:1`.
 """
 
 SAMPLE_COLUMNS = (
     *RUN_COLUMNS, *CASE_COLUMNS, *DEVICE_COLUMNS,
     "round_index", "sample_index", "elapsed_ns", "calls_per_block", "marks", *SETTING_COLUMNS,
 )  # fmt: skip
-"""One row per sample; both indices count from 1, round 0 is what was taken once before the rounds."""
+"""One row per sample. Both indices count from 1; round 0 holds samples taken once before the rounds."""
 
 
 def csv_table(runs: Sequence[ExportedRun], *, samples: bool) -> Iterator[bytes]:
-    """Yield the table, head first: RFC 4180 with line feeds, UTF-8, numbers in full and with a point."""
+    """Yield the table with its header: RFC 4180 with line feeds, UTF-8, unrounded numbers with a decimal point."""
     yield _line(SAMPLE_COLUMNS if samples else SUMMARY_COLUMNS)
     for run in runs:
         for row in _sample_rows(run) if samples else _summary_rows(run):
@@ -60,7 +60,7 @@ def _summary_rows(run: ExportedRun) -> Iterator[list[Any]]:
 
 
 def _peer_rows(about: list[Any], pair: PeerMeasured) -> Iterator[list[Any]]:
-    """Yield a row for the smallest and one for the large copies from one GPU to another."""
+    """Yield two rows for copies from one GPU to another: the smallest ones and the large ones."""
     device = [f"{pair.source.name}>{pair.target.name}", f"{pair.source.label} > {pair.target.label}"]
     status = "error" if pair.problem else "ok"
     for metric, size_bytes, samples in (
@@ -80,9 +80,9 @@ def _metric_cells(name: str, found: DeviceResult, metric: str) -> list[Any]:
         "end_to_end_pinned": found.lead_pinned,
     }
     lead = leads.get(metric)
-    said = [None] * 4 if lead is None else [lead.speedup, lead.low, lead.high, lead.verdict]
+    comparison = [None] * 4 if lead is None else [lead.speedup, lead.low, lead.high, lead.verdict]
     numbers = [short.samples, short.median_ns, short.min_ns, short.max_ns]
-    return [name, found.label, metric, found.threads, *numbers, " ".join(found.marks), *said]
+    return [name, found.label, metric, found.threads, *numbers, " ".join(found.marks), *comparison]
 
 
 def _sample_rows(run: ExportedRun) -> Iterator[list[Any]]:
@@ -121,7 +121,7 @@ def _line(cells: Iterable[Any]) -> bytes:
 
 
 def _cell(value: Any) -> Any:
-    """Return a cell: numbers as `repr` has them, text so that no spreadsheet takes it for a formula."""
+    """Return a cell: floats by `repr`, and text that a spreadsheet does not treat as a formula."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):

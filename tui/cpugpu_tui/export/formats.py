@@ -1,4 +1,4 @@
-"""The formats by name, and which one a file's name asks for."""
+"""Export formats, by name and by suffix of the file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.stream import ExportedRun
 
 SUFFIXES = {"json": ".json", "ndjson": ".ndjson", "csv": ".csv", "markdown": ".md", "html": ".html"}
-"""Formats that are one file, with the suffix of its name."""
+"""Formats written to one file, with its suffix."""
 
 TENSORBOARD = "tensorboard"
-"""The format that is a folder."""
+"""The format written to a folder."""
 
 FORMATS = (*SUFFIXES, TENSORBOARD)
 
@@ -25,41 +25,41 @@ _BY_SUFFIX = {
 
 
 def checked(name: str) -> str:
-    """Return the name of a format.
+    """Return the full name of a format; a suffix like `md` is accepted too.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: the format is unknown.
     """
     known = name.lower()
-    known = _BY_SUFFIX.get(f".{known}", known)  # `md`, as files are called
+    known = _BY_SUFFIX.get(f".{known}", known)
     if known not in FORMATS:
-        raise UsageError(f"There is no format {name!r}.", f"Write one of {', '.join(FORMATS)}.")
+        raise UsageError(f"Unknown format {name!r}.", f"Use one of: {', '.join(FORMATS)}.")
     return known
 
 
 def format_of(path: Path) -> str | None:
-    """Return the format that a file's name asks for, None where it does not say."""
+    """Return the format by the suffix of a file; None if the suffix is unknown."""
     return _BY_SUFFIX.get(path.suffix.lower())
 
 
 def required_format_of(path: Path) -> str:
-    """Return the format that a file's name asks for.
+    """Return the format by the suffix of a file.
 
     Raises:
-        UsageError: its suffix is none of ours.
+        UsageError: the suffix is unknown.
     """
     found = format_of(path)
     if found is None:
         *most, last = SUFFIXES.values()
-        raise UsageError(f"The name {path} does not say which format it is.", f"End it in {', '.join(most)} or {last}.")
+        raise UsageError(f"Unknown format of {path}.", f"Use a name that ends in {', '.join(most)} or {last}.")
     return found
 
 
 def need(name: str) -> None:
-    """Look whether what a format needs is installed.
+    """Check that the packages of a format are installed.
 
     Raises:
-        UnfitError: it is not.
+        UnfitError: a package is missing.
     """
     if name == "html":
         from cpugpu_tui.export import report
@@ -72,7 +72,7 @@ def need(name: str) -> None:
 
 
 def rendered(name: str, runs: Sequence[ExportedRun], *, samples: bool = False) -> Iterable[bytes]:
-    """Return the bytes of a file of these runs; `samples` makes CSV tell each of them, other formats have them or not.
+    """Return the content of a file of these runs. `samples` selects one CSV row per sample.
 
     Raises:
         UnfitError: a package is missing.

@@ -1,4 +1,4 @@
-"""The JSON export: results for people and their scripts, and the events, from which `import` makes the run again."""
+"""The JSON export: results for scripts, and the events, from which `import` restores the run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from cpugpu_tui.render.peers import peers_data
 from cpugpu_tui.timing.emitter import clean, encode
 
 FORMAT = "cpugpu-tui export"
-"""What the document calls itself."""
+"""Name of the format in the document."""
 
 SCHEMA_VERSION = 1
-"""Raised when a reader of the one before could go wrong; what is only added leaves it."""
+"""Increased when readers of the previous version could fail; additions do not change it."""
 
 
 def json_document(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
-    """Yield a JSON document of these runs, one result and one event a line, so that versions of it can be compared."""
+    """Yield a JSON document of these runs, with one result or event per line, so that diffs are readable."""
     head = {"format": FORMAT, "schema_version": SCHEMA_VERSION, "version": __version__}
     yield f'{_text(head)[:-1]},"runs":['.encode()
     for index, run in enumerate(runs):
@@ -46,7 +46,7 @@ def _run(run: ExportedRun) -> Iterator[bytes]:
 
 
 def run_data(run: ExportedRun) -> dict[str, Any]:
-    """Return what is said of a run as a whole, as JSON values."""
+    """Return the facts of a run as a whole, as JSON values."""
     started, finished = run.started, run.state.finished
     return {
         "run_id": started.run_id,
@@ -64,7 +64,7 @@ def run_data(run: ExportedRun) -> dict[str, Any]:
 
 
 def utc(wall_ns: int) -> str:
-    """Return a moment as ISO 8601 to the microsecond, the same in every time zone."""
+    """Return a time as ISO 8601 in UTC, to the microsecond."""
     second, rest_ns = divmod(wall_ns, 10**9)
     return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ns // 1000:06}Z"
 

@@ -1,4 +1,4 @@
-"""The Markdown export: heading, table and answer, for an issue or a wiki."""
+"""The Markdown export: heading, table and answer of each run, for an issue or a wiki."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def _section(run: ExportedRun) -> Iterator[str]:
         yield from table(state, state.rows.values())
     for matrix in matrices(state):
         yield from _matrix(matrix)
-    said = [*sentences(state), *mark_lines(state)]
-    yield from ([""] if said else [])
-    yield from (f"- {escaped(line)}" for line in said)
+    lines = [*sentences(state), *mark_lines(state)]
+    yield from ([""] if lines else [])
+    yield from (f"- {escaped(line)}" for line in lines)
 
 
 def table(state: RunState, rows: Iterable[Row]) -> Iterator[str]:
@@ -59,5 +59,5 @@ def _line(texts: Iterable[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text that Markdown shows as it is: strangers named workloads and devices."""
+    """Return text escaped for Markdown, because names of workloads and devices may hold its signs."""
     return _MEANT.sub(r"\\\1", text.translate(_ENTITIES))

@@ -1,4 +1,4 @@
-"""Exports read back. What is in a file is data from a stranger: checked by type, made printable, never trusted."""
+"""Read exports. Files are untrusted: all values are checked, and text is made printable."""
 
 from __future__ import annotations
 
@@ -17,55 +17,56 @@ from cpugpu_tui.transport.plausible import wrong_fact
 from cpugpu_tui.transport.wire import Garbage, decode
 
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,63}")
-"""What the id of a series looks like; that of a run is longer, for a short one would be taken for a number."""
+"""Form of a series id. A run id is also longer than a run number."""
 
 _LEAST_ID = 6
 
 _MOST = 2**63 - 1
-"""Largest integer that a database holds."""
+"""Largest integer in SQLite."""
 
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"' + FORMAT.encode())
-"""How our own documents begin, whole or not."""
+"""Beginning of a JSON export, which may be cut off."""
 
-_REMEDY = "Give a file that `cpugpu-tui export` wrote as json or ndjson."
+_REMEDY = "Name a json or ndjson file from `cpugpu-tui export`."
+_AGAIN = "Export the run again."
 
 
 def read_runs(data: bytes, name: str) -> list[ExportedRun]:
-    """Return the runs in a JSON or NDJSON export, of which `name` is the file.
+    """Return the runs in a JSON or NDJSON export; `name` is the file, for errors.
 
     Raises:
-        UsageError: it is none, a newer version's, or damaged; the sentence says where.
+        UsageError: the data is not an export, is damaged, or comes from a newer version.
     """
-    data = data.removeprefix(codecs.BOM_UTF8)  # editors and shells of other systems put it there
+    data = data.removeprefix(codecs.BOM_UTF8)  # some editors and shells add it
     document = _document(data)
     if document is None and _BEGINNING.match(data):
-        raise UsageError(f"{name} is damaged: it breaks off, or is no JSON.", "Export the run again.")
+        raise UsageError(f"{name} is damaged: the JSON is invalid or cut off.", _AGAIN)
     if document is None:
         return _runs(_events_of_lines(data.splitlines(), name), name)
     if document.get("format") != FORMAT:
         raise UsageError(f"{name} is not an export of cpugpu-tui.", _REMEDY)
     version = document.get("schema_version")
     if type(version) is not int or version < 1:
-        raise UsageError(f"{name} is damaged: {version!r} is no version of its schema.", _REMEDY)
+        raise UsageError(f"{name} is damaged: invalid schema_version {version!r}.", _AGAIN)
     if version > SCHEMA_VERSION:
         raise UsageError(
-            f"{name} was written by a newer cpugpu-tui (its schema is {version!r}, known is {SCHEMA_VERSION}).",
+            f"A newer cpugpu-tui wrote {name} (schema version {version}, supported {SCHEMA_VERSION}).",
             "Update cpugpu-tui.",
         )
     runs = document.get("runs")
     if not isinstance(runs, list):
-        raise UsageError(f"{name} is damaged: it has no list of runs.", _REMEDY)
+        raise UsageError(f"{name} is damaged: `runs` is not a list.", _AGAIN)
     lines = []
     for run in runs:
         events = run.get("events") if isinstance(run, dict) else None
         if not isinstance(events, list) or not events:
-            raise UsageError(f"{name} is damaged: a run in it has no events.", _REMEDY)
+            raise UsageError(f"{name} is damaged: a run has no events.", _AGAIN)
         lines += [msgspec.json.encode(event) for event in events]
     return _runs(_events_of_lines(lines, name), name)
 
 
 def _document(data: bytes) -> dict[str, Any] | None:
-    """Return the JSON object that the whole file is; None where it may be lines of events instead."""
+    """Return the file as one JSON object; None if it may be lines of events instead."""
     try:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -85,10 +86,10 @@ def _events_of_lines(lines: Iterable[bytes], name: str) -> list[Event]:
         except Garbage as error:
             if not events:
                 raise UsageError(f"{name} is not an export of cpugpu-tui.", _REMEDY) from error
-            raise UsageError(f"{name} is damaged: event {number} is {error}.", _REMEDY) from error
+            raise UsageError(f"{name} is damaged: event {number} is {error}.", _AGAIN) from error
         except ProtocolError as error:
-            raise UsageError(f"{name} was written by another version: {error.message}", _REMEDY) from error
-        if event is not None:  # newer versions may tell more
+            raise UsageError(f"Another version wrote {name}: {error.message}", _REMEDY) from error
+        if event is not None:  # None for events of newer versions
             events.append(event)
     return events
 
@@ -99,36 +100,36 @@ def _runs(events: Iterable[Event], name: str) -> list[ExportedRun]:
         if isinstance(event, RunStarted):
             streams.append([])
         if not streams:
-            raise UsageError(f"{name} is damaged: it does not begin with the start of a run.", _REMEDY)
+            raise UsageError(f"{name} is damaged: the first event must be RunStarted.", _AGAIN)
         streams[-1].append(event)
     if not streams:
-        raise UsageError(f"There is no run in {name}.", _REMEDY)
+        raise UsageError(f"{name} holds no run.", _REMEDY)
     runs = [exported(stream) for stream in streams]
     for run in runs:
         fault = _fault(run)
         if fault:
-            raise UsageError(f"{name} is damaged: {fault}.", _REMEDY)
+            raise UsageError(f"{name} is damaged: {fault}.", _AGAIN)
     ids = [run.started.run_id for run in runs]
     if len(set(ids)) < len(ids):
-        raise UsageError(f"{name} is damaged: it holds a run twice.", _REMEDY)
+        raise UsageError(f"{name} is damaged: it holds a run twice.", _AGAIN)
     return runs
 
 
 def _fault(run: ExportedRun) -> str | None:
-    """Return what no run of ours has, None for a sound one."""
+    """Return what is impossible in a run; None if all is well."""
     started = run.started
     ids = started.run_id, started.series_id
     if not all(map(_ID.fullmatch, ids)) or len(started.run_id) < _LEAST_ID:
-        return "the id of a run is none of ours"
+        return "invalid id of a run or series"
     if not all(_holds(event) for event in run.events):
-        return "a clock in it is out of range"
+        return "a time stamp is out of range"
     if any(isinstance(event, DeviceSampled) and _is_negative(event) for event in run.events):
-        return "a time in it is negative"
+        return "a time is negative"
     if any(isinstance(event, PeerMeasured) and _is_no_copy(event) for event in run.events):
         return "a copy between GPUs has a negative time or size"
     fact = wrong_fact(started.environment)
     if fact is not None:
-        return f"{fact!r} in its environment is of the wrong type"
+        return f"{fact!r} in the environment has the wrong type"
     return _stray_case(run, started.plan.cases)
 
 
@@ -145,11 +146,11 @@ def _holds(event: Event) -> bool:
 
 
 def _stray_case(run: ExportedRun, cases: tuple[Case, ...]) -> str | None:
-    """Return which case has events although the run has no such case."""
+    """Return that a case has events but is not in the plan; None if there is no such case."""
     known = {case.key for case in cases}
     for event in run.events:
         if isinstance(event, CasesChosen):
             known.update(case.key for case in event.cases)
     stray = (event.case for event in run.events if isinstance(event, CASE_EVENTS) and event.case not in known)
     found = next(stray, None)
-    return None if found is None else f"there is no case {found!r} in its plan"
+    return None if found is None else f"the case {found!r} is not in the plan"

@@ -1,4 +1,4 @@
-"""The HTML report: one file that asks the network for nothing, charts inside as SVG, every word escaped."""
+"""The HTML report: one file with SVG charts inside, which loads nothing from the network. All text is escaped."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from cpugpu_tui.render.peers import matrices
 from cpugpu_tui.render.rows import full_table, sweep_name
 from cpugpu_tui.render.sentences import heading, sentences, when
 from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.workloads.contract import REGISTRY
 
 TEMPLATE = "report.html.jinja"
-"""Beside this module."""
+"""File beside this module."""
 
 CHART_INCHES = (8.0, 4.2)
 
 
 def need() -> None:
-    """Look whether the packages are there.
+    """Check that jinja2 and matplotlib are installed.
 
     Raises:
-        UnfitError: one is not.
+        UnfitError: one of them is missing.
     """
     try:
         import jinja2  # noqa: F401
@@ -43,7 +44,7 @@ def need() -> None:
 
 
 def _load_matplotlib() -> None:
-    """Import matplotlib past the person's choice of a backend, which ends the import where it is misspelt."""
+    """Import matplotlib without `$MPLBACKEND`, because an unknown backend makes the import fail."""
     chosen = os.environ.pop("MPLBACKEND", None)
     try:
         import matplotlib  # noqa: F401
@@ -53,7 +54,7 @@ def _load_matplotlib() -> None:
 
 
 def report(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
-    """Yield the page.
+    """Yield the HTML page.
 
     Raises:
         UnfitError: jinja2 or matplotlib is not installed.
@@ -87,7 +88,7 @@ def _section(run: ExportedRun) -> dict[str, Any]:
         "matrices": [
             (matrix.title, matrix.heads, [(row[0], row[1:]) for row in matrix.rows]) for matrix in matrices(state)
         ],
-        # The one thing that is not escaped: made here, and matplotlib escapes the texts in it.
+        # Not escaped: the SVG is made here, and matplotlib escapes its texts.
         "charts": [(name, markupsafe.Markup(svg)) for name, svg in _charts(state)],
         "facts": [(key, _fact(value)) for key, value in run.started.environment.items()],
         "devices": [(device.name, device.label) for device in state.devices],
@@ -97,6 +98,10 @@ def _section(run: ExportedRun) -> dict[str, Any]:
 def _fact(value: Any) -> str:
     if value is None:
         return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
     if isinstance(value, dict):
         return ", ".join(f"{key}={item}" for key, item in value.items()) or "none"
     if isinstance(value, (list, tuple)):
@@ -105,15 +110,16 @@ def _fact(value: Any) -> str:
 
 
 def _charts(state: RunState) -> Iterator[tuple[str, str]]:
-    """Yield name and SVG of a chart for each sweep that has two sizes with times."""
+    """Yield name and SVG of a chart for each sweep with at least two timed sizes."""
     for sweep, rows in state.sweeps.items():
         lines = _lines(rows)
         if any(len(line) > 1 for line in lines.values()):
-            yield sweep_name(state, sweep), _svg(lines)
+            workload = REGISTRY.get(rows[0].case.workload)
+            yield sweep_name(state, sweep), _svg(lines, workload.axis if workload is not None else "size")
 
 
 def _lines(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
-    """Return device → (size, seconds) of what is a result, sizes rising."""
+    """Return device → (size, seconds) of valid results, by rising size."""
     found: dict[str, list[tuple[int, float]]] = {}
     for row in sorted(rows, key=lambda row: row.case.size):
         for name, times in row.times.items():
@@ -122,14 +128,14 @@ def _lines(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
-def _svg(lines: dict[str, list[tuple[int, float]]]) -> str:
-    """Return a chart with both axes logarithmic; devices differ in marker and dash as well as in colour."""
+def _svg(lines: dict[str, list[tuple[int, float]]], axis: str) -> str:
+    """Return a chart with logarithmic axes. Devices differ in marker, dash and colour."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    # The salt, the missing date and nobody's own style make the same run the same bytes; a style may even ask for
-    # programs that are not there (text.usetex). Paths need no font where it is read.
+    # Salt, missing date and default style give the same bytes for the same run. A user's style may also need missing
+    # programs (text.usetex). Text is drawn as paths, so the reader needs no font.
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({"svg.hashsalt": "cpugpu-tui", "svg.fonttype": "path"})
@@ -143,11 +149,11 @@ def _svg(lines: dict[str, list[tuple[int, float]]]) -> str:
             axes.plot([n for n, _ in line], [s for _, s in line], style, color=colour, markersize=4, label=label)
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_xlabel("size")
-        axes.set_ylabel("seconds per call")
+        axes.set_xlabel(axis, parse_math=False)
+        axes.set_ylabel("latency, seconds")
         axes.grid(visible=True, which="major", alpha=0.3)
         for entry in axes.legend().get_texts():
-            entry.set_parse_math(False)  # a `$` in the name of a device is a `$`
+            entry.set_parse_math(False)  # names of devices may contain `$`
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
     text = drawn.getvalue()

@@ -1,4 +1,4 @@
-"""What a run's numbers come to, case by case: what JSON and CSV hold for people who do not want to fold events."""
+"""Results of a run, case by case, as in the JSON and CSV exports."""
 
 from __future__ import annotations
 
@@ -18,27 +18,33 @@ from cpugpu_tui.state.state import Row, RunState
 
 @dataclass(frozen=True)
 class Metric:
-    """The samples of one metric on one device, in short."""
+    """Summary of the samples of one metric on one device."""
 
     samples: int
-    """How many."""
+    """Number of samples."""
     median_ns: float
+    """Median, ns per call."""
     min_ns: float
+    """Minimum, ns per call."""
     max_ns: float
+    """Maximum, ns per call."""
 
 
 @dataclass(frozen=True)
 class Lead:
-    """CPU against a GPU."""
+    """Comparison of the CPU with a GPU."""
 
     speedup: float
-    """Time of the CPU / time of the GPU."""
+    """CPU latency divided by GPU latency; below 1 the CPU is faster."""
     low: float | None
-    """Lower end of the 95 % interval; None with too few rounds."""
+    """Lower end of the 95 % confidence interval; None with too few rounds."""
     high: float | None
+    """Upper end of the 95 % confidence interval; None with too few rounds."""
     rounds: int
+    """Number of rounds."""
     verdict: str
-    """`GPU`, `CPU`, `tie`, `undecided`, `GPU, no interval`, `CPU, no interval` or `too few rounds`."""
+    """Device that clearly wins: `GPU` or `CPU`. Otherwise `tie` (equally fast), `undecided` (too close to call),
+    `GPU, no interval`, `CPU, no interval` or `too few rounds` (not judged)."""
 
 
 @dataclass(frozen=True)
@@ -46,31 +52,33 @@ class DeviceResult:
     """One case on one device."""
 
     label: str
-    """What the device is."""
+    """Model of the device."""
     threads: int | None
-    """CPU threads in force; None where that is not known."""
+    """CPU threads in force; None if unknown."""
     metrics: dict[str, Metric]
-    """By name, see the events tagged `HalfRoundTimed`; all times are of one call."""
+    """Name of the metric → summary. The names are those in the events `HalfRoundTimed`."""
     marks: tuple[str, ...]
-    """What was odd."""
+    """Marks: what disturbed the times, such as `throttled`."""
     kernels: int | None
-    """Kernels, copies and fills of one call on a GPU; None where it was not profiled."""
+    """Number of kernels, copies and fills in one call on a GPU; None if it was not profiled."""
     energy_j: float | None
-    """Joules of one call; None where they were not measured or cannot be told."""
+    """Energy of one call, J; None if unknown."""
     lead: Lead | None = None
-    """The CPU against this GPU; None on the CPU, and as below."""
+    """The CPU compared with this GPU, with resident inputs; None on the CPU, or if one of them has no times."""
     lead_pageable: Lead | None = None
+    """The same with copies from and to pageable host memory."""
     lead_pinned: Lead | None = None
+    """The same with copies from and to pinned host memory."""
     over_model: float | None = None
-    """Its time over the median of the run's GPUs of its model; None where it is the only one."""
+    """Latency divided by the median of all GPUs of this model in the run; None for a single GPU."""
     is_slow: bool = False
-    """Whether it is slow beside these."""
+    """Whether it is clearly slower than the other GPUs of its model."""
     discarded: int = 0
-    """Half-rounds that were repeated because threads waited for a core."""
+    """Number of half-rounds that were repeated because threads waited for a core."""
     waited_share: float | None = None
-    """Share of the time that the threads waited, in half-rounds above the limit; None without any."""
+    """Share of the time (0 to 1) that threads waited for a core, in half-rounds above the limit; None without any."""
     one_thread_ns: float | None = None
-    """Latency on one thread, timed beside where threads lacked a core (mark `no-core`); None elsewhere."""
+    """Latency with one CPU thread, ns. Timed only if threads lacked a core (mark `no-core`); None otherwise."""
 
 
 @dataclass(frozen=True)
@@ -78,30 +86,35 @@ class CaseResult:
     """One case of a run."""
 
     case: str
-    """Its key, by which the events name it."""
+    """Key of the case, as in the events: workload/variant/size/dtype/tTHREADS."""
     workload: str
+    """Name of the workload."""
     variant: str
+    """Way to write the work, such as `vectorized`; `default` if there is only one."""
     size: int
+    """Size on the workload's axis."""
     dtype: str
+    """Data type, such as `float32`."""
     threads: int
-    """CPU threads that were asked for; 0 stands for all."""
+    """Requested CPU threads; 0 stands for all."""
     status: str
-    """`ok`, the kind of failure, or `pending` for what a broken-off run did not reach."""
+    """`ok`, the kind of failure, or `pending` if the run ended before this case."""
     message: str
-    """Why there is no result; empty where there is one."""
+    """Why the case has no result; empty if it has one."""
     flops: float | None
-    """Floating-point operations of one call; None where the count has no meaning."""
+    """Floating-point operations per call; None if the count has no meaning."""
     bytes_moved: float | None
-    """Least memory traffic of one call; None where it is not known."""
+    """Least memory traffic per call, bytes read plus bytes written; None if unknown."""
     error: float | None
-    """Largest difference of the devices' results, relative to the workload's scale; None where not compared."""
+    """Largest difference between the devices' results, relative to their scale; None if not compared."""
     devices: dict[str, DeviceResult]
+    """`cpu` or `cuda:N` → result on this device."""
     lead: Lead | None
-    """The CPU against the first GPU, data resident on each; None where one of them has no times."""
+    """The CPU compared with the first GPU, with resident inputs; None if one of them has no times."""
     lead_pageable: Lead | None
-    """Data starts and ends on the host, in pageable memory."""
+    """The same with copies from and to pageable host memory."""
     lead_pinned: Lead | None
-    """The same in pinned memory."""
+    """The same with copies from and to pinned host memory."""
 
 
 def case_results(state: RunState) -> list[CaseResult]:
@@ -154,7 +167,7 @@ def _device_result(row: Row, times: DeviceTimes, label: str, standing: Standing 
 
 
 def in_short(samples: tuple[float, ...]) -> Metric:
-    """Return at least one sample in short."""
+    """Return the summary of at least one sample."""
     return Metric(len(samples), median(samples), min(samples), max(samples))
 
 

@@ -1,4 +1,4 @@
-"""A run as exports see it: the events that the history keeps, in the order in which it gives them back."""
+"""A run for export: its saved events, in the order of `Store.load`."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.emitter import encode
 
 CASE_EVENTS = (CaseStarted, Calibrated, DeviceSampled, CaseFinished, CaseFailed)
-"""Events that a case's own stream is made of."""
+"""Events of one case."""
 
 KEPT = (RunStarted, DevicesFound, *CASE_EVENTS, *BESIDE, TelemetryRead, RunFinished)
-"""Events that outlive their run."""
+"""Events that are saved and exported."""
 
 
 @dataclass(frozen=True)
 class ExportedRun:
-    """One run, as `kept` returns it."""
+    """One run, with the events that `kept` returns."""
 
     events: tuple[Event, ...]
 
     @cached_property
     def state(self) -> RunState:
-        """What the events tell; telemetry changes nothing in it."""
+        """The state after all events. Telemetry does not change it."""
         return folded(self.events)
 
     @property
@@ -51,41 +51,41 @@ class ExportedRun:
 
     @property
     def file_stem(self) -> str:
-        """Name for a file or folder of this run: what was run, and the run's id; letters, digits and `-_.+` alone."""
+        """Name of a file or folder for this run: its name and id, in ASCII letters, digits and `-_.+`."""
         name = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "-+") else "_" for sign in self.name)
         return f"{name[:80]}-{self.started.run_id}"
 
     @property
     def name(self) -> str:
-        """Preset or workload that was asked for."""
+        """Preset or workload that was run."""
         return self.started.plan.name
 
 
 def exported(events: Iterable[Event]) -> ExportedRun:
-    """Return a run for export from its stream, live or loaded.
+    """Return a run for export, from live or loaded events.
 
-    The number is left out: it belongs to one database, and the same run has another one elsewhere.
+    The run's number is left out, because it differs between databases.
 
     Raises:
-        ValueError: there is no `RunStarted` in the stream.
+        ValueError: the events have no `RunStarted`.
     """
     return ExportedRun(tuple(kept(events)))
 
 
 def ndjson(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
-    """Yield the events of the runs, one a line, as `run --json` has them; `RunStarted` begins each."""
+    """Yield the events of the runs, one per line, as `run --json` prints them. Each run begins with `RunStarted`."""
     for run in runs:
         yield from map(encode, run.events)
 
 
 def kept(events: Iterable[Event]) -> list[Event]:
-    """Return what the history would give back of a stream (`Store.load`), without the run's number.
+    """Return the events that `Store.load` would return after saving, without the run's number.
 
-    Of each case the last attempt that came to an end, then everything by `seq`; first `RunStarted` and `DevicesFound`,
-    last `RunFinished`.
+    The order is `RunStarted`, `DevicesFound`, the last complete attempt of each case and other events by `seq`, and
+    `RunFinished`.
 
     Raises:
-        ValueError: there is no `RunStarted` in the stream.
+        ValueError: the events have no `RunStarted`.
     """
     started: RunStarted | None = None
     found: DevicesFound | None = None
@@ -96,7 +96,7 @@ def kept(events: Iterable[Event]) -> list[Event]:
     for event in events:
         match event:
             case RunStarted():
-                # The history keeps the facts of machine and environment apart: their order is not the live run's.
+                # Sorted, because the history stores facts in parts and returns them in another order.
                 started = replace(event, number=None, environment=dict(sorted(event.environment.items())))
             case DevicesFound():
                 found = event
@@ -114,7 +114,7 @@ def kept(events: Iterable[Event]) -> list[Event]:
             case _ if isinstance(event, BESIDE):
                 beside.append(event)
     if started is None:
-        raise ValueError("a stream without its beginning")
+        raise ValueError("the events have no RunStarted")
     middle = heapq.merge(*cases.values(), beside, key=lambda event: (event.seq, event.wall_ns))
     return [*_known(started, found), *middle, *_known(finished)]
 

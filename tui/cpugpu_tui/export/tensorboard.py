@@ -1,7 +1,7 @@
-"""The TensorBoard export: chart `GPU vs CPU`, series `GPU` and `CPU`, step = size, seconds of one call.
+"""The TensorBoard export: chart `GPU vs CPU`, series `GPU` and `CPU`, step = size, value = seconds per call.
 
-Folders and tags are those of torch's `SummaryWriter.add_scalars`, with which the publication wrote its chart. Records
-are the `tensorboard` package's; file names and times are the run's own, so that the same run gives the same bytes.
+Folders and tags are those of torch's `SummaryWriter.add_scalars`, which the publication used. The package
+`tensorboard` encodes the records. File names and times come from the run, so the same run gives the same bytes.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
     from tensorboard.summary.writer.record_writer import RecordWriter
 
 CHART = "GPU vs CPU"
-"""Tag of the chart; runs of several sweeps and other clocks add to it, in parentheses."""
+"""Tag of the chart. With several sweeps, or for the paper's clock, it has a suffix in parentheses."""
 
 _CLOCKS = {LATENCY: "", AS_WRITTEN: "as written"}
-"""Metrics that have charts, and what these add to the tag."""
+"""Metrics with a chart, and their suffixes of the tag."""
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """One scalar."""
+    """One point of a chart."""
 
     chart: str
     series: str
-    """`CPU`, `GPU`, and the name of any further GPU."""
+    """`CPU`, `GPU`, or `GPU cuda:N` for further GPUs."""
     step: int
     """The size."""
     value_s: float
-    """Time of one call, which the format holds as float32."""
+    """Seconds per call; the format stores float32."""
     wall_s: float
-    """When the case was over."""
+    """End of the case, seconds since 1970."""
 
 
 def need() -> None:
-    """Load the package: that takes 0.3 s of a core, which nobody shall miss while something is timed.
+    """Load the package before timing begins: it takes 0.3 s of a core.
 
     Raises:
-        UnfitError: it is not installed.
+        UnfitError: the package is not installed.
     """
     try:
         import tensorboard.compat.proto.event_pb2
@@ -63,7 +63,7 @@ def need() -> None:
 
 
 def points(state: RunState, row: Row, wall_ns: int) -> Iterator[Scalar]:
-    """Yield the points of a finished case; a mismatch is no result and has none."""
+    """Yield the points of a finished case; none for a failed one."""
     if row.status != "ok":
         return
     first_gpu = min(row.gpus, key=place, default=None)
@@ -82,17 +82,17 @@ def _chart(state: RunState, row: Row, clock: str) -> str:
 
 
 def folder_of(point: Scalar) -> str:
-    """Return the folder of a point's series below its run's, as torch names it."""
+    """Return the name of a series' folder inside the run's folder, as torch names it."""
     return f"{point.chart.replace('/', '_').replace(chr(0), '_')[:150]}_{point.series}"
 
 
 def file_name(run: ExportedRun) -> str:
-    """Return the name of the run's event files, which viewers know by its second word."""
+    """Return the name of the run's event files; viewers look for `tfevents` in it."""
     return f"events.out.tfevents.{run.started.wall_ns // 10**9:010}.{run.started.run_id}"
 
 
 def all_points(run: ExportedRun) -> list[Scalar]:
-    """Return the points of a run, sizes rising within each series."""
+    """Return the points of a run by series and rising size."""
     rows = run.state.rows
     ended = {event.case: event.wall_ns for event in run.events if isinstance(event, CaseFinished)}
     found = [point for key, ns in ended.items() if key in rows for point in points(run.state, rows[key], ns)]
@@ -100,10 +100,10 @@ def all_points(run: ExportedRun) -> list[Scalar]:
 
 
 def write_tensorboard(runs: Iterable[ExportedRun], folder: Path) -> list[Path]:
-    """Write each run into a folder of its own below `folder`, each file whole or not at all; return these folders.
+    """Write each run into its own folder inside `folder`; return these folders.
 
     Raises:
-        UsageError, UnfitError: see `target.write`, and without the package.
+        UsageError, UnfitError: see `target.write` and `need`.
     """
     need()
     make_folder(folder)
@@ -125,7 +125,7 @@ def write_tensorboard(runs: Iterable[ExportedRun], folder: Path) -> list[Path]:
 
 
 class LiveTensorboard:
-    """Writes a run's points as its cases finish. Every method raises `UnfitError` or `UsageError` for its file."""
+    """Writes the points of a run as its cases finish. Methods raise the errors of `target.write`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -133,7 +133,7 @@ class LiveTensorboard:
         self._files: dict[str, _LiveSeries] = {}
 
     def see(self, state: RunState, event: Event) -> None:
-        """Take note of an event of a run; `state` knows it already."""
+        """Handle an event of a run, which is in `state` already."""
         if state.run is None or not isinstance(event, CaseFinished) or event.case not in state.rows:
             return
         if self._run is not None and self._run.started.run_id != state.run.run_id:
@@ -154,15 +154,15 @@ class LiveTensorboard:
         return self._files[name]
 
     def close(self) -> None:
-        """Close the files; called more than once, it does nothing."""
+        """Close the files. May be called repeatedly."""
         files, self._files, self._run = self._files, {}, None
-        with ExitStack() as closing_all:  # the others too, when one fails
+        with ExitStack() as closing_all:  # closes all, even if one fails
             for file in files.values():
                 closing_all.callback(file.close)
 
 
 class _LiveSeries:
-    """One open event file, readable at any time, with its points in rising order of size."""
+    """An open event file, which viewers can read at any time, with points by rising size."""
 
     def __init__(self, path: Path, wall_ns: int) -> None:
         self._path = path
@@ -175,8 +175,8 @@ class _LiveSeries:
     def add(self, point: Scalar) -> None:
         """Write a point.
 
-        Where larger sizes are written already, readers are told to forget them, and they come again: a viewer drops
-        what comes after a larger step, or draws the line back and forth.
+        Larger sizes that are in the file already are marked as dropped and written again. Viewers would ignore a
+        smaller step after a larger one, or draw the line back and forth.
         """
         larger = [old for step, old in self._points if step > point.step]
         insort(self._points, (point.step, point), key=lambda pair: pair[0])
@@ -193,7 +193,7 @@ class _LiveSeries:
 
 
 def _begun(stream: BinaryIO, wall_ns: int) -> RecordWriter:
-    """Return a writer of records; the first says which format this is."""
+    """Return a writer of records, after writing the format version."""
     from tensorboard.summary.writer.record_writer import RecordWriter
 
     records = RecordWriter(stream)
@@ -209,7 +209,7 @@ def _scalar(point: Scalar) -> bytes:
 
 
 def _restart(point: Scalar) -> bytes:
-    """Return the record after which readers drop this step and all above."""
+    """Return the record that makes readers drop this step and all larger ones."""
     from tensorboard.compat.proto.event_pb2 import SessionLog
 
     return _event(wall_time=point.wall_s, step=point.step, session_log=SessionLog(status=SessionLog.START))

@@ -1,13 +1,14 @@
-"""The nouns that everyone shares: plans, cases, devices, events, readings.
+"""Data types that all rooms share: plans, cases, devices, events, readings.
 
-Frozen dataclasses, standard library only, Python 3.10 syntax: this package travels to the agent,
-which may run in any interpreter that has torch. Units are part of every name (`elapsed_ns`).
+Frozen dataclasses with the standard library only and Python 3.10 syntax, because the agent imports this package in any
+interpreter that has torch. Names end with their unit (`elapsed_ns`).
 """
 
 from __future__ import annotations
 
 from cpugpu_tui.model.devices import (
     Ceilings,
+    Check,
     CoreUse,
     CoreUser,
     CoreWait,
@@ -34,7 +35,6 @@ from cpugpu_tui.model.events import (
     CasesChosen,
     CaseStarted,
     CeilingsMeasured,
-    Check,
     CodeTraced,
     DeviceSampled,
     DevicesFound,

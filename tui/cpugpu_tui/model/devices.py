@@ -1,4 +1,4 @@
-"""What runs and how it is doing: devices, their ceilings, telemetry."""
+"""Devices, their peak rates, telemetry, and use of the CPU cores."""
 
 from __future__ import annotations
 
@@ -6,84 +6,84 @@ from dataclasses import dataclass, field
 
 
 def place(device: str) -> int:
-    """Return where a device stands in a run, by its name: the CPU first, then the GPUs as torch counts them."""
+    """Return a device's sort key from its name: -1 for the CPU, N for `cuda:N`."""
     number = device.partition(":")[2]
     return int(number) if number.isdecimal() else -1
 
 
 @dataclass(frozen=True)
 class Device:
-    """A device the agent found."""
+    """A device that the agent found."""
 
     name: str
-    """`cpu` or `cuda:N`, as torch counts."""
+    """`cpu` or `cuda:N`, numbered as in torch."""
     label: str
-    """What it is, for example `NVIDIA H200`."""
+    """Product name, for example `NVIDIA H200`."""
     uuid: str | None = None
-    """`GPU-…` or `MIG-…` as NVML spells it: telemetry is matched by it. None for the CPU."""
+    """`GPU-…` or `MIG-…`, as in NVML; used to match telemetry. None for the CPU."""
     memory_bytes: int | None = None
-    """Total memory, None if unknown."""
+    """Total memory, bytes; None if unknown."""
     simulated: bool = False
-    """Whether it is made up."""
+    """Whether the device is simulated."""
 
     @property
     def is_cpu(self) -> bool:
-        """Whether this is the host's processor."""
+        """Return whether this is the host's processor."""
         return self.name == "cpu"
 
 
 @dataclass(frozen=True)
 class Line:
-    """What a copy costs: `alpha_ns` + bytes / `bytes_per_s`."""
+    """Linear model of a copy's time: `alpha_ns` + bytes / `bytes_per_s`."""
 
     alpha_ns: float
-    """Time of a copy of nothing."""
+    """Fixed time of a copy, ns."""
     bytes_per_s: float
-    """Rate of a copy without end."""
+    """Rate of large copies, bytes per second."""
 
     def elapsed_ns(self, size_bytes: float) -> float:
-        """Return the time of a copy of so many bytes."""
+        """Return the time of a copy of so many bytes, ns."""
         return self.alpha_ns + size_bytes / self.bytes_per_s * 1e9
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What one device of this machine reached in its own calibration, under one torch build."""
+    """Peak rates and fixed overheads of one device, measured in a calibration with one torch build."""
 
     device: str
-    """`cpu` or `cuda:N`, as torch counted then."""
+    """`cpu` or `cuda:N`, numbered as in torch at that time."""
     label: str
     uuid: str | None
     hostname: str
     torch: str
     measured_wall_ns: int
-    """CLOCK_REALTIME of the calibration: its age is shown."""
+    """Time of the calibration, CLOCK_REALTIME in ns."""
     threads: int
-    """CPU threads in force."""
+    """Number of CPU threads that torch used."""
     flops: dict[str, float]
     """dtype → FLOP/s of the largest matrix product."""
     matmul_sizes: dict[str, int]
-    """dtype → n of that product."""
+    """dtype → n of that matrix product."""
     copy_bytes_per_s: float
     """Bytes read plus bytes written per second in the largest copy within the device's memory."""
     copy_bytes: int
-    """Size of that copy."""
+    """Size of that copy, bytes."""
     launch_ns: float
-    """Host time of one call that does next to nothing: on a GPU of queueing it."""
+    """Launch overhead: host time of the smallest call, on a GPU of queueing it, ns."""
     synchronize_ns: float | None = None
-    """Waiting for a GPU that is idle; None on the CPU."""
+    """Time to synchronise with an idle GPU, ns; None on the CPU."""
     round_trip_ns: float | None = None
-    """Queueing the smallest operation and waiting for it; None on the CPU."""
+    """Time to queue the smallest operation and wait for it, ns; None on the CPU."""
     transfers: dict[str, Line] = field(default_factory=dict)
-    """`h2d_pageable`, `h2d_pinned`, `d2h_pageable`, `d2h_pinned` → cost of a copy; empty on the CPU."""
+    """`h2d_pageable`, `h2d_pinned`, `d2h_pageable`, `d2h_pinned` → time of a copy; empty on the CPU."""
     simulated: bool = False
     driver: str | None = None
-    """NVIDIA driver in force; None where there is none, and in cards of older versions."""
+    """Version of the NVIDIA driver; None without one, and in machine cards of older versions."""
     quick: bool = False
-    """Whether it was measured within seconds after a run: fewer sizes and repeats than a full calibration."""
+    """Whether this is the short calibration after a run, with fewer sizes and repeats than a full one."""
 
     def is_of(self, device: Device) -> bool:
-        """Whether these are a device's ceilings: a GPU is known by its UUID, a CPU by its name and label."""
+        """Return whether these belong to a device: a GPU is matched by UUID, a CPU by name and label."""
         if device.uuid:
             return self.uuid == device.uuid
         return (self.device, self.label) == (device.name, device.label)
@@ -91,44 +91,44 @@ class Ceilings:
 
 @dataclass(frozen=True)
 class Reading:
-    """A number with its age, or a reason why there is none. Unknown is never 0."""
+    """A telemetry value with its age, or the reason why it is missing. An unknown value is None, never 0."""
 
     value: float | None
-    """The number, in the unit that the reading's key names."""
+    """The value, in the unit at the end of the reading's key."""
     reason: str | None = None
-    """Why there is no number: a key of `telemetry.reasons.REASONS`."""
+    """Why the value is missing: a key of `telemetry.reasons.REASONS`."""
     age_s: float = 0.0
-    """Seconds between the moment the value was true and the moment of the event."""
+    """Age of the value at the time of the event, seconds."""
     is_stamped: bool = False
-    """Whether the driver itself said when the value was true; otherwise it is when we asked."""
+    """Whether the age is from the driver's own timestamp; otherwise from the time of the query."""
 
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """A process on a GPU. Names and users come from strangers: print them only sanitised."""
+    """A process on a GPU. Command and user are untrusted text: sanitise them before printing."""
 
     pid: int
     memory_bytes: int | None
     user: str | None
     command: str | None
-    """None when the pid cannot be resolved (another namespace, or gone)."""
+    """None if the PID cannot be resolved (other namespace, or ended)."""
     own: bool
-    """Whether it is one of our agents."""
+    """Whether it is an agent of this program."""
 
 
 @dataclass(frozen=True)
 class MigInstance:
-    """A slice of a GPU in MIG mode: what torch sees as a device of its own."""
+    """A slice of a GPU in MIG mode, which torch sees as a separate device."""
 
     index: int
-    """Within its GPU."""
+    """Index within its GPU."""
     uuid: str | None
-    """With the prefix `MIG-`."""
+    """UUID with the prefix `MIG-`."""
     name: str
     readings: dict[str, Reading]
-    """`memory_used_bytes`, `memory_total_bytes`; power and temperature are those of the whole board."""
+    """`memory_used_bytes` and `memory_total_bytes`; power and temperature exist only for the whole board."""
     processes: tuple[GpuProcess, ...] | None = None
-    """None when they cannot be listed."""
+    """None if they cannot be listed."""
 
 
 @dataclass(frozen=True)
@@ -136,27 +136,27 @@ class GpuTelemetry:
     """All readings of one GPU at one moment."""
 
     index: int
-    """NVML's index (PCI order), not torch's."""
+    """Index in NVML (PCI order), not in torch."""
     uuid: str | None
     name: str
     pci_bus_id: str | None
     readings: dict[str, Reading]
-    """Keys carry units, see `machine.nvml.value_names`; every key is always there."""
+    """Name → reading; names end with their unit, see `machine.nvml.value_names`. All names are always present."""
     throttle: tuple[str, ...] = ()
-    """Words for the active throttle reasons: `idle`, `power-capped`, `thermal`, `hw-thermal`,
-    `power-brake`, `hw-slowdown`, `sync-boost`, `app-clocks`, `display`; bits without a word as `unknown 0x400`."""
+    """Active throttle reasons: `idle`, `power-capped`, `thermal`, `hw-thermal`, `power-brake`, `hw-slowdown`,
+    `sync-boost`, `app-clocks`, `display`; unknown bits as `unknown 0x400`."""
     processes: tuple[GpuProcess, ...] | None = None
-    """Those of no slice; None when they cannot be listed."""
+    """Processes outside MIG slices; None if they cannot be listed."""
     problem: str | None = None
-    """One sentence when this GPU as a whole cannot be read (lost, no permission)."""
+    """Why this GPU cannot be read at all (lost, no permission), one sentence."""
     instances: tuple[MigInstance, ...] = ()
-    """Its slices in MIG mode."""
+    """Slices in MIG mode."""
     persistence: bool | None = None
-    """Whether the driver stays loaded without a client; None where it cannot be told."""
+    """Whether the driver stays loaded without a client; None if unknown."""
 
     @property
     def everyone(self) -> tuple[GpuProcess, ...] | None:
-        """Return the processes of the GPU and of its slices, each once; None when none of them can be listed."""
+        """Return the processes of the GPU and its slices without duplicates; None if none can be listed."""
         lists = (self.processes, *(instance.processes for instance in self.instances))
         known = [processes for processes in lists if processes is not None]
         each = {process.pid: process for processes in known for process in processes}
@@ -165,42 +165,42 @@ class GpuTelemetry:
 
 @dataclass(frozen=True)
 class CoreUser:
-    """Other processes of one name."""
+    """Other processes with the same command."""
 
     command: str | None
-    """None in an anonymous export."""
+    """Name of the command; None in an anonymous export."""
     cores: float
-    """CPU time of all of them over the length of the window."""
+    """Cores used: CPU time of all of them divided by elapsed time."""
 
 
 @dataclass(frozen=True)
 class CoreUse:
-    """Who used the cores during a case; None is unknown."""
+    """Use of the cores during a case, in cores (CPU time divided by elapsed time). None is unknown."""
 
     elapsed_ns: float
     own_cores: float
-    """Of our own processes."""
+    """Used by our own processes."""
     others: tuple[CoreUser, ...] = ()
-    """Largest first, at most five names."""
+    """Other commands, largest use first, at most five."""
     other_processes: int = 0
-    """Others that used a twentieth of a core or more."""
+    """Number of other processes that used at least 0.05 cores."""
     other_cores: float = 0.0
-    """Of all others that are visible."""
+    """Used by all other visible processes."""
     ended_cores: float | None = None
-    """Of processes that were there at neither end, or have ended; None where not all processes could be read."""
+    """Used by processes that ended during the case; None if not all processes could be read."""
     unseen_cores: float | None = None
-    """Of the cores that we may use, what no visible process accounts for: work outside this container. None where
-    every process is visible, or not all could be read."""
+    """Use of our allowed cores by processes outside this container. None if every process is visible, or if not all
+    could be read."""
     stolen_cores: float | None = None
-    """What a hypervisor gave to other virtual machines."""
+    """Given to other virtual machines by the hypervisor (steal time)."""
     throttled_periods: int | None = None
-    """Periods in which the cgroup's CPU quota held threads back; None without a quota."""
+    """Periods in which the cgroup's CPU quota stopped threads; None without a quota."""
     throttled_ns: float | None = None
 
 
 @dataclass(frozen=True)
 class DiscardedHalfRound:
-    """A half-round that was repeated because its threads had waited for a core: it counts in no statistic."""
+    """A half-round that was repeated because its threads waited for a core. Statistics exclude it."""
 
     round_index: int
     waited_share: float
@@ -209,25 +209,37 @@ class DiscardedHalfRound:
 
 @dataclass(frozen=True)
 class CoreWait:
-    """How the threads of a case waited for a core on one device, where they did."""
+    """How long the threads of a case waited for a core on one device."""
 
     threads: int
-    """Threads that worked; 1 on a GPU, the launching one."""
+    """Number of working threads; 1 on a GPU, the launching thread."""
     cores: int
-    """Logical CPUs that they may use."""
+    """Number of logical CPUs that they may use."""
     waited_ns: float
-    """Time that they were ready to run and had no core, over the half-rounds above the limit."""
+    """Time that they were ready to run without a core, ns, summed over the half-rounds above the limit."""
     wanted_ns: float
-    """Time that they ran or waited in these."""
+    """Time that they ran or waited in these half-rounds, ns."""
     discarded: tuple[DiscardedHalfRound, ...] = ()
     one_thread_ns: tuple[float, ...] = ()
-    """Latency on one thread, timed beside; empty where it was not timed."""
+    """Latency with one thread, ns, timed in addition; empty if it was not timed."""
     one_thread_share: float | None = None
-    """Share of the time that this one thread waited, too."""
+    """Share of the time that this one thread waited for a core."""
     use: CoreUse | None = None
-    """Who used the cores from the case's beginning to its end."""
+    """Use of the cores during the case."""
 
     @property
     def share(self) -> float:
-        """Share of the time that the threads waited."""
+        """Return the share of the time that the threads waited."""
         return min(1.0, self.waited_ns / self.wanted_ns) if self.wanted_ns > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Result of comparing the outputs of the devices."""
+
+    against: str
+    """Reference of the comparison: `float64 on the CPU` or a device name."""
+    error: float
+    """Largest error, relative to the workload's scale."""
+    tolerance: float
+    """Largest accepted error, relative to the same scale."""

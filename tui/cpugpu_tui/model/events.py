@@ -1,4 +1,4 @@
-"""What happened: the only kind of stream there is. One JSON object a line on the wire."""
+"""Events of a run, from agent to session, database and screens. On the wire: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -6,32 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cpugpu_tui.model.devices import Ceilings, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
+from cpugpu_tui.model.devices import Ceilings, Check, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
 from cpugpu_tui.model.plans import Case, OwnFile, Plan, Refused, WorkloadInfo
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Outcome of comparing the devices' results."""
-
-    against: str
-    """What the results were compared with: `float64 on the CPU` or a device name."""
-    error: float
-    """Largest error relative to the workload's own scale."""
-    tolerance: float
-    """What was allowed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
-    """Something that happened in a run. Both clocks are read when it is emitted."""
+    """Base class of all events. Both clocks are read when the event is emitted."""
 
     seq: int = 0
     """Position in the run's stream, from 1."""
     wall_ns: int = 0
-    """CLOCK_REALTIME."""
+    """CLOCK_REALTIME, ns."""
     mono_ns: int = 0
-    """CLOCK_MONOTONIC of the machine that emitted it."""
+    """CLOCK_MONOTONIC of the machine that emitted the event, ns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,28 +28,28 @@ class Hello(Event):
 
     protocol: int
     environment: dict[str, Any] = field(default_factory=dict)
-    """Facts that ride with every result: interpreter, torch, processor, threads, limits."""
+    """Environment that is saved with every result: interpreter, torch, processor, threads, limits."""
     catalogue: tuple[WorkloadInfo, ...] = ()
     refused: tuple[Refused, ...] = ()
-    """Files and packages that were named and cannot be used."""
+    """Workload files and packages that could not be loaded."""
     own_files: tuple[OwnFile, ...] = ()
     """Files whose workloads are in the catalogue."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkloadsLoading(Event):
-    """The agent begins with a person's file or package: if it never speaks again, that one is why."""
+    """The agent is about to load a workload file or package; names the cause if it then hangs or dies."""
 
     source: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DevicesFound(Event):
-    """The devices of this run, in the order in which they are timed first."""
+    """The devices of this run, in the order of the first round."""
 
     devices: tuple[Device, ...]
     no_gpu: str | None = None
-    """One sentence of cause and remedy when a GPU was wanted and none can be used."""
+    """Cause and remedy if a GPU was requested and none can be used."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,45 +57,45 @@ class RunStarted(Event):
     """The first event of a run's stream; emitted by the controller."""
 
     run_id: str
-    """Unique, sortable by time; any unique prefix names the run."""
+    """Unique and sortable by time; any unique prefix names the run."""
     series_id: str
-    """Runs of the same plan taken together (`5r`, `--repeat 5`) share it."""
+    """Common to runs of the same plan in one series (`5r`, `--repeat 5`)."""
     plan: Plan
     environment: dict[str, Any]
-    """The agent's facts, see `Hello`, and the controller's: argv, worker mode, version."""
+    """The agent's environment, see `Hello`, and the controller's: argv, worker mode, version."""
     number: int | None = None
-    """Short number in the database; None when the run is not saved."""
+    """Run number in the database; None if the run is not saved."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseStarted(Event):
-    """A case becomes active; what was known of it before (from a dead agent) is void."""
+    """A case becomes active. Discard earlier samples of it, which are from an agent that died."""
 
     case: str
     """`Case.key`, as in all events."""
     flops: float = 0.0
-    """Floating-point operations of one call; 0 where the count has no meaning."""
+    """Floating-point operations of one call; 0 if the count has no meaning."""
     bytes_moved: float = 0.0
-    """Least memory traffic of one call, bytes read plus bytes written."""
+    """Least memory traffic of one call: bytes read plus bytes written."""
     operations: int = 0
-    """Calls' worth of work between the publication's two clock readings; 0 where nobody published this."""
+    """Number of calls between the publication's two clock readings; 0 without a publication."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CasesChosen(Event):
-    """A search goes on with further cases."""
+    """A search adds further cases."""
 
     cases: tuple[Case, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TensorsPlaced(Event):
-    """Where a case's tensors lie on one device, read from the tensors themselves."""
+    """Shapes, dtypes and devices of a case's tensors, read from the tensors themselves."""
 
     case: str
     device: str
     inputs: tuple[str, ...]
-    """One line each, like `[512, 512] float32 on cuda:0`; parameters of a model are one line together."""
+    """One line per tensor, like `[512, 512] float32 on cuda:0`; one line for all parameters of a model."""
     results: tuple[str, ...]
 
 
@@ -139,22 +127,22 @@ class CodeTraced(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calibrated(Event):
-    """Warm-up is over on this device; how the rounds will look."""
+    """Warm-up of a case on one device has ended; sizes of its blocks and rounds."""
 
     case: str
     device: str
     estimate_ns: float
-    """Time of one call, as far as warm-up could tell."""
+    """Time of one call, estimated by warm-up, ns."""
     calls_per_block: int
     blocks: int
     rounds: int
-    """Least half-rounds of this device; 1 with 1 block of 1 call means timed once."""
+    """Least half-rounds of this device. 1 with 1 block of 1 call means: timed once."""
     threads: int
-    """CPU threads in force."""
+    """Number of CPU threads that torch uses."""
     stable: bool = True
-    """Whether warm-up reached its 1 % criterion before its cap."""
+    """Whether warm-up reached its 1 % criterion before its time limit."""
     max_rounds: int = 0
-    """Most half-rounds; in between the interval decides. 0 stands for `rounds`."""
+    """Most half-rounds; between least and most, the interval decides. 0 means the same as `rounds`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,98 +152,98 @@ class DeviceSampled(Event):
     case: str
     device: str
     round_index: int
-    """From 1; 0 holds what is taken once before the rounds (`as_written`, `cold_start`)."""
+    """From 1; 0 for metrics that are taken once before the rounds (`as_written`, `cold_start`)."""
     calls_per_block: int
     samples: dict[str, tuple[float, ...]]
-    """Metric → ns per call, one number per block (or per call, for `device`)."""
+    """Metric → ns per call, one number per block (for `device`: per call)."""
     started_wall_ns: int = 0
     ended_wall_ns: int = 0
     started_mono_ns: int = 0
     ended_mono_ns: int = 0
     marks: tuple[str, ...] = ()
-    """What was odd: `starved`, `launch-bound`, `clock-unsettled`, `page-faults`, … Never a deletion."""
+    """Marks of disturbances: `starved`, `launch-bound`, `clock-unsettled`, `page-faults`, … Marked samples are kept."""
     sm_clock_mhz: float | None = None
-    """The GPU's SM clock when the half-round began; None on a CPU and where it cannot be read."""
+    """SM clock of the GPU at the start of the half-round, MHz; None on a CPU or if it cannot be read."""
     sm_clock_end_mhz: float | None = None
-    """The same when it had ended."""
+    """The same at the end of the half-round."""
     throttled_ns: dict[str, float] | None = None
-    """Throttle reason → time that the GPU was throttled by it meanwhile, by the driver's counters; only what the driver
-    counts cheaply. None on a CPU and where nothing is counted."""
+    """Throttle reason → time that the GPU was throttled by it in the half-round, ns, from driver counters that are
+    fast to read. None on a CPU or without counters."""
     watched_ns: float = 0.0
-    """Time between the two readings of these counters: what shares are of."""
+    """Time between the two readings of these counters, ns; the denominator of throttled shares."""
     power_mw: float | None = None
-    """Power as it ended; None on a CPU, and for a half-round that its sensor is too slow for."""
+    """Power at the end of the half-round, mW; None on a CPU, or if the half-round is too short for the sensor."""
 
 
 EDGES = ("begin", "end")
-"""Sides of a case: before its first call on a device, and after its last."""
+"""Values of `MachineRead.edge`: before the first call of a case on a device, and after its last."""
 
 CORES = "cores"
-"""In place of a side: what is told of the threads and the cores when a case with a lack of cores is over."""
+"""Value of `MachineRead.edge`: waiting of the threads for cores, after a case in which cores were missing."""
 
 NO_CORE = "no-core"
-"""Mark of a half-round whose threads waited for a core, however often it was repeated: it is no result."""
+"""Mark of a half-round whose threads waited for a core in every repetition. It is not a valid result."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineRead(Event):
-    """What the machine said at one side of a case, outside all timed blocks."""
+    """State of the machine before or after a case, read outside all timed blocks."""
 
     case: str
     device: str
     edge: str
     """One of `EDGES`, or `CORES`."""
     readings: Mapping[str, Reading]
-    """Keys carry units: `sm_clock_mhz`, `temperature_c`, `memory_used_bytes`, `energy_mj`, `throttled_…_ns`; the last
-    two are counted since the driver was loaded."""
+    """Names with units: `sm_clock_mhz`, `temperature_c`, `memory_used_bytes`, `energy_mj`, `throttled_…_ns`. The last
+    two are counters that start when the driver is loaded."""
     processes: tuple[GpuProcess, ...] | None = None
-    """None when they cannot be listed."""
+    """Processes on the GPU; None if they cannot be listed."""
     elapsed_ns: float = 0.0
-    """Of an `end`: time since `begin`, by the clock that the counters go by."""
+    """With `end`: time since `begin` on the clock of the counters, ns."""
     cores: CoreWait | None = None
-    """Of `CORES`: how the threads waited."""
+    """With `CORES`: how long the threads waited for a core."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EnergyMeasured(Event):
-    """An energy counter at both sides of a window of repeated calls, or of idleness; what it means is derived.
+    """Energy counter before and after a window of repeated calls, or of an idle device.
 
-    Without a `reason` both counters have numbers; they may still mean nothing (`analysis.energy`).
+    Without a `reason` both values are present. `analysis.energy` decides whether they are usable.
     """
 
     case: str
-    """Empty for idleness."""
+    """`Case.key`; empty for the idle window."""
     device: str
     calls: int = 0
-    """Calls within the window; 0 for idleness."""
+    """Calls within the window; 0 for the idle window."""
     elapsed_ns: float = 0.0
-    """Length of the window."""
+    """Length of the window, ns."""
     begin_mj: float | None = None
     end_mj: float | None = None
     tick_ns: float = 0.0
-    """How often the counter is refreshed."""
+    """Refresh interval of the counter, ns."""
     scope: str = "gpu"
-    """What is counted: `gpu`, `board` (a GPU in MIG mode), `module` (GPU and CPU together), `package` (processors)."""
+    """Hardware that the counter covers: `gpu`, `board` (GPU in MIG mode), `module` (GPU and CPU), `package` (CPUs)."""
     power_mw: tuple[float, ...] = ()
-    """Instantaneous power, read evenly over the window between blocks."""
+    """Instantaneous power, read at even intervals between blocks, mW."""
     reason: str | None = None
-    """Why there is no window: a key of `telemetry.reasons.REASONS`."""
+    """Why the window is missing: a key of `telemetry.reasons.REASONS`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gap(Event):
-    """Nothing is timed for this long from now on: a user interface paints now and only now."""
+    """Timing pauses for this long. A user interface must paint only in gaps."""
 
     duration_ms: float
 
 
 CALIBRATION = "calibration"
-"""Phase in which a device's ceilings are measured."""
+"""Phase in which peak rates and overheads of a device are measured."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progressed(Event):
-    """What the agent is about to do; names the culprit if it dies doing it."""
+    """The agent's next step, announced in advance; names the cause if the agent dies in it."""
 
     case: str
     device: str
@@ -264,18 +252,18 @@ class Progressed(Event):
     `peers`, `gap`."""
     round_index: int = 0
     estimate_s: float | None = None
-    """Expected length of this step, None if unknown."""
+    """Expected length of this step, seconds; None if unknown."""
     elapsed_s: float | None = None
-    """How long this step has lasted; only in long ones, which say so once a second."""
+    """Elapsed time of this step, seconds; only in long steps, which report once per second."""
     note: str = ""
-    """What the step says about itself, for example `epoch 3 of 10, loss 0.21`."""
+    """Progress of the step, for example `epoch 3 of 10, loss 0.21`."""
     seconds_left: float | None = None
-    """The agent's estimate for the rest of its plan, None if unknown."""
+    """Estimated time for the rest of the plan, seconds; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EpochFinished(Event):
-    """A training inside `as_written` has seen all its images once more."""
+    """An epoch of a training inside `as_written` has ended."""
 
     case: str
     device: str
@@ -283,68 +271,67 @@ class EpochFinished(Event):
     """From 1."""
     epochs: int
     loss: float
-    """Mean over the epoch's batches."""
+    """Mean training loss of the epoch."""
     accuracy: float | None
-    """Share of the test images that were recognised; None if it was not evaluated."""
+    """Share of correctly classified test images; None if not evaluated."""
     elapsed_ns: float
-    """Time of this epoch's steps."""
+    """Time of the epoch's training steps, ns."""
     steps: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelsProfiled(Event):
-    """One call of a finished case was profiled; comes after all cases, because the profiler slows launches."""
+    """Profile of one call of a finished case. Taken after all cases, because the profiler slows launches."""
 
     case: str
     device: str
     count: int
-    """Kernels, copies and fills that the GPU ran."""
+    """Number of kernels, copies and fills that the GPU ran."""
     elapsed_ns: float
-    """Sum of their times."""
+    """Sum of their times, ns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeerMeasured(Event):
-    """Copies from one GPU's memory to another's, after the cases of an experiment about copies."""
+    """Copies from one GPU to another, timed after the cases of the workload `transfer`."""
 
     source: Device
     target: Device
     has_access: bool | None
-    """Whether one reaches the other's memory by itself; without, a copy goes by way of the host. None where nobody
-    can tell."""
+    """Whether the GPUs have peer access; without it, copies pass through the host. None if unknown."""
     latencies_ns: tuple[float, ...] = ()
-    """Wall times of the smallest copies, from the call until both GPUs had finished."""
+    """Wall times of the smallest copies, from the call until both GPUs have finished, ns."""
     size_bytes: int = 0
-    """Size of the large copies; 0 where there were none."""
+    """Size of the large copies, bytes; 0 without large copies."""
     elapsed_ns: tuple[float, ...] = ()
-    """The GPUs' own times of these: between events of the source's stream, launches hidden."""
+    """Times of the large copies between CUDA events in the source's stream, without launch overhead, ns."""
     problem: str = ""
-    """Why there are no times, one sentence."""
+    """Why the times are missing, one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CeilingsMeasured(Event):
-    """One device has been calibrated."""
+    """The calibration of one device has ended."""
 
     ceilings: Ceilings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseFinished(Event):
-    """A case is complete; its half-rounds came before."""
+    """A case is complete; its half-rounds were sent before."""
 
     case: str
     check: Check | None = None
-    """None when the results were not compared (see method.md, step 2)."""
+    """None if the results were not compared (method.md, step 2)."""
 
 
 FAILURES = ("oom", "unsupported", "mismatch", "refused", "error", "timeout", "crashed", "skipped")
-"""Kinds of `CaseFailed`; `skipped` is no failure (time ran out, or the person stopped)."""
+"""Kinds of `CaseFailed`. `skipped` is not a failure: the time limit was reached or the user stopped the run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseFailed(Event):
-    """A case has no result, or none that may be shown."""
+    """A case has no valid result."""
 
     case: str
     kind: str
@@ -356,13 +343,13 @@ class CaseFailed(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TelemetryRead(Event):
-    """One sweep over all GPUs and the host."""
+    """Readings of all GPUs and the host at one time."""
 
     gpus: tuple[GpuTelemetry, ...] = ()
     host: dict[str, Reading] = field(default_factory=dict)
     """`cpu_pct`, `cpu_freq_mhz`, `memory_used_bytes`, `memory_total_bytes`, `load_1min`, `cpu_quota_cores`."""
     problem: str | None = None
-    """Why there is no GPU telemetry, or that the driver has stopped answering: cause and remedy."""
+    """Cause and remedy if GPU telemetry is missing or the driver has stopped answering."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -374,7 +361,7 @@ class RunFinished(Event):
     message: str = ""
     remedy: str = ""
     exit_code: int = 0
-    """What a headless run exits with."""
+    """Exit code of a headless run."""
 
 
 WIRE_TAGS: dict[type[Event], str] = {
@@ -401,8 +388,8 @@ WIRE_TAGS: dict[type[Event], str] = {
     TelemetryRead: "TelemetryRead",
     RunFinished: "RunFinished",
 }
-"""What each event is called on the wire, in JSON, exports, databases and recorded runs. A class may be renamed; a tag
-stays, so that agents of the same protocol and everything that was ever written can be read."""
+"""Name of each event on the wire and in JSON, exports, databases and recordings. Classes may be renamed, but tags must
+not change: agents of the same protocol and all existing files use them."""
 
 EVENTS: dict[str, type[Event]] = {tag: cls for cls, tag in WIRE_TAGS.items()}
-"""Every event by its tag."""
+"""Event classes by tag."""

@@ -1,4 +1,4 @@
-"""Dataclasses as plain data: what JSON and the database are made of."""
+"""Convert dataclasses to plain data for JSON and the database."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import fields
 from typing import Any
 
 _NAMES: dict[type, tuple[str, ...]] = {}
-"""Field names by class: asking `dataclasses.fields` each time doubled the cost of an event."""
+"""Cached field names by class: calling `dataclasses.fields` each time doubled the cost of an event."""
 
 
 def to_plain(value: Any) -> Any:
     """Return nested dicts, lists and scalars for a dataclass of `model` (or a container of them).
 
-    Unlike `dataclasses.asdict` it copies nothing deeply and keeps no tuples.
+    Unlike `dataclasses.asdict` it makes no deep copies and turns tuples into lists.
     """
     if isinstance(value, (str, int, float, type(None))):
         return value

@@ -1,4 +1,4 @@
-"""What is run: cases, plans, and the names of what can be measured."""
+"""Cases, plans, searches, and the names of metrics, dtypes and scales."""
 
 from __future__ import annotations
 
@@ -9,137 +9,139 @@ from cpugpu_tui.model.devices import Ceilings
 from cpugpu_tui.model.simulation import Simulation
 
 PROTOCOL = 1
-"""Version of the agent's line protocol; agent and controller must agree exactly."""
+"""Version of the agent's line protocol; agent and controller must have the same."""
 
 MAX_SIZE = 10**12
-"""Largest size a case may name; beyond it nothing fits anywhere and arithmetic gets silly."""
+"""Largest size of a case; larger ones fit into no memory."""
 
 LATENCY = "latency"
-"""What a caller waits for one call: mean of a block, ns per call."""
+"""Time from the start of a call until the device has finished it: mean of a block, ns per call."""
 SINGLE = "latency_single"
-"""Comes with `latency`: calls timed one by one, for percentiles."""
+"""Taken with `latency`: calls timed one by one, for percentiles, ns."""
 DEVICE = "device"
-"""What the hardware needs for one call, caches cold unless the plan says warm, ns."""
+"""Kernel time of one call, with cold caches unless `Plan.cache` is `warm`, ns."""
 THROUGHPUT = "throughput"
-"""Many calls queued, one wait at the end, ns per call."""
+"""Many calls queued with one synchronise at the end, ns per call."""
 END_TO_END = "end_to_end"
-"""Data starts and ends on the host; samples carry the names of the two ways:"""
+"""Latency with copies: inputs start and results end in host memory. Its samples have one of these two names:"""
 PAGEABLE, PINNED = "end_to_end_pageable", "end_to_end_pinned"
 KERNELS = "kernels"
-"""Number and summed time of the kernels of one profiled call: the event `KernelsProfiled`."""
+"""Number and total time of the kernels of one profiled call, in the event `KernelsProfiled`."""
 COLD_START = "cold_start"
-"""The first call of the process, ns."""
+"""First call of the process, ns."""
 AS_WRITTEN = "as_written"
-"""What the publication's clock prints (which may be a total), ns; comes with:"""
+"""Time that the publication's clock reports, which may be a total, ns. Comes with the next four:"""
 SYNCED = "as_written_synced"
-"""the same calls, the same scope, but the clock waited for the device;"""
+"""The same calls and scope, but read after waiting for the device, ns."""
 USER, SYSTEM = "as_written_user", "as_written_system"
-"""CPU seconds of the process in that scope, where the publication prints them;"""
+"""CPU time of the process in that scope, if the publication reports it, ns."""
 MOVING = "as_written_moving"
-"""a second clock round moving alone, where the publication has one."""
+"""Copies of model and input alone, if the publication times them separately, ns."""
 ENQUEUE = "enqueue"
-"""Comes with `latency_single` on a GPU: the part of it until the call returned, ns."""
+"""Taken with `latency_single` on a GPU: the part until the call returned, ns."""
 DEVICE_WARM = "device_warm"
-"""Comes with `device` on a GPU: what it needs for a call with whatever the last one left in its caches, ns;"""
+"""Taken with `device` on a GPU: kernel time with warm caches, as the previous call left them, ns."""
 SYNCHRONISE = "synchronise"
-"""and what a caller waits for beyond queueing and the kernel itself, measured with the smallest operation."""
+"""Taken with `device` on a GPU: latency minus queueing and kernel time, for the smallest operation, ns."""
 H2D_PAGEABLE = "h2d_pageable"
-"""Comes with `end_to_end_pageable`: the part of it until the copies to the GPU returned, ns;"""
+"""Taken with `end_to_end_pageable`: the part until the copies to the GPU returned, ns."""
 D2H_PAGEABLE = "d2h_pageable"
-"""and fetching the result alone, waited for."""
+"""Taken with `end_to_end_pageable`: the copy of the result to the host, synchronised, ns."""
 
 ENERGY = "energy"
-"""Joules of a call, from at least 1 s of repeated calls: the event `EnergyMeasured`. Only where it is asked for."""
+"""Energy of a call, from at least 1 s of repeated calls, in the event `EnergyMeasured`. Only on request."""
 
 METRICS = (LATENCY, DEVICE, THROUGHPUT, END_TO_END, KERNELS, AS_WRITTEN, COLD_START)
-"""What a plan asks for unless told otherwise (method.md, "What is reported per case and device")."""
+"""Default metrics of a plan (method.md, "What is reported per case and device")."""
 
 DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16")
-"""Element types a case may name, as torch spells them; `tf32` is float32 with TF32 products on a GPU."""
+"""Element types of cases, named as in torch; `tf32` is float32 with TF32 matrix products on a GPU."""
 
 ITEMSIZE_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}
 """Bytes of one element of each dtype."""
 
 
 def torch_dtype(dtype: str) -> str:
-    """Return torch's name of a case's dtype."""
+    """Return torch's name for a dtype of a case."""
     return "float32" if dtype == "tf32" else dtype
 
 
 SCALES = ("full", "small")
-"""`full` is what the publication ran; `small` finishes in seconds on two cores and says what it scaled."""
+"""`full` runs the publication's sizes; `small` finishes in seconds on two cores and reports the reduction."""
 
 
 SweepKey = tuple[str, str, str, int]
-"""What the cases of one sweep share: workload, variant, dtype, threads. They differ in size alone."""
+"""(workload, variant, dtype, threads): common to all cases of a sweep, which differ only in size."""
 
 
-@dataclass(frozen=True, slots=True)  # there are 10,000 of them
+@dataclass(frozen=True, slots=True)  # slots: a run may have 10,000 cases
 class Case:
-    """One row of the table. It names no device, because a row compares devices."""
+    """A workload at one size, with one variant, dtype and number of CPU threads. It is timed on all devices."""
 
     workload: str
     """Name in the workload registry, for example `matmul`."""
     size: int
-    """Position on the workload's own axis (n of an n×n matrix, elements of a vector)."""
+    """Value on the workload's axis (n of an n×n matrix, elements of a vector)."""
     dtype: str = "float32"
     """One of `DTYPES`."""
     threads: int = 0
-    """CPU threads; 0 stands for every physical core that the agent may use."""
+    """CPU threads; 0 for all physical cores that the agent may use."""
     variant: str = "default"
-    """Way of doing the same thing, named by the workload."""
+    """One of the workload's variants; `default` is the first."""
 
     @property
     def key(self) -> str:
-        """Short text that identifies the case within a run and across runs."""
+        """Return a short text that identifies the case within a run and across runs."""
         threads = str(self.threads) if self.threads else "all"
-        return intern(f"{self.workload}/{self.variant}/{self.size}/{self.dtype}/t{threads}")  # many things hold it
+        return intern(
+            f"{self.workload}/{self.variant}/{self.size}/{self.dtype}/t{threads}"
+        )  # interned: many objects hold it
 
     @property
     def sweep(self) -> SweepKey:
-        """The sweep that the case belongs to."""
+        """Return the key of the case's sweep."""
         return self.workload, self.variant, self.dtype, self.threads
 
 
 @dataclass(frozen=True)
 class Found:
-    """What an earlier agent of the same search found out about a size."""
+    """Result at one size from an earlier agent of the same search, which died."""
 
     case: Case
     speedup: float | None = None
-    """Time of the CPU / time of the GPU; None for a case that failed."""
+    """CPU latency divided by GPU latency; None if the case failed."""
     low: float | None = None
-    """Lower end of its 95 % interval; None with too few rounds."""
+    """Lower end of its 95 % confidence interval; None with too few rounds."""
     high: float | None = None
     rounds: int = 0
     device: str | None = None
-    """Which GPU; None for the first of the run, as before there could be several."""
+    """Name of the GPU; None for the first of the run (as in old versions)."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """Further sizes are chosen from what the first ones said, between the smallest and the largest of a sweep."""
+    """Options of a crossover search, which chooses further sizes between the smallest and the largest of a sweep."""
 
     most_cases: int = 20
-    """Cases of one sweep at most (method.md, "Crossover")."""
+    """Most cases of one sweep (method.md, "Crossover")."""
     most_steps: int = 8
-    """Sizes that narrow the last change of the lead, at most; what is left of the cases narrows it end to end."""
+    """Most sizes to narrow the last crossover of resident data; the other cases narrow the one with copies."""
     ratio: float = 1.1
-    """The bracket is narrow enough when its ends are this close."""
+    """Ratio of the bracket's ends at which it is narrow enough."""
     full: bool = False
-    """Time the CPU also where it is hopelessly behind."""
+    """Whether to time the CPU also at sizes where it is certain to lose."""
     found: tuple[Found, ...] = ()
-    """What a dead agent had found out."""
+    """Results of an agent of this search that died."""
 
 
 @dataclass(frozen=True)
 class OwnFile:
-    """A person's workload file, as it was when it was loaded."""
+    """A user's workload file at the time of loading."""
 
     path: str
-    """Absolute."""
+    """Absolute path."""
     sha256: str
-    """Of its bytes, in hexadecimal: two runs of one name measured the same only if these agree."""
+    """Hash of the file, hexadecimal. Runs with different hashes did not time the same code."""
 
 
 @dataclass(frozen=True)
@@ -160,85 +162,85 @@ class OwnCode:
 
 @dataclass(frozen=True)
 class Plan:
-    """All an agent needs to know to run and stop. One plan per agent process."""
+    """Cases and options of a run, as sent to the agent. An agent process runs one plan."""
 
     name: str
-    """Preset or workload the person asked for; shown in history."""
+    """Preset or workload that was requested; shown in the history."""
     cases: tuple[Case, ...]
-    """In the order in which they start."""
+    """Cases in start order."""
     devices: tuple[str, ...] = ("auto",)
-    """`auto` (CPU, and the first GPU if there is one), `cpu`, `cuda` (every visible GPU), `cuda:N`."""
+    """`auto` (CPU and, if present, the first GPU), `cpu`, `cuda` (all visible GPUs), `cuda:N`."""
     parallel: bool = False
-    """An agent for each GPU, all at the same time: they share power, PCIe and cores. Otherwise one agent times its
-    devices in turn."""
+    """Whether each GPU has its own agent, all running at the same time: they share power, PCIe and cores. Otherwise one
+    agent times the devices in turn."""
     metrics: tuple[str, ...] = METRICS
-    """Subset of `METRICS` to take, `latency` always is; and `ENERGY`."""
+    """Metrics to take, from `METRICS` and `ENERGY`; `latency` is always taken."""
     rounds: int = 8
-    """Least rounds per case; each round is one half per device."""
+    """Least rounds per case; a round visits each device once."""
     max_rounds: int = 40
-    """Most rounds per case: in between the interval decides (method.md, step 7)."""
+    """Most rounds per case; between least and most, the interval decides (method.md, step 7)."""
     blocks: int = 5
     """Blocks of calls in a half-round."""
     window: int = 4
-    """How many cases are active at once, so that a case's rounds are spread in time."""
+    """Number of interleaved cases, which spreads the rounds of a case over time."""
     budget_s: float = 5.0
-    """Time for one device and case; a call longer than this is timed once."""
+    """Time budget for one device in one case, seconds. A call that takes longer is timed once."""
     max_seconds: float | None = None
-    """Time for the whole run; cases not reached are skipped."""
+    """Time limit of the run, seconds; remaining cases are then skipped. None for no limit."""
     cache: str = "cold"
-    """`cold` or `warm`: state of the caches for the `device` metric."""
+    """`cold` or `warm`: state of the caches for kernel time (metric `device`)."""
     seed: int = 1
     """Seed of the inputs."""
     gaps: bool = False
-    """Leave 50 ms between half-rounds once in `gap_every_s`, announced, for a user interface to paint."""
+    """Whether to pause for 50 ms between half-rounds every `gap_every_s`, so that a user interface can paint."""
     gap_every_s: float = 0.9
-    """A gap is due after this long: with half-rounds of 0.1 s there is one at least once a second."""
+    """Time after which a gap is due, seconds: with half-rounds of 0.1 s, at least one gap per second."""
     flush_denormals: bool = True
-    """Treat denormals as zero on the CPU, as GPUs' fast paths do."""
+    """Whether to treat denormals as zero on the CPU, as fast GPU code does."""
     scale: str = "full"
     """One of `SCALES`."""
     mnist: str | None = None
-    """Folder of the person's own idx files; None draws digits."""
+    """Folder with the user's MNIST idx files; None generates digits."""
     ceilings: tuple[Ceilings, ...] = ()
-    """What these devices reached in their calibration, as far as the controller knows."""
+    """Known peak rates of the plan's devices."""
     search: Search | None = None
-    """Look for the crossover of each sweep: `cases` are where it starts."""
+    """Search for the crossover of each sweep, starting with `cases`; None runs only `cases`."""
     calibrate: bool = False
-    """Measure the ceilings of the devices before the cases; a calibration alone has no cases."""
+    """Whether to measure the devices' peak rates before the cases. A plain calibration has no cases."""
     ceilings_s: float | None = None
-    """Time limit for measuring, after the cases, the devices that `ceilings` lacks; None measures none. The session
-    sets it for the agent; the plan that is saved with the run has None."""
+    """Time limit for measuring the devices missing in `ceilings` after the cases, seconds; None measures none. The
+    session sets it for the agent; it is None in saved plans."""
     simulation: Simulation | None = None
-    """The simulated machine to run on instead of this one; results carry a mark."""
+    """Simulated machine to run on; its results are marked. None for the real machine."""
     codes: tuple[OwnCode, ...] = ()
     """Code that a person typed, a workload each. An agent runs it only if its command line allows that."""
     own_files: tuple[OwnFile, ...] = ()
-    """Whence those of its workloads come that are a person's own: a record, which nobody loads from."""
+    """Files that define the plan's own workloads; a record that is never loaded from."""
 
 
 @dataclass(frozen=True)
 class WorkloadInfo:
-    """What the catalogue says about a workload, without code."""
+    """Description of a workload for the catalogue, without its code."""
 
     name: str
     axis: str
-    """What a size means, for example `n of n×n`."""
+    """Meaning of the size, for example `n of n×n`."""
     variants: tuple[str, ...]
     sizes: tuple[int, ...]
     """Default sizes."""
     summary: str
-    """One line for a list."""
+    """Summary in one line."""
     dtypes: tuple[str, ...] = DTYPES
-    """Element types that make sense."""
+    """Supported element types."""
     source: str = ""
-    """File or installed package that it comes from; empty for a built-in one."""
+    """File or installed package that defines it; empty if built in."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A file or package whose workloads cannot be used."""
+    """A workload file or package that could not be loaded."""
 
     source: str
     message: str
-    """What is wrong, one sentence; names the line where there is one."""
+    """What is wrong, one sentence, with the line if known."""
     remedy: str

@@ -1,4 +1,4 @@
-"""Numbers as people read them: three or four significant digits, one unit, fixed width."""
+"""Format numbers for people: three or four significant digits, one unit, fixed width."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit of time for a whole column."""
+    """A unit of time, shared by a whole column."""
 
     name: str
-    """`ns`, `us`, `ms` or `s`; the prefix for micro is drawn by the glyph set."""
+    """`ns`, `us`, `ms` or `s`; the glyph set turns `us` into `µs`."""
     ns: float
     """Its length in nanoseconds."""
 
@@ -24,9 +24,9 @@ NS, US, MS, S = Unit("ns", 1.0), Unit("us", 1e3), Unit("ms", 1e6), Unit("s", 1e9
 
 
 def unit_for(first_ns: float) -> Unit:
-    """Return the unit of a column whose first (mostly smallest) time is known.
+    """Return the unit of a column from its first time, which is usually the smallest.
 
-    A sweep's times rise by four orders of magnitude: the bounds leave room above, so that 351,300 µs still fits.
+    Times of a sweep rise by four orders of magnitude, so the bounds leave room for larger ones, up to 351,300 µs.
     """
     if first_ns < 100:
         return NS
@@ -58,13 +58,13 @@ def duration(seconds: float) -> str:
 
 
 def time_text(ns: float) -> str:
-    """Return a time in the unit that suits it alone: `35.2 us`, `1.20 s`."""
+    """Return a time in its own best unit: `35.2 us`, `1.20 s`."""
     unit = NS if ns < 999.5 else US if ns < 999.5e3 else MS if ns < 999.5e6 else S
     return f"{significant(ns / unit.ns)} {unit.name}"
 
 
 def size_text(size: int) -> str:
-    """Return a size: as it is up to 99,999, with k, M, G above where that is exact."""
+    """Return a size: plain up to 99999, above with k, M or G if that is exact."""
     if size < 100_000:
         return str(size)
     for factor, prefix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
@@ -80,16 +80,16 @@ def gib(value: float) -> str:
 
 
 LEAST_SHOWN = 0.0005
-"""Half-widths below this would read as 0.0."""
+"""Half-widths below this share would round to 0.0 %."""
 
 
 def half_width(share: float) -> str:
-    """Return half of an interval as percent without the sign; a tiny one as what it is, no zero."""
+    """Return the half-width of an interval in percent without the sign; `<0.1` instead of 0.0."""
     return percent(share) if share >= LEAST_SHOWN else "<0.1"
 
 
 def percent(share: float) -> str:
-    """Return a share as percent without the sign: two significant digits below ten."""
+    """Return a share in percent without the sign; two significant digits below ten."""
     value = share * 100
     return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
 
@@ -110,7 +110,7 @@ def plus_minus(share: float) -> str:
 
 
 def counted(labels: Iterable[str]) -> list[str]:
-    """Return each label once, in the order of the first: `4 × NVIDIA H200` where it comes four times."""
+    """Return each label once, in order of first occurrence; `4 × NVIDIA H200` if it occurs four times."""
     return [label if count == 1 else f"{count} × {label}" for label, count in Counter(labels).items()]
 
 
@@ -123,12 +123,12 @@ _PLAIN_MICRO = re.compile(r"(?<=\d) u([sJ])\b")
 
 
 def micro(text: str) -> str:
-    """Return a sentence with the micro sign in its times and energies: `20.0 us` is `20.0 µs` where there is UTF-8."""
+    """Return text with the micro sign in times and energies: `20.0 us` becomes `20.0 µs`. For UTF-8 output only."""
     return _PLAIN_MICRO.sub(r" µ\1", text)
 
 
 def with_micro(data: Any) -> Any:
-    """Return JSON values with the micro sign in every sentence: JSON is UTF-8 whatever the terminal is."""
+    """Return JSON values with the micro sign in all texts: JSON is UTF-8, even if the terminal is not."""
     if isinstance(data, str):
         return micro(data)
     if isinstance(data, (list, tuple)):

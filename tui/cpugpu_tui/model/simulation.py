@@ -1,4 +1,4 @@
-"""The constants of a made-up machine."""
+"""Constants of a simulated machine."""
 
 from __future__ import annotations
 
@@ -7,107 +7,108 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Simulation:
-    """A planted machine: the simulated device's constants, known exactly, so that tests can check them.
+    """Constants of a simulated CPU and simulated GPUs, known exactly, so that tests can check results against them.
 
-    Law of a call: time = overhead + max(FLOPs × ns_per_flop, bytes / bytes_per_ns), with log-normal
-    noise. Virtual time costs nothing unless `pace` says so.
+    A call takes overhead + max(FLOPs × ns_per_flop, bytes / bytes_per_ns), with log-normal noise. Time is virtual:
+    a run takes no real time unless `pace` is set.
     """
 
     seed: int = 0
     """Seed of the noise."""
     cpu_overhead_ns: float = 1_000.0
-    """Time of one CPU call that does nothing."""
+    """Time of an empty CPU call, ns."""
     cpu_ns_per_flop: float = 0.002
-    """Reciprocal of the CPU's rate: 0.002 is 500 GFLOP/s."""
+    """Time of one FLOP on the CPU, ns: 0.002 is 500 GFLOP/s."""
     launch_ns: float = 10_000.0
-    """Host time to queue one kernel."""
+    """Launch overhead: host time to queue one kernel, ns."""
     sync_ns: float = 8_000.0
-    """Host time of a synchronise after the device has finished."""
+    """Host time to synchronise after the device has finished, ns."""
     kernel_overhead_ns: float = 2_000.0
-    """Device time of a kernel that does nothing."""
+    """Device time of an empty kernel, ns."""
     gpu_ns_per_flop: float = 0.00005
-    """Reciprocal of the GPU's rate: 0.00005 is 20 TFLOP/s."""
+    """Time of one FLOP on the GPU, ns: 0.00005 is 20 TFLOP/s."""
     cpu_bytes_per_ns: float = 20.0
-    """What the CPU reads plus writes in a copy: 20 is 20 GB/s."""
+    """Bytes that the CPU reads plus writes in a copy, per ns: 20 is 20 GB/s."""
     gpu_bytes_per_ns: float = 2_000.0
-    """The same within the GPU."""
+    """The same for a copy within the GPU."""
     transfer_alpha_ns: float = 8_000.0
-    """Start-up of a copy between host and GPU, either way."""
+    """Fixed time of a copy between host and GPU, in either direction, ns."""
     pageable_bytes_per_ns: float = 8.0
-    """Rate of such a copy from or to ordinary memory: 8 GB/s."""
+    """Rate of such a copy with pageable memory, bytes per ns: 8 is 8 GB/s."""
     pinned_bytes_per_ns: float = 50.0
     """The same with pinned memory."""
     first_call_ns: float = 50_000_000.0
-    """What the first call of a process costs extra on each device."""
+    """Extra time of a process's first call on each device, ns."""
     noise: float = 0.01
     """Standard deviation of ln(time)."""
     cpu_drift: float = 0.0
-    """Standard deviation of the slow wandering of ln(CPU time) from half-round to half-round; 0 for none, as below."""
+    """Standard deviation of the drift of ln(CPU time) between half-rounds; 0 for none."""
     gpu_drift: float = 0.0
-    """The same of the GPU, on its own."""
+    """The same for the GPU, independent of the CPU."""
     shared_drift: float = 0.0
-    """The same of both alike, round by round."""
+    """The same for both together, between rounds."""
     drift_rho: float = 0.0
-    """Correlation of a drift between successive half-rounds of a device, 0 to 1."""
+    """Autocorrelation of a drift between successive half-rounds of a device, 0 to 1."""
     gpu_tile: int = 0
-    """The GPU works in whole tiles of this many n: its times are a staircase."""
+    """Tile size in n: the GPU's work is rounded up to whole tiles, so its times rise in steps; 0 for none."""
     cpu_ripple: float = 0.0
-    """The CPU takes up to this share longer for what is left over by whole periods of n."""
+    """The CPU takes up to this share longer if n is not a multiple of `ripple_period`; 0 for none."""
     ripple_period: int = 16
-    """Period of that ripple."""
+    """Period of `cpu_ripple`, in n."""
     throttle_share: float = 0.0
-    """Share of the GPU's half-rounds that are throttled, and marked so."""
+    """Share of the GPU's half-rounds that are throttled and marked `throttled`."""
     throttle_factor: float = 1.5
-    """How much longer kernels take in these."""
+    """Factor by which kernels take longer in throttled half-rounds."""
     sm_clock_mhz: float = 0.0
-    """The GPU's clock at its usual speed; 0 where it cannot be read."""
+    """SM clock of the GPU without throttling, MHz; 0 if it cannot be read."""
     gpu_idle_w: float = 0.0
-    """Power of the GPU while it waits."""
+    """Power of the idle GPU, W."""
     gpu_busy_w: float = 0.0
-    """Its power while a kernel runs; 0 where power and energy cannot be read. The counter steps every 100 ms."""
+    """Power of the GPU while a kernel runs, W; 0 if power and energy cannot be read. The energy counter steps every
+    100 ms."""
     cpu_busy_w: float = 0.0
-    """Power of the processor, at work or not; 0 where it cannot be read."""
+    """Power of the CPU, busy or idle, W; 0 if it cannot be read."""
     temperature_c: float = 0.0
-    """Temperature of the GPU; 0 where it cannot be read."""
+    """Temperature of the GPU, °C; 0 if it cannot be read."""
     counted_before_ns: float = 0.0
-    """What the throttle counters stood at before the run; they count the half-rounds of `throttle_share` as thermal."""
+    """Value of the throttle counters before the run, ns. They count the half-rounds of `throttle_share` as thermal."""
     neighbour_pid: int = 0
-    """A process of somebody else on the GPU, from another namespace; 0 for none."""
+    """PID of another user's process on the GPU, from another namespace; 0 for none."""
     transient_calls: int = 0
-    """Slow calls on a device after it ran another operation."""
+    """Number of slow calls on a device after it ran another operation."""
     transient_factor: float = 4.0
-    """How much longer a CPU call or a launch takes then."""
+    """Factor by which a CPU call or a launch takes longer in these calls."""
     pace: float = 0.0
-    """Real seconds slept per virtual second; 0 runs as fast as the machine can."""
+    """Real seconds to sleep per virtual second; 0 runs as fast as possible."""
     gpus: int = 1
-    """How many simulated GPUs there are; 0 simulates a machine without any."""
+    """Number of simulated GPUs; 0 simulates a machine without a GPU."""
     slow_gpu: int = 0
-    """Number of the GPU that is slower than its like, as in `cuda:2`;"""
+    """Index of a GPU that is slower than the others, as in `cuda:2`; see `slow_factor`."""
     slow_factor: float = 1.0
-    """how many times as long everything takes on it: 1 for none."""
+    """Factor by which everything takes longer on `slow_gpu`; 1 for no slow GPU."""
     other_gpus: int = 0
-    """How many of the GPUs, the last ones, are of another model, whose work takes"""
+    """Number of GPUs, counted from the last, that are another model; see `other_factor`."""
     other_factor: float = 2.0
-    """this many times as long."""
+    """Factor by which work takes longer on these GPUs."""
     peer_bytes_per_ns: float = 300.0
-    """Rate of a copy between two GPUs that reach each other's memory: 300 is 300 GB/s."""
+    """Rate of a copy between two GPUs with peer access, bytes per ns: 300 is 300 GB/s."""
     peer_alpha_ns: float = 12_000.0
-    """What a caller waits for the smallest such copy."""
+    """Latency of the smallest such copy, ns."""
     peer_group: int = 0
-    """GPUs reach each other's memory within groups of so many, and copy by way of the host beyond; 0 for all."""
+    """GPUs per group with peer access; copies between groups pass through the host. 0 for one group of all GPUs."""
     starved_share: float = 0.0
-    """Share of the time that the threads of a CPU half-round wait for a core; one thread alone never waits."""
+    """Share of a CPU half-round that its threads wait for a core; a single thread never waits."""
     starved_size: int = 0
-    """Size of the cases in which they do; 0 for all."""
+    """Size of the cases whose threads wait; 0 for all."""
     starved_tries: int = 0
-    """How many half-rounds of a case do, the first ones; 0 for all, and for the warm-up too."""
+    """Number of half-rounds at the start of a case whose threads wait; 0 for all and the warm-up."""
     crash_size: int = 0
-    """Size of the cases that kill their agent; 0 for none, as below."""
+    """Size of the cases that kill their agent; 0 for none."""
     hang_size: int = 0
-    """Size of the cases that never return."""
+    """Size of the cases that never return; 0 for none."""
     oom_size: int = 0
-    """Size of the cases that run out of GPU memory."""
+    """Size of the cases that run out of GPU memory; 0 for none."""
     mismatch_size: int = 0
-    """Size of the cases whose results differ."""
+    """Size of the cases whose results differ between devices; 0 for none."""
     error_size: int = 0
-    """Size of the cases that raise."""
+    """Size of the cases that raise an error; 0 for none."""

@@ -1,1 +1,1 @@
-"""What is known of a run so far, and what follows from it row by row."""
+"""The state of a run, and the values computed from it row by row."""

@@ -1,4 +1,7 @@
-"""The machine that a result was made on: clock, throttling, heat, energy and company, each or why it is not known."""
+"""The machine's condition during a case: clock, throttling, temperature, energy and other processes.
+
+An unknown value has a reason.
+"""
 
 from __future__ import annotations
 
@@ -26,33 +29,33 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 
 NOT_READ = Reading(None, "not-asked")
-"""Of runs that were saved before machines were read."""
+"""Reading in runs of older versions, which did not read machines."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What is known of the machine during one case on one device."""
+    """Condition of the machine during one case on one device."""
 
     sm_clock_mhz: Reading
-    """Median over both edges of all half-rounds."""
+    """Median of the clocks at start and end of all half-rounds, MHz."""
     throttles: tuple[Throttle, ...]
-    """Largest share first; empty where nothing throttled, or where it is not known."""
+    """Largest share first; empty if nothing throttled, or if it is unknown."""
     unthrottled_reason: str | None
-    """Why it is not known whether anything throttled; None where it is."""
+    """Why throttling is unknown; None if it is known."""
     temperature_begin_c: Reading
     temperature_end_c: Reading
     watts: Reading
-    """Over the energy window, or else within the half-rounds, if they are long enough for the sensor."""
+    """Power in the energy window, else in half-rounds long enough for the sensor."""
     energy: Energy
     above_idle: Reading
-    """Joules of a call beyond what the device takes while it waits."""
+    """Energy per call minus the energy of the idle device, J."""
     gflop_per_j: Reading
     company: Company | None
-    """None on a CPU, and where processes cannot be listed."""
+    """Other processes on the GPU; None on a CPU, and if they cannot be listed."""
 
     @property
     def is_shared(self) -> bool:
-        """Whether somebody else's work may be in the result."""
+        """Whether work of other processes may be in the result."""
         return self.company is not None and self.company.is_shared
 
 
@@ -87,7 +90,7 @@ def _or_none(readings: Mapping[str, Reading], key: str, *, is_cpu: bool) -> Read
 
 
 def _throttles(times: DeviceTimes) -> tuple[Throttle, ...]:
-    """Return what held the clocks down: counted in half-rounds, the costly counters over the case, or seen."""
+    """Return throttle reasons: counted in half-rounds, counted over the case (slow counters), or seen in masks."""
     if not times.watched_ns:
         return throttles_seen(times.mark_counts, len(times.round_ns))
     if times.watched_ns >= LEAST_COUNTED_NS:
@@ -106,7 +109,7 @@ def _counters(readings: Mapping[str, Reading]) -> dict[str, float]:
 
 
 def _why_unknown(times: DeviceTimes) -> str | None:
-    """Return why nothing can be said of throttling; a clock that could be read stands for a mask that could."""
+    """Return why throttling is unknown, else None. If the clock could be read, the throttle mask could be too."""
     if times.watched_ns or times.clocks_mhz:
         return None
     if times.device == "cpu":
@@ -150,7 +153,7 @@ def conditions_data(run: RunState) -> list[dict[str, Any]]:
 
 
 def condition_data(found: Condition) -> dict[str, Any]:
-    """Return a condition as JSON values; what is not known has a reason beside its null."""
+    """Return a condition as JSON values; an unknown value is null, with a reason beside it."""
     readings = {
         "sm_clock_mhz": found.sm_clock_mhz,
         "temperature_begin_c": found.temperature_begin_c,

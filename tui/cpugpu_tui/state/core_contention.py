@@ -1,4 +1,4 @@
-"""Rows whose threads lacked a core: for how long, who used the cores, what one thread takes, and what to do."""
+"""Explain rows whose threads lacked a core: how long they waited, which processes used the cores, and a remedy."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from cpugpu_tui.timing.host_watch import STARVED_SHARE
 from cpugpu_tui.workloads.contract import REGISTRY
 
 WORD = "no core"
-"""What stands in place of a winner."""
+"""Verdict of rows whose threads lacked a core."""
 
 LEAST_CORES = 0.05
-"""Less use of a core is not told."""
+"""Smaller uses of cores are not shown."""
 
 MOST_CORES, MOST_NAMED = 1e6, 5
-"""More is not told."""
+"""Limits of the number of cores and names shown."""
 
 
 def no_core_lines(run: RunState) -> tuple[str, ...]:
-    """Return a sentence for each sweep in which threads lacked a core: these sizes have no winner."""
+    """Return a sentence for each sweep with rows whose threads lacked a core; these rows have no winner."""
     found = []
     for rows in run.sweeps.values():
         starved = [row for row in rows if row.is_starved]
@@ -44,82 +44,82 @@ def _cases_text(rows: Sequence[Row]) -> str:
 
 
 def _why(rows: Sequence[Row]) -> str:
-    """Return what the row whose threads waited longest tells; what one thread takes is of the smallest size."""
+    """Return the reason in the row with the longest wait. The latency of one thread is that of the smallest size."""
     known = [(row, times) for row in rows for times in row.times.values() if times.is_starved and times.cores]
     if not known:
         return "the threads waited for a core."
     worst = max(known, key=lambda each: each[1].cores.share if each[1].cores else 0.0)[1]
-    said = [waited_text(worst, at_most=len(known) > 1), *use_lines(worst.cores.use if worst.cores else None)]
+    sentences = [waited_text(worst, at_most=len(known) > 1), *use_lines(worst.cores.use if worst.cores else None)]
     single = next((each for each in sorted(known, key=lambda each: each[0].case.size) if _one_thread_ns(each[1])), None)
     if single is not None:
-        where = f"At {single[0].case.size:,} one" if len(rows) > 1 else "One"
-        said.append(f"{where} thread takes {time_text(_one_thread_ns(single[1]) or 0.0)}.")
-    return " ".join(filter(None, (*said, remedy(worst))))
+        where = f"At {single[0].case.size:,}, one" if len(rows) > 1 else "One"
+        sentences.append(f"{where} thread takes {time_text(_one_thread_ns(single[1]) or 0.0)}.")
+    return " ".join(filter(None, (*sentences, remedy(worst))))
 
 
 def reason_lines(times: DeviceTimes) -> tuple[str, ...]:
-    """Return the sentences about one row and device; none where its threads had their cores."""
+    """Return the sentences about one row and device; none if its threads had their cores."""
     cores = times.cores
     if cores is None:
         return ("The threads waited for a core.",) if times.is_starved else ()
     count = len(cores.discarded)
     repeated = f"{count} half-round{'s were' if count != 1 else ' was'} repeated because threads waited for a core."
-    said = [*([waited_text(times)] if times.is_starved else []), *([repeated] if count else [])]
-    said += use_lines(cores.use)
+    sentences = [*([waited_text(times)] if times.is_starved else []), *([repeated] if count else [])]
+    sentences += use_lines(cores.use)
     if times.is_starved:
-        said += [single] if (single := one_thread_text(cores)) else []
-        said += [remedy(times)]
-    return tuple(filter(None, said))
+        sentences += [single] if (single := one_thread_text(cores)) else []
+        sentences += [remedy(times)]
+    return tuple(filter(None, sentences))
 
 
 def waited_text(times: DeviceTimes, *, at_most: bool = False) -> str:
-    """Return `the 2 threads waited 43 % of the time for a core.`, of several rows with `up to`."""
+    """Return a sentence like `the 2 threads waited for a core 43 % of the time.`; `at_most` adds `up to`."""
     cores = times.cores
     if cores is None:
         return "the threads waited for a core."
     share = f"{'up to ' if at_most else ''}{percent(cores.share)} % of the time"
     if times.device != "cpu":
-        return f"the thread that launches waited {share} for a core."
+        return f"the launching thread waited for a core {share}."
     if cores.threads > cores.cores:
-        return f"{cores.threads} threads waited {share} for one of {_count(cores.cores, 'core')}."
+        return f"{cores.threads} threads on {_count(cores.cores, 'core')} waited for a core {share}."
     if cores.threads == 1:
-        return f"the only thread waited {share} for a core."
-    return f"the {cores.threads} threads waited {share} for a core."
+        return f"the only thread waited for a core {share}."
+    return f"the {cores.threads} threads waited for a core {share}."
 
 
 def use_lines(use: CoreUse | None) -> list[str]:
-    """Return who used the cores, as far as it was seen."""
+    """Return sentences about other users of the cores, as far as they are known."""
     if use is None:
         return []
-    said = []
+    sentences = []
     if use.other_processes:
         named = use.others[:MOST_NAMED]
         names = ", ".join(f"{user.command or 'a process'} {min(user.cores, MOST_CORES):.1f}" for user in named)
         processes = f"{use.other_processes} other process{'es' if use.other_processes != 1 else ''}"
-        said.append(f"{processes} used {_cores(use.other_cores)} ({names}).")
+        sentences.append(f"{processes} used {_cores(use.other_cores)} ({names}).")
     if use.ended_cores is not None and use.ended_cores >= LEAST_CORES:
-        said.append(f"Processes that have ended since used {_cores(use.ended_cores)}.")
+        sentences.append(f"Processes that have ended since used {_cores(use.ended_cores)}.")
     if use.unseen_cores is not None and use.unseen_cores >= LEAST_CORES:
-        said.append(f"Work outside this container used {_cores(use.unseen_cores)}.")
+        sentences.append(f"Work outside this container used {_cores(use.unseen_cores)}.")
     if use.stolen_cores is not None and use.stolen_cores >= LEAST_CORES:
-        said.append(f"The hypervisor gave {_cores(use.stolen_cores)} to other machines.")
+        sentences.append(f"The hypervisor gave {_cores(use.stolen_cores)} to other virtual machines.")
     if use.throttled_periods:
         held = time_text(use.throttled_ns or 0.0)
-        said.append(f"The CPU quota held threads back for {held}, in {_count(use.throttled_periods, 'period')}.")
-    return said
+        sentences.append(f"The CPU quota paused threads for {held}, in {_count(use.throttled_periods, 'period')}.")
+    return sentences
 
 
 def one_thread_text(cores: CoreWait) -> str:
-    """Return what one thread takes; that it waited as well, or nothing where it was not timed."""
+    """Return the latency of one thread, or that it waited as well; empty if it was not timed."""
     if not cores.one_thread_ns:
         return ""
     if _is_single_starved(cores):
-        return f"One thread waited, too, {percent(cores.one_thread_share or 0.0)} % of the time."
+        return f"One thread also waited, {percent(cores.one_thread_share or 0.0)} % of the time."
     return f"One thread takes {time_text(median(cores.one_thread_ns))}."
 
 
 def remedy(times: DeviceTimes) -> str:
-    """Return what to do."""
+    """Return the remedy for rows whose threads lacked a core."""
     cores = times.cores
     if cores is not None and cores.threads > cores.cores:
         return f"Run with --threads {cores.cores}."
@@ -141,7 +141,7 @@ def _is_single_starved(cores: CoreWait) -> bool:
 
 
 def _cores(number: float) -> str:
-    text = f"{min(number, MOST_CORES):.1f}"  # whatever a stranger's agent says, this stays a short text
+    text = f"{min(number, MOST_CORES):.1f}"  # limited, so that any agent's number stays short
     return f"{text} core{'' if text == '1.0' else 's'}"
 
 

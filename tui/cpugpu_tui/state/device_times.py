@@ -1,4 +1,4 @@
-"""What is known of one case on one device, event by event."""
+"""The times of one case on one device, collected from events."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from cpugpu_tui.model import (
 from cpugpu_tui.state.packed import Numbers, Readings, Rounds, Series, prime, slot_cached_property
 
 ROUND_METRICS = (PAGEABLE, PINNED, DEVICE)
-"""Metrics beside latency that devices are compared in, round by round."""
+"""Metrics besides latency that are compared between devices, round by round."""
 
 
 @dataclass(frozen=True)
 class DeviceTimes:
-    """What is known of one case on one device."""
+    """Times and readings of one case on one device."""
 
     device: str
     calibrated: Calibrated | None = None
@@ -49,59 +49,60 @@ class DeviceTimes:
     other_round_ns: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     """`PAGEABLE`, `PINNED`, `DEVICE` → round index → median of that round, ns."""
     marked_ns: Sequence[float] = ()
-    """Latency of the blocks of half-rounds with a mark, ns."""
+    """Latency of blocks in half-rounds with a mark, ns."""
     marks: tuple[str, ...] = ()
     clocks_mhz: Sequence[float] = ()
-    """SM clock as each half-round began."""
+    """SM clock at the start of each half-round, MHz."""
     end_clocks_mhz: Sequence[float] = ()
-    """The same as each ended."""
+    """SM clock at the end of each half-round, MHz."""
     throttled_ns: Mapping[str, float] = field(default_factory=dict)
-    """Throttle reason → time counted within half-rounds."""
+    """Throttle reason → its time within half-rounds, ns."""
     watched_ns: float = 0.0
-    """Length of the half-rounds in which that was counted; 0 where the driver counts nothing."""
+    """Length of the half-rounds with these counters, ns; 0 if the driver has none."""
     mark_counts: Mapping[str, int] = field(default_factory=dict)
-    """Mark → half-rounds that have it."""
+    """Mark → number of half-rounds with it."""
     powers_mw: Sequence[float] = ()
-    """Power in each half-round that is long enough for the sensor."""
+    """Power in each half-round that is long enough for the sensor, mW."""
     edges: Mapping[str, MachineRead] = field(default_factory=dict)
-    """`begin`, `end` → what the driver said there."""
+    """`begin`, `end` → readings of the driver at this side of the case."""
     cores: CoreWait | None = None
-    """How its threads waited for a core; None where no half-round was above the limit."""
+    """Waiting of threads for a core; None if no half-round was above the limit."""
     energy: EnergyMeasured | None = None
     """Energy of repeated calls, or of a long one."""
     epochs: tuple[EpochFinished, ...] = ()
-    """Of a training inside `as_written`."""
+    """Epochs of a training timed by the paper's clock."""
     kernels: KernelsProfiled | None = None
-    """What one profiled call ran."""
+    """Kernels of one profiled call."""
     traced: CodeTraced | None = None
     """What one call of own code executed."""
     placed: TensorsPlaced | None = None
-    """Where its tensors lay."""
+    """Device and shape of its tensors."""
 
     @property
     def kernels_ns(self) -> float | None:
-        """Summed time of the kernels of one call."""
+        """Sum of the kernel times of one call, ns."""
         return self.kernels.elapsed_ns if self.kernels is not None else None
 
     @property
     def is_settled(self) -> bool:
-        """Whether the warm-up settled before its limit, as far as is known."""
+        """Whether the latency settled during warm-up; True if unknown."""
         return self.calibrated is None or self.calibrated.stable
 
     @property
     def is_starved(self) -> bool:
-        """Whether threads lacked a core in a half-round, however often it was repeated: its times are no result."""
+        """Whether threads lacked a core in a half-round even after repeats. Its times are not a result then."""
         return NO_CORE in self.marks
 
     @slot_cached_property
     def latency_ns(self) -> float | None:
-        """What a call takes, ns: the median of the rounds."""
+        """Latency: median of the rounds, ns."""
         return self.median_ns(LATENCY)
 
     def median_ns(self, metric: str) -> float | None:
-        """Median of a metric in ns: of its rounds where devices are compared in it, else of its samples.
+        """Median of a metric, ns; None without samples.
 
-        So the quotient of two times that are shown is the speedup that is shown. None without samples.
+        For metrics compared between devices it is the median of rounds, so that the shown times give the shown speedup.
+        For others it is the median of samples.
         """
         rounds = self.round_ns if metric == LATENCY else self.other_round_ns.get(metric, {})
         typical = typical_ns(rounds)
@@ -110,19 +111,19 @@ class DeviceTimes:
 
     @property
     def timed_once(self) -> bool:
-        """Whether the call was too long to be timed more than once."""
+        """Whether the call was too long to time it more than once."""
         return len(self.samples.get(LATENCY, ())) == 1
 
     @property
     def clean_ns(self) -> tuple[float, ...]:
-        """Latency of the blocks of half-rounds without a mark, ns."""
+        """Latency of blocks in half-rounds without a mark, ns."""
         clean = list(self.samples.get(LATENCY, ()))
         for ns in self.marked_ns:
             clean.remove(ns)
         return tuple(clean)
 
     def with_edge(self, event: MachineRead) -> DeviceTimes:
-        """Return the times with one side of the case; somebody else's work on the GPU marks it."""
+        """Add the readings of one side of the case, and a mark if other processes use the GPU."""
         if event.edge == CORES:
             return replace(self, cores=_without_samples(event.cores))
         found = company([(event.processes, event.readings.get("memory_used_bytes", Reading(None, "not-asked")))])
@@ -131,7 +132,7 @@ class DeviceTimes:
         return replace(self, edges={**self.edges, event.edge: event}, marks=marks)
 
     def with_half_round(self, event: DeviceSampled) -> DeviceTimes:
-        """Return the times with a half-round more."""
+        """Add a half-round."""
         samples = dict(self.samples)
         for metric, values in event.samples.items():
             samples[metric] = samples.get(metric, ()) + tuple(values)
@@ -165,7 +166,7 @@ class DeviceTimes:
         )
 
     def packed(self) -> DeviceTimes:
-        """Return the same in a third of the memory; more may still be added."""
+        """Return a copy that needs a third of the memory and can still grow."""
         edges = {edge: replace(read, readings=Readings(read.readings)) for edge, read in self.edges.items()}
         known = self.calibrated
         return replace(
@@ -187,11 +188,11 @@ class DeviceTimes:
 prime(DeviceTimes("cpu"))
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-"""One for all: an empty dictionary takes 64 bytes."""
+"""Shared by all objects, because an empty dictionary takes 64 bytes."""
 
 
 def _without_samples(cores: CoreWait | None) -> CoreWait | None:
-    """Return how threads waited without the samples of discarded half-rounds, which the history keeps."""
+    """Drop the samples of discarded half-rounds, which are in the history."""
     if cores is None:
         return None
     return replace(cores, discarded=tuple(replace(each, samples={}) for each in cores.discarded))

@@ -1,7 +1,7 @@
-"""A whole stream folded into its state, in time that grows with the stream, and what of its plan is left to run.
+"""Fold all events of a run into its state in linear time, and find the cases that are left to run.
 
-`RunState.apply` makes a new mapping of all rows for each event, which took 3 s for the 40 000 events of 2 000 cases.
-Cases know nothing of each other: here each is folded by itself.
+`RunState.apply` copies the mapping of all rows for each event: 3 s for the 40,000 events of 2,000 cases. Cases are
+independent of each other, so here each is folded on its own.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ from cpugpu_tui.state.state import RunState
 
 
 def folded(events: Iterable[Event], state: RunState | None = None) -> RunState:
-    """Return what `RunState.apply` makes of these events, one after the other; telemetry changes nothing in it.
-
-    They come after what `state` is made of; without one they begin with a run.
-    """
+    """Return the same state as `RunState.apply` for each event in turn, starting from `state`. Telemetry is skipped."""
     state, alone = state or RunState(), dict[str, RunState]()
     for event in events:
         if isinstance(event, TelemetryRead):
@@ -50,21 +47,21 @@ def folded(events: Iterable[Event], state: RunState | None = None) -> RunState:
     )
 
 
-# ------------------------------------------------------------------ what is left when an agent has died
+# ------------------------------------------------------------------ cases left after an agent died
 
 
 class Remaining:
-    """Follows a run's events; a search's are folded, because the next agent has to know what was found out."""
+    """Tracks the cases left to run. Events of a search are folded, because the next agent needs its findings."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._cases = dict.fromkeys(plan.cases)
         self._state = RunState()
         self.settled: set[str] = set()
-        """Keys of the cases that are finished or failed."""
+        """Keys of finished and failed cases."""
 
     def note(self, event: Event) -> None:
-        """Take an event of the run into account."""
+        """Handle the next event of the run."""
         if isinstance(event, RunStarted):
             self._plan = event.plan
         elif isinstance(event, CasesChosen):
@@ -89,7 +86,7 @@ class Remaining:
 
 
 def _found(state: RunState, case: Case) -> list[Found]:
-    """Return what is known of a settled case, on each GPU that was compared with the CPU."""
+    """Return the findings of a settled case, one for each GPU compared with the CPU."""
     row = state.rows.get(case.key)
     known = row.comparisons if row is not None and row.status == "ok" else {}
     return [Found(case, c.speedup, c.low, c.high, c.rounds, gpu) for gpu, c in known.items()] or [Found(case)]

@@ -1,4 +1,4 @@
-"""A run as a comparison sees it: one number for each case and device, and what the machine was like."""
+"""A run reduced for comparisons: one time per case and device, and facts about the machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import Row, RunState
 
 SHOWN_SHARE = 0.01
-"""Throttling for less of the time than this is not mentioned."""
+"""Throttling for a smaller share of the time is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +22,15 @@ class MeasuredCase:
 
     case: Case
     status: str
-    """`ok`, or why there are no times."""
+    """`ok`, or the kind of failure."""
     median_ns: Mapping[str, float]
-    """Device as `CPU`, `GPU`, `GPU 2` → median latency, ns; empty unless it is ok."""
+    """`CPU`, `GPU`, `GPU 2` → median latency, ns; empty unless the status is `ok`."""
     work: tuple[float, float]
-    """FLOPs and least bytes of a call, 0 where unknown: what must be the same for times to be comparable."""
+    """FLOPs and least bytes per call, 0 if unknown. Times are comparable only if these are equal."""
     is_chosen: bool = False
-    """Whether a search chose it as it went."""
+    """Whether a search chose it during the run."""
     starved: tuple[str, ...] = ()
-    """Devices on which its threads lacked a core: they have no median."""
+    """Devices without a median, because threads lacked a core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,37 +39,37 @@ class MeasuredRun:
 
     run_id: str
     number: int | None
-    """In its database; None if it was not saved."""
+    """Number in the history; None if it is not saved."""
     series_id: str
     plan: Plan
     started_wall_ns: int
     cases: Mapping[str, MeasuredCase]
-    """`Case.key` → the case; those that a search chose come in too."""
+    """`Case.key` → case, including those that a search chose."""
     facts: Mapping[str, Any]
-    """What was measured with, see `facts_of`; None where it is not known."""
+    """Facts about machine and settings, see `facts_of`; None if unknown."""
     clocks_mhz: Mapping[str, float]
-    """GPU → median SM clock."""
+    """GPU → median SM clock, MHz."""
     gpu_models: tuple[str, ...] = ()
     """Model of each GPU, in the order of the run."""
 
     @property
     def name(self) -> str:
-        """Preset or workload that was asked for."""
+        """Preset or workload that was run."""
         return self.plan.name
 
     @property
     def has_times(self) -> bool:
-        """Whether any case of it was timed to its end."""
+        """Whether any case has times."""
         return any(case.median_ns for case in self.cases.values())
 
     @property
     def simulated(self) -> bool:
-        """Whether the numbers are made up."""
+        """Whether a simulated machine made the numbers."""
         return self.plan.simulation is not None
 
 
 def measured(events: Iterable[Event]) -> MeasuredRun | None:
-    """Return a run as its events tell it; None for a stream that never began."""
+    """Return the run in these events; None without `RunStarted`."""
     stream, power_limits = list(events), dict[str, float]()
     for event in stream:
         if isinstance(event, TelemetryRead):
@@ -80,7 +80,7 @@ def measured(events: Iterable[Event]) -> MeasuredRun | None:
 def measured_state(
     run: RunState, power_limits_mw: Mapping[str, float] | None = None, *, times_only: bool = False
 ) -> MeasuredRun | None:
-    """Return a folded run; `power_limits_mw` is by the UUID of the GPU. `times_only`: without facts and clocks."""
+    """Return the run in a state. `power_limits_mw` is by GPU UUID; `times_only` leaves out facts and clocks."""
     if run.run is None:
         return None
     names, planned = device_names(run), {case.key for case in run.run.plan.cases}
@@ -98,13 +98,13 @@ def measured_state(
 
 
 def power_limits_of(gpus: Iterable[GpuTelemetry]) -> dict[str, float]:
-    """Return the power limits that were read, mW by UUID."""
+    """Return the power limits of GPUs, mW by UUID."""
     limits = {gpu.uuid: gpu.readings.get("power_limit_mw") for gpu in gpus if gpu.uuid}
     return {uuid: read.value for uuid, read in limits.items() if read is not None and read.value is not None}
 
 
 def device_names(run: RunState) -> dict[str, str]:
-    """Return device → its name across runs and machines: `CPU`, `GPU`, `GPU 2`, in the order of the run."""
+    """Return device → name for comparisons across machines: `CPU`, `GPU`, `GPU 2`, in the order of the run."""
     gpus = [device.name for device in run.devices if not device.is_cpu]
     return {"cpu": "CPU"} | {name: "GPU" if index == 0 else f"GPU {index + 1}" for index, name in enumerate(gpus)}
 
@@ -129,7 +129,7 @@ def _clocks(run: RunState, names: Mapping[str, str]) -> dict[str, float]:
 # ------------------------------------------------------------------ facts
 
 HARDWARE = ("CPU", "CPU threads", "GPU")
-"""Facts that make it another machine, whatever it is called."""
+"""Facts that identify the machine, whatever its host name."""
 
 _ENVIRONMENT = {
     "driver": "driver", "torch": "torch", "torch source": "torch_git", "CUDA of torch": "torch_cuda",
@@ -143,7 +143,7 @@ _ENVIRONMENT = {
 
 
 def facts_of(run: RunState, power_limits_mw: Mapping[str, float]) -> dict[str, Any]:
-    """Return what a run was measured with, the most telling first."""
+    """Return facts about machine, software and settings of a run, the most important first."""
     assert run.run is not None
     plan, environment = run.run.plan, run.run.environment
     gpus = [device for device in run.devices if not device.is_cpu]
@@ -168,11 +168,11 @@ def facts_of(run: RunState, power_limits_mw: Mapping[str, float]) -> dict[str, A
 
 
 def _throttled(run: RunState) -> str | None:
-    """Return the reasons that held a GPU's clocks down in any case; `nothing`, or None where that is not known."""
+    """Return the throttle reasons of all cases, `nothing` if there are none, or None if unknown."""
     words, is_known = set[str](), False
     for row in run.rows.values():
         for times in row.times.values():
-            found = condition(run, row, times)  # one at a time: of 10 000 cases they are 20 MB
+            found = condition(run, row, times)  # not collected: 10,000 of them take 20 MB
             if found.unthrottled_reason is None:
                 is_known = True
                 words |= {throttle.word for throttle in found.throttles if throttle.share >= SHOWN_SHARE}

@@ -1,7 +1,7 @@
-"""Mappings of numbers in little memory, for cases that are over: an app shows thousands of them.
+"""Mappings of numbers in little memory, for settled cases, of which an app may show thousands.
 
-A dictionary of tuples takes 32 bytes a number and 230 for itself; these take 8 a number, and share their keys with all
-mappings of the same shape. A value is made when it is asked for, and is equal to what was put in.
+A dictionary of tuples takes 230 bytes and 32 per number. These mappings take 8 bytes per number, and share their keys
+with all mappings of the same shape. Values are created on access, equal to the original ones.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from cpugpu_tui.model import Reading
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 Shape = tuple[tuple[str, int], ...]
-"""Keys and how many numbers each has, in order."""
+"""Keys and the number of values of each, in order."""
 
 
 @lru_cache(maxsize=4096)
 def _places(shape: Shape) -> Mapping[str, tuple[int, int]]:
-    """Return key → begin and end of its numbers; the same object for the same shape."""
+    """Return key → begin and end of its values; cached by shape."""
     ends: dict[str, tuple[int, int]] = {}
     end = 0
     for key, length in shape:
@@ -36,24 +36,26 @@ def _places(shape: Shape) -> Mapping[str, tuple[int, int]]:
 
 @lru_cache(maxsize=4096)
 def _order(keys: tuple[int, ...]) -> Mapping[int, int]:
-    """Return key → place; the same object for the same keys."""
+    """Return key → position; cached by keys."""
     return {key: place for place, key in enumerate(keys)}
 
 
 @lru_cache(maxsize=4096)
 def same(whole: H) -> H:
-    """Return the first of all equal tuples or sets: thousands of rows have a few of them."""
+    """Return one object for all equal tuples or sets, because thousands of rows share a few values."""
     return whole
 
 
 class Series(Mapping[str, tuple[float, ...]]):
-    """Key → numbers."""
+    """Key → tuple of numbers."""
 
     __slots__ = ("_places", "_values")
 
     def __init__(self, series: Mapping[str, Sequence[float]]) -> None:
         self._places = _places(tuple((key, len(values)) for key, values in series.items()))
-        self._values = array("d", list(chain.from_iterable(series.values())))  # of a list: an iterator takes 12 % more
+        self._values = array(
+            "d", list(chain.from_iterable(series.values()))
+        )  # from a list: from an iterator an array takes 12 % more memory
 
     def __getitem__(self, key: str) -> tuple[float, ...]:
         begin, end = self._places[key]
@@ -171,7 +173,7 @@ class slot_cached_property(Generic[T]):
     """A property that is computed when it is first read, and cached in the object.
 
     `functools.cached_property` creates the object's dictionary: 400 bytes each, and an app holds 30,000 of them.
-    CPython reserves room for what the first objects of a class had, so a module reads all properties of one: `prime`.
+    CPython reserves space for the attributes that the first objects of a class had; `prime` makes use of that.
     """
 
     def __init__(self, make: Callable[[Any], T]) -> None:
@@ -180,7 +182,7 @@ class slot_cached_property(Generic[T]):
         self.__doc__ = make.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._name = intern(f"_kept_{name}")  # any other name gives the object a dictionary after all
+        self._name = intern(f"_kept_{name}")  # a name that is not interned makes CPython create the dictionary
 
     @overload
     def __get__(self, instance: None, owner: type) -> slot_cached_property[T]: ...
@@ -193,12 +195,12 @@ class slot_cached_property(Generic[T]):
             found: T = getattr(instance, self._name)
         except AttributeError:
             found = self._make(instance)
-            object.__setattr__(instance, self._name, found)  # past a frozen dataclass
+            object.__setattr__(instance, self._name, found)  # the dataclass is frozen
         return found
 
 
 def prime(first: object) -> None:
-    """Compute all cached properties of an object, which must be the first of its class."""
+    """Compute all cached properties of the first object of a class, so that later ones have space for them."""
     for name, value in vars(type(first)).items():
         if isinstance(value, slot_cached_property):
             getattr(first, name)

@@ -1,4 +1,4 @@
-"""What a run looks like now: events folded into one immutable value that panes and tables show."""
+"""The state of a run: an immutable value folded from events, which panes and tables show."""
 
 from __future__ import annotations
 
@@ -49,31 +49,31 @@ from cpugpu_tui.state.packed import Comparisons, prime, slot_cached_property
 T = TypeVar("T")
 
 UNSAVED = "not saved"
-"""Mark of a case that is over and not in the history."""
+"""Mark of a settled case that is not in the history."""
 
 HISTORY = 240
-"""Telemetry points kept for trends: four minutes at 1 Hz."""
+"""Telemetry points kept per value: four minutes at 1 Hz."""
 HELD_S = 12.5
-"""Age up to which a value that is read every five seconds stands for the sweeps between: two and a half times that."""
+"""Age up to which an old reading is repeated: 2.5 times the longest interval between readings, which is 5 s."""
 SAME_NS = 2e6
-"""Moments of two readings that lie no further apart are one: traces keep ages to a millisecond."""
+"""Readings closer than this count as simultaneous, because traces store ages in milliseconds."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One case with everything known of it."""
+    """One case with its times and outcome."""
 
     case: Case
     status: str = "pending"
-    """`pending`, `active`, `ok`, or the kind of a failure."""
+    """`pending`, `active`, `ok`, or the kind of failure."""
     times: Mapping[str, DeviceTimes] = field(default_factory=dict)
     """Device name → times."""
     check: Check | None = None
     failure: CaseFailed | None = None
     started: CaseStarted | None = None
-    """Its FLOPs and bytes."""
+    """Start event, with FLOPs and bytes per call."""
     saved: bool = True
-    """Off for a case that is over and not in the history, though it should be."""
+    """False for a settled case that should be in the history but is not."""
 
     @property
     def cpu(self) -> DeviceTimes | None:
@@ -82,7 +82,7 @@ class Row:
 
     @property
     def gpu(self) -> DeviceTimes | None:
-        """Times on the first GPU of the run, as torch counts them: those of a parallel run come in any order."""
+        """Times on the GPU with the lowest number, because GPUs of a parallel run report in any order."""
         return self.times[min(self.gpus, key=place)] if self.gpus else None
 
     @property
@@ -96,18 +96,18 @@ class Row:
 
     @property
     def is_starved(self) -> bool:
-        """Whether threads lacked a core on some device: then there is no winner."""
+        """Whether threads lacked a core on any device. The row has no winner then."""
         return any(times.is_starved for times in self.times.values())
 
     @property
     def comparisons(self) -> Mapping[str, Comparison]:
-        """GPU → CPU against it, round by round; without those that share no round with the CPU."""
+        """GPU → comparison with the CPU, round by round; without GPUs that share no round with the CPU."""
         found = {gpu: self.on(gpu).comparison for gpu in self.gpus}
         return {gpu: comparison for gpu, comparison in found.items() if comparison is not None}
 
     @slot_cached_property
     def comparison(self) -> Comparison | None:
-        """CPU against the first GPU, round by round; None without a common round, and where threads lacked a core."""
+        """Comparison of CPU and first GPU, round by round; None without common rounds, or if threads lacked a core."""
         if self.cpu is None or self.gpu is None or self.status == "mismatch":
             return None
         if self.cpu.is_starved or self.gpu.is_starved:
@@ -116,7 +116,7 @@ class Row:
 
     @slot_cached_property
     def in_worlds(self) -> Mapping[str, Comparison]:
-        """CPU against the first GPU as it would be with other costs: `WhatIf.key` → comparison, where it has times."""
+        """`WhatIf.key` → comparison of CPU and first GPU under its assumption, if it has times."""
         if self.cpu is None or self.gpu is None or self.comparison is None:
             return {}
         others = self.gpu.other_round_ns
@@ -129,13 +129,13 @@ class Row:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Marks of all devices, each once, in the order in which they came."""
+        """Marks of all devices without duplicates, in order of appearance."""
         marks = dict.fromkeys(mark for times in self.times.values() for mark in times.marks)
         return tuple(marks) if self.saved else (*marks, UNSAVED)
 
     @slot_cached_property
     def naive_factor(self) -> float | None:
-        """How far the publication's clock was off on the GPU: the same calls waited for / as written."""
+        """Paper's error on the GPU: how many times longer the same calls take when the clock waits for the GPU."""
         if self.gpu is None:
             return None
         written, true = self.gpu.median_ns(AS_WRITTEN), self.gpu.median_ns(SYNCED)
@@ -147,7 +147,7 @@ prime(Row(Case("", 1)))
 
 @dataclass(frozen=True)
 class RunState:
-    """A run, live or stored, as far as its events tell."""
+    """A live or saved run, as far as its events are known."""
 
     run: RunStarted | None = None
     devices: tuple[Device, ...] = ()
@@ -155,16 +155,16 @@ class RunState:
     rows: Mapping[str, Row] = field(default_factory=dict)
     """Case key → row, in the plan's order."""
     current: Progressed | None = None
-    """What the agent is doing, while it runs."""
+    """Latest progress of the agent; None once the run has ended."""
     finished: RunFinished | None = None
     settled: int = 0
-    """Cases that are ok, failed or skipped."""
+    """Number of cases that are ok, failed or skipped."""
     failed: int = 0
-    """Cases that failed (skipped ones are no failures)."""
+    """Number of failed cases, without skipped ones."""
     idle: Mapping[str, EnergyMeasured] = field(default_factory=dict)
-    """Device → its energy while it waited."""
+    """Device → its energy while idle."""
     peers: Mapping[tuple[str, str], PeerMeasured] = field(default_factory=dict)
-    """(source, target) → copies between two GPUs, also of those that no case was timed on."""
+    """(source, target) → copies between two GPUs, including GPUs that run no case."""
 
     @property
     def status(self) -> str:
@@ -175,17 +175,17 @@ class RunState:
 
     @property
     def skipped(self) -> int:
-        """Cases that were not reached, or not timed to their end."""
+        """Number of cases that were not reached or not completed."""
         return sum(row.status == "skipped" for row in self.rows.values())
 
     @property
     def done(self) -> int:
-        """Cases that have their result."""
+        """Number of cases that are ok."""
         return self.settled - self.failed - self.skipped
 
     @property
     def simulated(self) -> bool:
-        """Whether the numbers are made up."""
+        """Whether a simulated machine made the numbers."""
         return self.run is not None and self.run.plan.simulation is not None
 
     @property
@@ -195,7 +195,7 @@ class RunState:
 
     @cached_property
     def gpus(self) -> tuple[Device, ...]:
-        """The GPUs of the run, as torch counts them."""
+        """The GPUs of the run, in torch's order."""
         return tuple(d for d in self.devices if not d.is_cpu)
 
     def on(self, gpu: str) -> RunState:
@@ -205,7 +205,7 @@ class RunState:
 
     @cached_property
     def threads(self) -> int:
-        """Most CPU threads in force, 0 if not known yet."""
+        """Largest number of CPU threads in force; 0 if not known yet."""
         counts = (
             next((row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated), 0)
             for rows in self.sweeps.values()
@@ -214,7 +214,7 @@ class RunState:
 
     @cached_property
     def sweeps(self) -> Mapping[SweepKey, tuple[Row, ...]]:
-        """Rows that differ in size alone, by what they share; in the plan's order."""
+        """Rows grouped by everything except size, in plan order."""
         found: dict[SweepKey, list[Row]] = {}
         for row in self.rows.values():
             found.setdefault(row.case.sweep, []).append(row)
@@ -222,11 +222,11 @@ class RunState:
 
     @cached_property
     def derived(self) -> dict[str, Any]:
-        """What others have worked out of this state, by a name of theirs, and want to find again: it never changes."""
+        """Cache for values that other modules compute from this state, which never changes; see `once`."""
         return {}
 
     def with_saving(self, number: int | None, unsaved: Collection[str]) -> RunState:
-        """Return the state with the run's number, and each row marked that is not in the history."""
+        """Set the run's number, and mark rows whose keys are in `unsaved`."""
         rows = {key: row if row.saved == (key not in unsaved) else replace(row, saved=key not in unsaved)
                 for key, row in self.rows.items()}  # fmt: skip
         if self.run is None or (number == self.run.number and all(rows[key] is row for key, row in self.rows.items())):
@@ -234,7 +234,7 @@ class RunState:
         return replace(self, run=replace(self.run, number=number), rows=rows)
 
     def apply(self, event: Event) -> RunState:
-        """Return the state after `event`; events that do not concern it change nothing."""
+        """Return the state after `event`; other events leave it unchanged."""
         match event:
             case RunStarted():
                 return RunState(run=event, rows={c.key: Row(c) for c in event.plan.cases})
@@ -262,7 +262,7 @@ class RunState:
                 return self
 
     def _with_ceilings(self, found: Ceilings) -> RunState:
-        """Return the state with ceilings that were measured after its cases: `limited by` needs them."""
+        """Add peak rates that were measured after the cases; `limited by` needs them."""
         if self.run is None:
             return self
         plan = replace(self.run.plan, ceilings=(*self.run.plan.ceilings, found))
@@ -283,7 +283,7 @@ class RunState:
 
 
 def once(make: Callable[[RunState], T]) -> Callable[[RunState], T]:
-    """Decorate what is worked out of a run's state, so that this happens once: the state never changes."""
+    """Decorator that caches a function of a state in the state itself, which never changes."""
     name = f"{make.__module__}.{make.__qualname__}"
 
     @wraps(make)
@@ -297,7 +297,7 @@ def once(make: Callable[[RunState], T]) -> Callable[[RunState], T]:
 
 
 def _with_cases(rows: Mapping[str, Row], cases: tuple[Case, ...]) -> Mapping[str, Row]:
-    """Return the rows with further cases, each where its size belongs among those of its sweep."""
+    """Insert further cases, each by size within its sweep."""
     ordered = list(rows.values())
     for case in cases:
         new = Row(case)
@@ -345,7 +345,7 @@ def _apply_to_row(row: Row, event: Event) -> Row:
 
 
 def _packed(row: Row) -> Row:
-    """Return a row that is over, in as little memory as thousands of them need."""
+    """Return a settled row in little memory, because there may be thousands."""
     started = replace(row.started, case=intern(row.started.case)) if row.started is not None else None
     return replace(row, started=started, times={intern(name): times.packed() for name, times in row.times.items()})
 
@@ -364,14 +364,13 @@ class TelemetryState:
 
     latest: TelemetryRead | None = None
     history: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
-    """`gpu0/power_mw` or `host/cpu_pct` → values, oldest first, None where nothing was measured."""
+    """`gpu0/power_mw` or `host/cpu_pct` → values, oldest first; None where a value is missing."""
 
     def apply(self, event: TelemetryRead) -> TelemetryState:
-        """Return the state after one sweep, with one point more in each history.
+        """Add one point to each history.
 
-        A GPU none of whose readings is newer than at the sweep before did not answer: the numbers in the event are
-        those of then, and its point is a gap. Where it answered, values that are read every five seconds repeat by
-        design: the last one stands for the sweeps between, until it is `HELD_S` old.
+        If no reading of a GPU is newer than before, the GPU did not answer: the event repeats old numbers, and its
+        point is None. Otherwise values that are read every 5 s are repeated until they are `HELD_S` old.
         """
         now = TelemetryState(event)
         values: dict[str, float | None] = {f"host/{key}": r.value for key, r in event.host.items()}
@@ -384,7 +383,7 @@ class TelemetryState:
         return TelemetryState(event, history)
 
     def _newest_ns(self, index: int) -> float:
-        """Return the last moment of which the driver has told anything of a GPU, by the events' clock."""
+        """Return the time of a GPU's newest reading, in ns of the events' monotonic clock."""
         gpus = (gpu for gpu in (self.latest.gpus if self.latest is not None else ()) if gpu.index == index)
         ages_s = [reading.age_s for gpu in gpus for reading in gpu.readings.values() if reading.value is not None]
         return self.latest.mono_ns - min(ages_s) * 1e9 if self.latest is not None and ages_s else float("-inf")

@@ -1,4 +1,4 @@
-"""CPU threads as columns: cases that differ in them alone are one row, that of the most threads, with times beside."""
+"""Show CPU threads as columns: cases that differ only in threads share the row of the most threads."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from cpugpu_tui.state.state import Row, RunState
 
 
 def main_threads(run: RunState, sweep: SweepKey) -> int:
-    """Return the threads of the sweep that stands for those that differ in them alone; 0 stands for all.
+    """Return the threads of the row shared by sweeps that differ only in threads; 0 stands for all.
 
-    That with most threads, of those that have a size timed on both devices if there is one.
+    It is the largest number, preferably among sweeps with a size timed on both devices.
     """
     alike = {other[-1]: rows for other, rows in run.sweeps.items() if other[:-1] == sweep[:-1]}
     compared = [count for count, rows in alike.items() if any(row.comparison is not None for row in rows)]
@@ -20,12 +20,12 @@ def main_threads(run: RunState, sweep: SweepKey) -> int:
 
 
 def is_column(run: RunState, sweep: SweepKey) -> bool:
-    """Whether a sweep is shown beside another one that differs in CPU threads alone."""
+    """Whether a sweep is a column in the rows of another sweep that differs only in CPU threads."""
     return sweep[-1] != main_threads(run, sweep)
 
 
 def is_beside(run: RunState, row: Row) -> bool:
-    """Whether a row's time is shown in the row of another one; a size that only it has is a row of its own."""
+    """Whether a row's time is shown in another row. A size without another row keeps its own."""
     if len(run.sweeps) < 2:
         return False
     main = main_threads(run, row.case.sweep)
@@ -33,14 +33,14 @@ def is_beside(run: RunState, row: Row) -> bool:
 
 
 def thread_columns(run: RunState) -> tuple[int, ...]:
-    """Return the thread counts, 0 for all, that have a column of their own beside the rows'."""
+    """Return the thread counts with a column of their own; 0 stands for all."""
     if len(run.sweeps) < 2:
         return ()
     return tuple(sorted({sweep[-1] for sweep in run.sweeps if is_column(run, sweep)}))
 
 
 def table_rows(run: RunState) -> list[Row]:
-    """Return the rows that a table shows, in the plan's order; what one thread count alone has by its size."""
+    """Return the rows of a table in plan order. Rows that exist for one thread count only are sorted in by size."""
     if len(run.sweeps) < 2:
         return list(run.rows.values())
     shown = [row for row in run.rows.values() if not is_beside(run, row)]
@@ -55,5 +55,5 @@ def table_rows(run: RunState) -> list[Row]:
 
 
 def with_threads(run: RunState, row: Row, threads: int) -> Row | None:
-    """Return the row that differs from this one in nothing but having so many threads; it may be this one."""
+    """Return the same case with another number of threads; None if the run has none."""
     return run.rows.get(replace(row.case, threads=threads).key)

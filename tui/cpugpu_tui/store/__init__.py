@@ -1,4 +1,4 @@
-"""The store: every run, with its raw samples, in one SQLite file that only the controller opens."""
+"""The history: all runs with their raw samples in one SQLite file. Agents never open it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cpugpu_tui.store.summary import RunSummary
 __all__ = ["RunSummary", "Store", "open_store", "open_to_read"]
 
 READER_WAIT_S = 1.0
-"""How long a command that only reads waits for a lock, before it reads without having marked interrupted runs."""
+"""How long a read-only command waits for a lock. Then it reads without marking interrupted runs first."""
 
 
 def open_store(override: Path | None = None, *, keep_aside: bool = True, wait_s: float = WAIT_S) -> Store:
-    """Open the database that `--db`, `$CPUGPU_DB` or the default place names.
+    """Open the database: `override` (`--db`), else `$CPUGPU_DB`, else the default.
 
-    `keep_aside` off leaves a damaged one where it is: who wants a run of it is not helped by a new one without runs.
-    Only the default place has its folder created: a folder that the person named and that is not there is a typo.
+    Without `keep_aside` a damaged database stays where it is and raises, because a new one would hold no runs.
+    Only the folder of the default database is created: a missing folder that the user named is a typing error.
 
     Raises:
         StoreError: see `Store.open`.
@@ -34,14 +34,14 @@ def open_store(override: Path | None = None, *, keep_aside: bool = True, wait_s:
     store = Store.open(path, create_parents=is_default, keep_aside=keep_aside, wait_s=wait_s)
     if is_first:
         store.remark = (
-            f"This home lies on a network file system, where every machine has a history of its own: {path}. "
-            f"`cpugpu-tui history merge {earlier}` brings the runs from before."
+            f"This home folder is on a network file system, so each host has its own history: {path}. "
+            f"To bring over the earlier runs, use `cpugpu-tui history merge {earlier}`."
         )
     return store
 
 
 def open_to_read(override: Path | None = None) -> Store:
-    """Open that database for a command that writes nothing: one that is read-only is good enough.
+    """Open the database for a command that only reads; a read-only file will do.
 
     Raises:
         StoreError: see `Store.open` and `open_read_only`.
@@ -50,11 +50,11 @@ def open_to_read(override: Path | None = None) -> Store:
     if is_read_only(path):
         return open_read_only(path)
     try:
-        # A listing moves no file: a damaged database is the next run's to keep aside.
+        # A command that only reads must not rename a damaged database; the next run does.
         is_default = path == paths.default_database_path()
         return Store.open(path, create_parents=is_default, keep_aside=False, wait_s=READER_WAIT_S)
     except StoreError as error:
-        # Opening writes a little, which a full disk or a lock refuses; who only looks must see it all the same.
+        # Opening writes a little, which fails on a full disk or a lock. Reading must work all the same.
         is_locked = isinstance(error, LockedError)
         if not is_full(error) and not is_locked:
             raise

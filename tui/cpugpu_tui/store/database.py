@@ -27,7 +27,7 @@ MEMORY = ":memory:"
 class Store(SavedRuns):
     """An open database, usable from any thread.
 
-    Every method raises `StoreError` when the file fails it; a write that raised has left nothing behind.
+    Every method raises `StoreError` if the file cannot be used. A write that raises leaves nothing behind.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, refusal: StoreError | None = None) -> None:
@@ -38,16 +38,16 @@ class Store(SavedRuns):
 
     @classmethod
     def open(cls, path: Path, create_parents: bool = False, keep_aside: bool = True, wait_s: float = WAIT_S) -> Store:
-        """Open the database, create it if there is none, upgrade an older one, mark runs whose process died.
+        """Open the database. Create a missing one, upgrade an older one, and mark runs whose process died.
 
-        `create_parents` is for the default place. A damaged database of ours is kept aside under another name and
-        a new one is begun, see `remark`; with `keep_aside` off it is left where it is. A file that is created can be
-        read by its owner alone; so can, from now on, whatever lies at the default place.
+        `create_parents` is for the default path. A damaged database of this program is renamed and a new one created,
+        see `remark`; without `keep_aside` it stays where it is and raises. New files are readable by their owner only,
+        and so are all files at the default path.
 
         Raises:
-            StoreError: the folder is missing (and `create_parents` is off) or cannot be created, the file or
-                its folder is read-only, the file is no database, another program's or damaged, the disk is full,
-                or another program holds the lock.
+            StoreError: the folder is missing (without `create_parents`) or cannot be created; the file or its folder
+                is read-only; the file is damaged, not a database, or another program's; the disk is full; or
+                another program holds the lock.
         """
         with explained(path):
             prepare_folder(path, create_parents)
@@ -65,21 +65,21 @@ class Store(SavedRuns):
             aside = set_aside(path)
             store = cls._opened(path, wait_s)
             store.remark = (
-                f"The database {path} was damaged: it is kept as {aside.name}, and a new one was begun. "
-                f"`sqlite3 {aside.name} .recover` may save what is in it."
+                f"The database {path} was damaged. It was renamed to {aside.name}, and a new one was created. "
+                f"To recover its runs, try `sqlite3 {aside.name} .recover`."
             )
             return store
 
     @classmethod
     def in_memory(cls) -> Store:
-        """Return an empty database that no file has, and that is gone when it is closed."""
+        """Return an empty database in memory, which is lost when it is closed."""
         return cls._opened(Path(MEMORY))
 
     @classmethod
     def _opened(cls, path: Path, wait_s: float = WAIT_S) -> Store:
         if str(path) != MEMORY:
             create_private(path)
-        # isolation_level None: transactions are spelled out below, Python opens none behind our back.
+        # isolation_level None: transactions are explicit here, Python must not open its own.
         connection = sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False)
         try:
             store = cls(connection, path)
@@ -97,25 +97,25 @@ class Store(SavedRuns):
         if schema.is_foreign(connection):
             raise StoreError(
                 f"The file {self.path} is another program's database.",
-                "It was left as it is; name another file with --db.",
+                "It was not changed. Name another file with --db.",
             )
         version, known = schema.version_of(connection), len(schema.MIGRATIONS)
         if version > known:
             self._refusal = NewerStoreError(
-                f"The database {self.path} was written by a newer cpugpu-tui (its version is {version}, known is "
-                f"{known}), so it can be read and nothing is saved.",
+                f"A newer cpugpu-tui wrote the database {self.path} (version {version}, supported {known}). "
+                "Its runs can be read, but nothing can be saved.",
                 "Update cpugpu-tui, or name another file with --db.",
             )
             return
         self._choose_journal()
-        # NORMAL may lose the last commits when power fails; FULL costs 30 % and still does 770 a second.
+        # NORMAL may lose the last commits on a power failure. FULL is 30 % slower: 770 commits a second.
         connection.execute("PRAGMA synchronous = FULL")
         self.remark = schema.upgrade(connection, self.path)
         confirm(connection, self.path)
-        # Changes nothing, but SQLite opens read-only files and even begins to write to them without a word.
+        # Changes nothing, but fails on a read-only file, which SQLite opens without an error.
         connection.execute("UPDATE run SET status = status WHERE 0")
         self.mark_interrupted()
-        self.remember_files()  # at last, for the journals come with the first write
+        self.remember_files()  # last, because the first write creates the journals
 
     def _choose_journal(self) -> None:
         mode = journal_mode(self.path.resolve().parent, mounts())
@@ -130,9 +130,9 @@ class Store(SavedRuns):
     # ---------------------------------------------------------------- writing
 
     def begin_run(self, started: RunStarted) -> int:
-        """Save that a run has started and return its number, one more than any number given before.
+        """Save the start of a run and return its number, one more than any number given before.
 
-        A run that is there already keeps its number: a commit that failed on a full disk may have been written.
+        A known run keeps its number: a commit that failed on a full disk may have been written.
         """
         with self._writing() as connection:
             known = connection.execute("SELECT number FROM run WHERE run_id = ?", (started.run_id,)).fetchone()
@@ -141,10 +141,10 @@ class Store(SavedRuns):
             return insert_run(connection, started, "running", Owner.current())
 
     def reopen_run(self, run_id: str) -> None:
-        """Save that a run goes on in this process: it has no end any more, and cases that were skipped have no result.
+        """Save that a run continues in this process: delete its end and the results of skipped cases.
 
         Raises:
-            UsageError: it is running.
+            UsageError: the run is still running.
         """
         with self._writing() as connection:
             number = number_of(connection, run_id)
@@ -155,13 +155,13 @@ class Store(SavedRuns):
                 (*owner.values(), number),
             )
             if not reopened.rowcount:
-                raise UsageError(f"Run {number} is running already.", "Wait for its end, or stop it.")
+                raise UsageError(f"Run {number} is still running.", "Wait for it to end, or stop it.")
             connection.execute("DELETE FROM case_result WHERE run_number = ? AND status = 'skipped'", (number,))
 
     def adopt_run(self, events: Sequence[Event], number: int) -> int:
-        """Save what there is of a live run of this process in a database that was begun meanwhile; return its number.
+        """Save a live run of this process in a new database, as far as it has come; return its number.
 
-        `events` are as `load` returns them. It keeps its number, unless another run has that here.
+        `events` are as `load` returns them. The run keeps its number unless another run here has it.
         """
         started = events[0]
         assert isinstance(started, RunStarted)
@@ -175,23 +175,23 @@ class Store(SavedRuns):
         return adopted
 
     def add_devices(self, run_id: str, found: DevicesFound) -> None:
-        """Save which devices the run uses; a later call (the agent was started anew) replaces an earlier one."""
+        """Save the devices of a run. A later call, after a restart of the agent, replaces them."""
         with self._writing() as connection:
             put_devices(connection, number_of(connection, run_id), found)
 
     def commit_case(self, run_id: str, case_events: Sequence[Event], beside: Sequence[Event] = ()) -> None:
-        """Save one case that is over, and the events beside the cases since the last commit, in one transaction.
+        """Save one settled case, and the events outside cases since the last commit, in one transaction.
 
-        `case_events` are the case's events in order; the last is its `CaseFinished` or `CaseFailed`. Committed
-        again, a case replaces what was there.
+        `case_events` are the case's events in order; the last is its `CaseFinished` or `CaseFailed`. An earlier
+        result of the same case is replaced.
 
         Raises:
-            StoreError: nothing of it was saved.
+            StoreError: nothing was saved.
         """
         self.commit_cases(run_id, [case_events], beside)
 
     def commit_cases(self, run_id: str, cases: Sequence[Sequence[Event]], beside: Sequence[Event] = ()) -> None:
-        """Save several cases as `commit_case` does, in one transaction: a stopped sweep skips thousands at once."""
+        """Save several cases like `commit_case`, in one transaction: a stopped run skips thousands at once."""
         attempts = [row_mapping.last_attempt(case_events) for case_events in cases]
         results = [row_mapping.result_row(attempt) for attempt in attempts]
         with self._writing() as connection:
@@ -204,7 +204,7 @@ class Store(SavedRuns):
             insert_beside(connection, number, beside)
 
     def finish_run(self, run_id: str, finished: RunFinished, beside: Sequence[Event] = ()) -> None:
-        """Save how the run ended, and the events beside the cases since the last commit."""
+        """Save the end of a run, and the events outside cases since the last commit."""
         with self._writing() as connection:
             number = number_of(connection, run_id)
             connection.execute(
@@ -215,7 +215,7 @@ class Store(SavedRuns):
         self._cases.pop(run_id, None)
 
     def keep_ceilings(self, found: Ceilings) -> None:
-        """Save what a device reached. Its last calibration is replaced, except a full one by a quick one."""
+        """Save the peak rates of a device. They replace earlier ones, but quick ones never replace full ones."""
         row = row_mapping.ceilings_row(found)
         with self._writing() as connection:
             known = connection.execute(
@@ -225,7 +225,7 @@ class Store(SavedRuns):
                 connection.execute("INSERT OR REPLACE INTO ceilings VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def mark_interrupted(self) -> int:
-        """Mark runs as `interrupted` that say `running` while their process is gone; return how many."""
+        """Mark `running` runs whose process has ended as `interrupted`; return their number."""
         with self._writing() as connection:
             running = connection.execute(
                 "SELECT number, hostname, pid, boot_id, process_started_ticks FROM run WHERE status = 'running'"
@@ -239,54 +239,53 @@ class Store(SavedRuns):
     def runs(
         self, limit: int | None = None, before: int | None = None, text: str = "", tags: Sequence[str] = ()
     ) -> list[RunSummary]:
-        """Return the newest runs first, all of them without a limit; `before`: those with a lower number, a page.
+        """Return runs, newest first; with `before` only those with a lower number.
 
-        Every word of `text` is in a run's name, status, machine, id, tags or devices; it has all the `tags`.
+        A run has all the `tags`, and each word of `text` in its name, status, host, id, tags or devices.
         """
         with self._reading() as connection:
             return [RunSummary.of_row(row) for row in connection.execute(*summary.query(limit, before, text, tags))]
 
     def summary(self, run_id: str) -> RunSummary:
-        """Return a run's line of the list as it is now.
+        """Return the current summary of a run.
 
         Raises:
-            StoreError: it is not there (any more).
+            StoreError: the run is not in the database.
         """
         with self._reading() as connection:
             number = number_of(connection, run_id)
             return RunSummary.of_row(connection.execute(*summary.query(1, number + 1)).fetchone())
 
     def count(self) -> int:
-        """Return how many runs there are."""
+        """Return the number of runs."""
         with self._reading() as connection:
             return int(connection.execute("SELECT count(*) FROM run").fetchone()[0])
 
     def find(self, text: str) -> str:
-        """Return the id of the run that a person names: its number, `latest`, or a unique prefix of its id.
+        """Return the id of a run from its number, `latest`, or a unique prefix of its id.
 
-        A number wins over an id that begins with the same digits.
+        A number takes precedence over an id that begins with the same digits.
 
         Raises:
-            UsageError: there is no such run, there are several, or there are none at all.
+            UsageError: no run or several runs match, or the history is empty.
         """
         with self._reading() as connection:
             return find_run(connection, text)
 
     def load(self, run_id: str) -> list[Event]:
-        """Return the run's stream: what a live run's observers were told, less `Gap`, `Progressed` and `Hello`.
+        """Return the events of a run, except `Gap`, `Progressed` and `Hello`.
 
-        The first is `RunStarted`, with its number; then `DevicesFound`; then cases and telemetry by `seq`, and by wall
-        time where that is equal, though a case's own events always keep their order; `RunFinished` is last, if there
-        was an end.
+        The order is `RunStarted` with the run's number, `DevicesFound`, cases and telemetry by `seq` and then wall
+        time, and `RunFinished` if the run has ended. The events of one case always keep their order.
 
         Raises:
-            UsageError: there is no such run.
+            UsageError: the run does not exist.
         """
         with self._reading() as connection:
             return load_run(connection, run_id)
 
     def ceilings(self, hostname: str | None = None, torch: str | None = None) -> tuple[Ceilings, ...]:
-        """Return the kept ceilings, newest first: of one machine and torch build, or all."""
+        """Return saved peak rates, newest first: those of one host and torch build, or all."""
         with self._reading() as connection:
             found = connection.execute(
                 "SELECT ceilings FROM ceilings WHERE hostname = ifnull(?, hostname) AND torch = ifnull(?, torch) "
@@ -297,19 +296,19 @@ class Store(SavedRuns):
     def finished_cases(
         self, workloads: Collection[str], hostname: str, *, simulated: bool, limit: int
     ) -> list[FinishedCases]:
-        """Return what runs of a machine finished of these workloads, newest first, at most so many runs."""
+        """Return the finished cases of these workloads on one host, newest run first, for up to `limit` runs."""
         with self._reading() as connection:
             return finished_cases(connection, workloads, hostname, simulated=simulated, limit=limit)
 
     def timed_runs(self, hostname: str, *, simulated: bool, limit: int) -> list[TimedRun]:
-        """Return how long runs of a machine took, and their calls; newest first, at most so many."""
+        """Return the durations of up to `limit` runs of one host, and of their calls, newest first."""
         with self._reading() as connection:
             return timed_runs(connection, hostname, simulated=simulated, limit=limit)
 
     # ---------------------------------------------------------------- inside
 
     def _cases_of(self, number: int, run_id: str) -> dict[str, Case]:
-        """Return key → case of the run's plan; kept, because a plan of 10 000 cases takes 50 ms to read."""
+        """Return key → case of a run's plan; cached, because parsing a plan of 10,000 cases takes 50 ms."""
         if run_id not in self._cases:
             text = self._connection.execute("SELECT plan FROM run WHERE number = ?", (number,)).fetchone()[0]
             self._cases[run_id] = {case.key: case for case in row_mapping.from_json(text, Plan).cases}

@@ -1,6 +1,6 @@
-"""SQLite's error codes as sentences for a person, and what becomes of a damaged database.
+"""Explain SQLite's errors in plain words, and rename damaged databases.
 
-It is kept aside under another name, for whoever can save its content, and a new one is begun.
+A damaged database is kept under another name, so that its runs may be recovered, and a new one is created.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from cpugpu_tui.config.files import OWNER_FILE
 from cpugpu_tui.errors import LockedError, StoreError
 from cpugpu_tui.store import schema
 
-_ELSEWHERE = "Name another file with --db, or save nothing with --no-save."
+_ELSEWHERE = "Name another file with --db, or use --no-save."
 _FULL = (
     "The disk that holds the database {path} is full.",
     "Free some space, or name a file on another disk with --db.",
 )
-_READ_ONLY = ("The database {path} cannot be written: the file or its folder is read-only.", _ELSEWHERE)
+_READ_ONLY = ("Cannot write the database {path}: the file or its folder is read-only.", _ELSEWHERE)
 _LOCKED = ("The database {path} is locked by another program.", "Close that program, or name another file with --db.")
 
 _SENTENCES: dict[int, tuple[str, str]] = {
@@ -29,11 +29,11 @@ _SENTENCES: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,
     sqlite3.SQLITE_READONLY: _READ_ONLY,
     sqlite3.SQLITE_PERM: _READ_ONLY,
-    sqlite3.SQLITE_CANTOPEN: ("The database {path} can neither be opened nor created.", _ELSEWHERE),
-    sqlite3.SQLITE_NOTADB: ("The file {path} is not a database.", "It was left as it is; name another file with --db."),
+    sqlite3.SQLITE_CANTOPEN: ("Cannot open or create the database {path}.", _ELSEWHERE),
+    sqlite3.SQLITE_NOTADB: ("The file {path} is not a database.", "It was not changed. Name another file with --db."),
     sqlite3.SQLITE_CORRUPT: (
         "The database {path} is damaged.",
-        "The next run keeps it aside and begins a new one; `sqlite3 FILE .recover` may save what is in it.",
+        "The next run renames it and creates a new one. To recover its runs, try `sqlite3 FILE .recover`.",
     ),
     sqlite3.SQLITE_BUSY: _LOCKED,
     sqlite3.SQLITE_LOCKED: _LOCKED,
@@ -45,24 +45,24 @@ _SENTENCES: dict[int, tuple[str, str]] = {
 
 
 def sentence_for(error: Exception, path: Path) -> StoreError:
-    """Return the failure of the database at `path` in words; codes without a sentence of their own quote SQLite."""
+    """Return the error about the database at `path`. Unknown codes quote SQLite's message."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is not None:
-        # The low byte is the general code, the rest tells variants that one sentence covers.
+        # The low byte is the general code; the rest distinguishes variants that share a message.
         known = _SENTENCES.get(code) or _SENTENCES.get(code & 0xFF)
         if known is not None:
             kind = LockedError if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) else StoreError
             return kind(known[0].format(path=path), known[1])
-    return StoreError(f"The database {path} cannot be used: {error}.", _ELSEWHERE)
+    return StoreError(f"Cannot use the database {path}: {error}.", _ELSEWHERE)
 
 
 def locked(path: Path) -> StoreError:
-    """Return that the database at `path` is locked."""
+    """Return the error that the database at `path` is locked."""
     return LockedError(_LOCKED[0].format(path=path), _LOCKED[1])
 
 
 def is_full(error: StoreError) -> bool:
-    """Whether the database failed for want of space."""
+    """Whether the disk is full."""
     return (
         getattr(error.__cause__, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
         or getattr(error.__cause__, "errno", None) == errno.ENOSPC
@@ -70,16 +70,16 @@ def is_full(error: StoreError) -> bool:
 
 
 def is_of_the_write(error: StoreError) -> bool:
-    """Whether the database refused what was to be written, so that trying again is in vain."""
+    """Whether the data itself was refused, so that another attempt would fail as well."""
     refusals = (ValueError, OverflowError, LookupError, sqlite3.IntegrityError, sqlite3.DataError)
     return isinstance(error.__cause__, refusals)
 
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn what SQLite and the conversion of values raise into a `StoreError` about the database at `path`.
+    """Turn errors of SQLite and of data conversion into a `StoreError` about the database at `path`.
 
-    LookupError is a column or key that a newer version no longer has.
+    A LookupError means that a newer version has removed a column or key.
     """
     try:
         yield
@@ -91,14 +91,14 @@ def explained(path: Path) -> Iterator[None]:
 
 
 JOURNALS = ("", "-wal", "-shm", "-journal")
-"""What the names of the files of one database end in; the newest runs may be in the second."""
+"""Suffixes of the files of one database. The newest runs may be in `-wal`."""
 
 
 def is_damaged(error: sqlite3.Error, path: Path, *, default_place: bool) -> bool:
-    """Return whether the error says that our own database is damaged.
+    """Return whether the error means that a database of this program is damaged.
 
-    What carries another mark than ours, or none, may be dear to somebody who mistyped --db; at the default place
-    there is nothing but ours, whatever its first page says by now.
+    A file without the application id may be any file, named by mistake with --db. The default path holds only
+    databases of this program, even if their first page is damaged.
     """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
@@ -107,16 +107,16 @@ def is_damaged(error: sqlite3.Error, path: Path, *, default_place: bool) -> bool
 
 
 def _application_id(path: Path) -> int:
-    """Return what the file's header says (fileformat2.html: application id at 68)."""
+    """Return the application id in the file's header (fileformat2.html: offset 68)."""
     with path.open("rb") as file:
         return int.from_bytes(file.read(72)[68:], "big")
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a database and its journals, and return the new name.
+    """Rename a damaged database and its journals; return the new path.
 
     Raises:
-        OSError: they cannot be renamed.
+        OSError: a file cannot be renamed.
     """
     stem = aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
     count = 1
@@ -131,16 +131,16 @@ def set_aside(path: Path) -> Path:
 
 
 def suspect(path: Path) -> None:
-    """Remember that reading or writing met damage: the whole file is looked at when it is opened next."""
+    """Note on disk that the file may be damaged, so that the next opening checks all of it."""
     with suppress(OSError):
         _suspicion(path).touch(mode=OWNER_FILE)
 
 
 def confirm(connection: sqlite3.Connection, path: Path) -> None:
-    """Look at the whole file if it is suspected: 1 s for 200 MB, hence not always.
+    """Check the whole file if `suspect` was called. Not done always, because 200 MB take 1 s.
 
     Raises:
-        sqlite3.DatabaseError: it is damaged.
+        sqlite3.DatabaseError: the file is damaged.
     """
     if not _suspicion(path).exists():
         return

@@ -1,4 +1,4 @@
-"""Events into the tables, inside a transaction that the caller has begun."""
+"""Insert events into the tables. The caller has begun the transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cpugpu_tui.store import row_mapping
 
 
 def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> int:
-    """Insert column → value and return the row's id."""
+    """Insert a row, given as column → value, and return its id."""
     names, marks = ", ".join(row), ", ".join("?" * len(row))
     row_id = connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(row.values())).lastrowid
     assert row_id is not None
@@ -27,9 +27,9 @@ def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Any]) -
 def insert_run(
     connection: sqlite3.Connection, started: RunStarted, status: str, owner: Owner, number: int | None = None
 ) -> int:
-    """Insert a run, with its series, machine and environment where they are new, and return its number.
+    """Insert a run, and its series, machine and environment if they are new; return its number.
 
-    Without a `number` it gets the next one.
+    Without a `number` the run gets the next one.
     """
     series = (started.series_id, started.plan.name, started.wall_ns)
     connection.execute("INSERT OR IGNORE INTO series VALUES (?, ?, ?)", series)
@@ -54,7 +54,7 @@ def insert_run(
 
 
 def _shared(connection: sqlite3.Connection, facts: Parted, hostname: str) -> dict[str, int]:
-    """Return the columns that point to a run's machine and environment."""
+    """Return the ids of a run's machine and environment, by column."""
     machine = {"hostname": str(facts.machine.get("hostname") or hostname), "facts": row_mapping.to_json(facts.machine)}
     environment = {"facts": row_mapping.to_json(facts.environment)}
     return {
@@ -64,7 +64,7 @@ def _shared(connection: sqlite3.Connection, facts: Parted, hostname: str) -> dic
 
 
 def share_surroundings(connection: sqlite3.Connection) -> None:
-    """Give the runs of version 3 their machines, environments and devices: a step of the migration to version 4."""
+    """Move facts of runs into the tables machine, environment and device, for the migration to version 4."""
     known = "SELECT number, environment, hostname, devices_found FROM run WHERE environment_id IS NULL"
     for number, text, hostname, devices in connection.execute(known).fetchall():
         facts = parted(json.loads(text))
@@ -78,14 +78,14 @@ def share_surroundings(connection: sqlite3.Connection) -> None:
 
 
 def _known(connection: sqlite3.Connection, table: str, content: Mapping[str, Any]) -> int:
-    """Return the id of the row with this content, inserted if there is none yet."""
+    """Return the id of the row with this content; insert it if it is new."""
     same = " AND ".join(f"{name} IS ?" for name in content)
     found = connection.execute(f"SELECT {table}_id FROM {table} WHERE {same}", tuple(content.values())).fetchone()
     return int(found[0]) if found else insert(connection, table, content)
 
 
 def put_devices(connection: sqlite3.Connection, number: int, found: DevicesFound) -> None:
-    """Save which devices a run uses; what was saved of them before is replaced."""
+    """Save the devices of a run, replacing earlier ones."""
     connection.execute("UPDATE run SET devices_found = ? WHERE number = ?", (row_mapping.to_json(found), number))
     machine_id = connection.execute("SELECT machine_id FROM run WHERE number = ?", (number,)).fetchone()[0]
     connection.execute("DELETE FROM run_device WHERE run_number = ?", (number,))
@@ -96,13 +96,13 @@ def put_devices(connection: sqlite3.Connection, number: int, found: DevicesFound
 
 
 DEVICE_COLUMNS = ("name", "label", "uuid", "memory_bytes", "simulated")
-"""Fields of `Device` that have columns; the event in `run.devices_found` has them all."""
+"""Fields of `Device` with a column. `run.devices_found` holds all fields."""
 
 
 def insert_case(
     connection: sqlite3.Connection, number: int, case: Case | None, attempt: Sequence[Event], result: dict[str, Any]
 ) -> None:
-    """Insert a case that is over; an earlier result of the same case is replaced."""
+    """Insert a settled case, replacing an earlier result of the same case."""
     connection.execute("DELETE FROM case_result WHERE run_number = ? AND case_key = ?", (number, result["case_key"]))
     case_json = None if case is None else row_mapping.to_json(case)
     case_result_id = insert(connection, "case_result", {**result, "run_number": number, "case_json": case_json})
@@ -111,17 +111,17 @@ def insert_case(
 
 
 def insert_beside(connection: sqlite3.Connection, number: int, events: Iterable[Event]) -> None:
-    """Insert events that belong to no case's tables."""
+    """Insert events that have no table of their own."""
     for event in events:
         row = {"run_number": number, **row_mapping.clock_columns(event), "event": row_mapping.to_json(event)}
         insert(connection, "run_event", {**row, "name": WIRE_TAGS[type(event)]})
 
 
 def number_of(connection: sqlite3.Connection, run_id: str) -> int:
-    """Return a run's number.
+    """Return the number of a run.
 
     Raises:
-        LostRunError: it is not there (any more).
+        LostRunError: the run is not in the database.
     """
     row = connection.execute("SELECT number FROM run WHERE run_id = ?", (run_id,)).fetchone()
     if row is None:
@@ -133,17 +133,17 @@ def number_of(connection: sqlite3.Connection, run_id: str) -> int:
 
 
 MACHINE = ("hostname", "cpu", "physical_cores", "memory_total_bytes", "last_level_cache_bytes")
-"""Facts that only a change of the hardware changes."""
+"""Facts that change only with the hardware."""
 
 OF_THE_RUN = (
     "argv", "torch_import_s", "worker", "python_option", "case_timeout_s", "face", "fleet", "fleet_host", "launcher",
 )  # fmt: skip
-"""Facts that differ from run to run, or may."""
+"""Facts that may differ from run to run."""
 
 
 @dataclass(frozen=True)
 class Parted:
-    """The facts of one run; together they are its environment again."""
+    """The facts of one run in three parts. Their union is its environment."""
 
     machine: dict[str, Any]
     environment: dict[str, Any]
@@ -151,7 +151,7 @@ class Parted:
 
 
 def parted(facts: Mapping[str, Any]) -> Parted:
-    """Part a run's environment; each part is sorted by name, so that equal ones are equal as text."""
+    """Split a run's environment. Each part is sorted by name, so that equal parts have equal JSON."""
     parts = Parted({}, {}, {})
     for name in sorted(facts):
         part = parts.machine if name in MACHINE else parts.run if name in OF_THE_RUN else parts.environment
@@ -164,24 +164,24 @@ def parted(facts: Mapping[str, Any]) -> Parted:
 
 @dataclass(frozen=True)
 class Owner:
-    """A process, told apart from a later one that was given the same pid (in containers: nearly every one)."""
+    """A process, identified even if its pid is reused, as it often is in containers."""
 
     hostname: str
     pid: int
     boot_id: str
-    """The kernel's random name for this boot; empty where unknown."""
+    """The kernel's random id of this boot; empty if unknown."""
     process_started_ticks: int
-    """Start of the process in clock ticks since boot; 0 where unknown."""
+    """Start of the process in clock ticks since boot; 0 if unknown."""
 
     @classmethod
     def current(cls) -> Owner:
-        """Return the owner that this process is."""
+        """Return the current process as an owner."""
         return cls(socket.gethostname(), os.getpid(), _boot_id(), _started_ticks(os.getpid()))
 
     def is_gone(self) -> bool:
         """Return whether the process has certainly ended.
 
-        False for another host's process, whose life cannot be seen from here: homes are shared on clusters.
+        False for a process on another host, which cannot be checked from here. Clusters share home folders.
         """
         if self.hostname != socket.gethostname():
             return False
@@ -192,7 +192,7 @@ class Owner:
         except ProcessLookupError:
             return True
         except PermissionError:
-            pass  # alive, another person's
+            pass  # it runs, as another user
         now = _started_ticks(self.pid)
         return bool(now and self.process_started_ticks) and now != self.process_started_ticks
 
@@ -205,10 +205,10 @@ def _boot_id() -> str:
 
 
 def _started_ticks(pid: int) -> int:
-    """Return field 22 of /proc/<pid>/stat (man 5 proc), 0 where it cannot be read."""
+    """Return field 22 of /proc/<pid>/stat (man 5 proc); 0 if it cannot be read."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return 0
-    # The command, field 2, may hold spaces and brackets: count from behind its last bracket.
+    # Field 2, the command, may contain spaces and brackets, so count from its last bracket.
     return int(stat[stat.rindex(b")") + 1 :].split()[19])

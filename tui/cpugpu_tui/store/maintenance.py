@@ -1,4 +1,4 @@
-"""Upkeep of a history: runs of another database into this one, and which runs to prune."""
+"""Merge another database into this one, and select runs to prune."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from cpugpu_tui.store.summary import RunSummary
 
 @dataclass(frozen=True)
 class Merged:
-    """What became of the other database's runs."""
+    """Result of a merge, in numbers of runs."""
 
     added: int
     known: int
-    """Were here already, by their ids."""
+    """Runs that were here already, by their ids."""
     running: int
-    """Left out: their end is not written yet."""
+    """Runs left out because they are still running."""
     baselines: tuple[str, ...]
-    """Names that stand for another series here, and go on doing so."""
+    """Names that keep meaning another series here."""
 
 
 def merge(into: Store, path: Path) -> Merged:
-    """Copy runs, tags, baselines and ceilings of the database at `path`, which is only read; twice is as good as once.
+    """Copy runs, tags, baselines and peak rates from the database at `path`. Repeating it changes nothing.
 
     Raises:
-        UsageError: there is no file, or it is the very same.
-        StoreError: either database fails, or the other is a newer version's.
+        UsageError: the file does not exist, or is the database itself.
+        StoreError: one of the databases cannot be used, or a newer version wrote the other one.
     """
     if not path.is_file():
-        raise UsageError(f"There is no file {path}.", "Name a database, such as results.db of another machine.")
+        raise UsageError(f"The file {path} does not exist.", "Name a database, such as results.db of another machine.")
     if path.samefile(into.path):
-        raise UsageError(f"{path} is the very database that it would be merged into.", "Name another file.")
+        raise UsageError(f"Cannot merge the database {path} into itself.", "Name another file.")
     with _readable(path) as other:
         added, known, running = _merge_runs(into, other)
         refused = _merge_baselines(into, other)
@@ -52,7 +52,7 @@ def merge(into: Store, path: Path) -> Merged:
 
 
 def _merge_runs(into: Store, other: Store) -> tuple[int, int, int]:
-    """Copy runs, oldest first, each in a transaction of its own: a live run waits for one at most."""
+    """Copy runs, oldest first, each in its own transaction, so that a live run waits for one copy at most."""
     here = {run.run_id for run in into.runs()}
     added = running = 0
     runs = other.runs()
@@ -80,7 +80,7 @@ def _merge_baselines(into: Store, other: Store) -> tuple[str, ...]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[Store]:
-    """Open a database of any version for reading; an older one is upgraded as a copy, which is deleted again."""
+    """Open a database of any version for reading. Of an older one, a temporary copy is upgraded."""
     version, known = version_at(path), len(schema.MIGRATIONS)
     with closing(open_read_only(path, any_version=True)) as other:
         if version == known:
@@ -88,7 +88,7 @@ def _readable(path: Path) -> Iterator[Store]:
             return
         if version > known:
             raise StoreError(
-                f"The database {path} was written by a newer cpugpu-tui (its version is {version}, known is {known}).",
+                f"A newer cpugpu-tui wrote the database {path} (version {version}, supported {known}).",
                 "Update cpugpu-tui to merge it.",
             )
         with tempfile.TemporaryDirectory() as folder:
@@ -107,28 +107,28 @@ _UNITS_NS = {"min": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9, "w": 604
 
 @dataclass(frozen=True)
 class Pruning:
-    """What goes, and what was spared although it is old."""
+    """Runs to delete, and old runs to keep."""
 
     going: tuple[RunSummary, ...]
     spared: tuple[RunSummary, ...]
-    """Runs that have a tag, are a baseline's, or are running."""
+    """Runs that have a tag, belong to a baseline, or are running."""
 
 
 def age_ns(text: str) -> int:
-    """Return the length of `30d`, `12h`, `90min` or `2w`.
+    """Return an age like `30d`, `12h`, `90min` or `2w` in nanoseconds.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: the text has another form.
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(min|h|d|w)", text.strip())
     if found is None:
-        raise UsageError(f"{text!r} is no age.", "Write 30d, 12h, 90min or 2w.")
-    # Who wrote four hundred digits means for ever, which is more than a float holds.
+        raise UsageError(f"Invalid age {text!r}.", "Use a number and a unit, for example 30d, 12h, 90min or 2w.")
+    # Limited, because four hundred digits are more than a float holds.
     return int(min(float(found[1]) * _UNITS_NS[found[2]], 1e30))
 
 
 def pruning(runs: Sequence[RunSummary], keep: int | None, before_wall_ns: int | None) -> Pruning:
-    """Judge all runs, newest first: beyond the newest `keep`, and begun before a time, where these are given."""
+    """Select from runs (newest first) those beyond the newest `keep`, and started before a time, if given."""
     old = [
         run
         for position, run in enumerate(runs)
@@ -138,5 +138,5 @@ def pruning(runs: Sequence[RunSummary], keep: int | None, before_wall_ns: int | 
 
 
 def is_dear(run: RunSummary) -> bool:
-    """Return whether a run stays whatever its age: tagged, a baseline's, or running."""
+    """Return whether pruning keeps a run whatever its age: tagged, part of a baseline, or running."""
     return bool(run.tags or run.baselines) or run.status == "running"

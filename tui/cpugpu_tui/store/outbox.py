@@ -1,4 +1,4 @@
-"""Writes to the history, in order: at once while the database takes them, else from memory until it does again."""
+"""Write runs to the history in order. While the database cannot be written, writes wait in memory."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ from cpugpu_tui.store.faults import is_of_the_write
 T = TypeVar("T")
 
 PATIENCE_S = 0.25
-"""How long one write waits for a lock before it is kept in memory: other runs commit within milliseconds."""
+"""How long a write waits for a lock before it is queued in memory. Other runs commit within milliseconds."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0
-"""Between two tries to save what waits; doubled after each that failed."""
+"""Pauses between attempts to save queued writes; doubled after each failure."""
 
 WRITES_A_TRY = 10
-"""Writes of one try that goes well, 1 to 2 ms each: after a long lock they must not take a core from what is timed."""
+"""Limit of writes in one attempt (1 to 2 ms each), so that saving takes no core from the timed work."""
 
 MOST_BYTES = 256 * 2**20
-"""Memory for events that wait. Beyond it readings of telemetry are dropped, then cases that finish are not kept."""
+"""Memory limit of queued events. Above it telemetry is dropped first, then newly finished cases."""
 
 EVENT_BYTES, SAMPLE_BYTES, READING_BYTES = 1_000, 32, 300
-"""Memory of an event, of a sample in it (a float and its place in a tuple) and of a reading."""
+"""Estimated memory of an event, of a sample in it (a float and its slot in a tuple), and of a reading."""
 
 
 @dataclass
 class Write:
-    """What one transaction saves."""
+    """The content of one transaction."""
 
     run_id: str
     save: Callable[[Store, Sequence[Event]], object]
-    """Is given the store and `beside`."""
+    """Called with the store and `beside`."""
     attempts: Sequence[Sequence[Event]] = ()
-    """The events of each case in it; the last one names its case."""
+    """The events of each case; the last event names the case."""
     beside: list[Event] = field(default_factory=list)
-    """Events of no case."""
+    """Events outside cases."""
     size_bytes: int = 0
-    """About the memory that it takes, once it waits."""
+    """Estimated memory; 0 until it is queued."""
 
     @property
     def cases(self) -> list[str]:
-        """Keys of the cases in it."""
+        """Keys of its cases."""
         return [str(getattr(attempt[-1], "case", "")) for attempt in self.attempts]
 
     def weigh(self) -> None:
-        """Find out how much memory it takes."""
+        """Update `size_bytes`."""
         self.size_bytes = sum(_size_bytes(event) for events in (*self.attempts, self.beside) for event in events)
 
     def drop_readings(self) -> None:
-        """Do without the readings of telemetry, which are no results."""
+        """Drop the telemetry readings, because they are not results."""
         kept = [event for event in self.beside if not isinstance(event, TelemetryRead)]
         if len(kept) < len(self.beside):
             self.beside = kept
@@ -73,24 +73,24 @@ def _size_bytes(event: Event) -> int:
 
 @dataclass(frozen=True)
 class Unsaved:
-    """What of this process's runs is not in the history at a moment."""
+    """A snapshot of what is not saved of this process's runs."""
 
     waiting: Mapping[str, int] = field(default_factory=dict)
-    """Run id → writes that will be tried again."""
+    """Run id → number of queued writes."""
     cases: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Run id → keys of the cases that are over and not saved."""
+    """Run id → keys of settled cases that are not saved."""
     cause: StoreError | None = None
-    """Why the last try failed; None while nothing waits."""
+    """Why the last attempt failed; None while nothing is queued."""
     lost: Mapping[str, StoreError] = field(default_factory=dict)
-    """Run id → why something of it will never be saved."""
+    """Run id → why a part of it will never be saved."""
     numbers: Mapping[str, int] = field(default_factory=dict)
-    """Run id → its number in the database, once it is there."""
+    """Run id → its number in the database, once saved."""
 
     def __bool__(self) -> bool:
         return bool(self.waiting or self.lost)
 
     def of(self, run_id: str) -> Unsaved:
-        """Return what of it belongs to one run."""
+        """Return the part that belongs to one run."""
 
         def own(found: Mapping[str, T]) -> Mapping[str, T]:
             return {run_id: found[run_id]} if run_id in found else {}
@@ -100,13 +100,13 @@ class Unsaved:
 
     @property
     def text(self) -> str:
-        """What a person should know, cause and remedy; empty if everything is saved."""
+        """Causes and remedies for the status line; empty if everything is saved."""
         lost = [f"Not saved: {cause}" for cause in self._lost_causes]
         return " ".join([*lost, *([f"Not saved yet: {self.cause}"] if self.cause is not None else [])])
 
     @property
     def final_text(self) -> str:
-        """The same once nothing is tried again."""
+        """The same text once there are no further attempts."""
         causes = dict.fromkeys([*self._lost_causes, *([str(self.cause)] if self.cause is not None else [])])
         return f"Not saved: {' '.join(causes)}"
 
@@ -116,19 +116,19 @@ class Unsaved:
 
 
 class Outbox:
-    """The way of every run of this process into the history. Usable from any thread.
+    """Saves the runs of this process. Usable from any thread.
 
-    A write is tried at once, in the caller's thread. If the database does not take it, it waits in memory, a thread
-    tries again, and later writes queue behind it.
+    A write is attempted at once, in the caller's thread. If it fails, it is queued in memory, a thread repeats the
+    attempt, and later writes queue behind it.
     """
 
     def __init__(self, open_store: Callable[[float], Store], store: Store | None = None) -> None:
-        """`open_store` opens the database, given how long it may wait for a lock; None: it is not open yet."""
+        """`open_store` opens the database; its argument is how long to wait for a lock, in seconds."""
         self._open_store = open_store
         self.store = store
-        """The database as it is open now, for reading; None while it cannot be opened."""
+        """The open database, for reading; None while it cannot be opened."""
         self.on_change: Callable[[], None] = lambda: None
-        """Called, in any thread, when `unsaved` has changed."""
+        """Called from any thread when `unsaved` has changed."""
         self._lock = threading.Lock()
         self._waiting: deque[Write] = deque()
         self._cause: StoreError | None = None
@@ -136,7 +136,7 @@ class Outbox:
         self._lost_cases: dict[str, set[str]] = {}
         self._numbers: dict[str, int] = {}
         self._live: dict[str, int] = {}
-        """Runs that have begun and not ended, with their numbers."""
+        """Run id → number, of runs that have not ended."""
         self._trying = threading.Lock()
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
@@ -145,7 +145,7 @@ class Outbox:
 
     @property
     def unsaved(self) -> Unsaved:
-        """What is not in the history now."""
+        """What is not saved at this moment."""
         with self._lock:
             cases = {run_id: set(keys) for run_id, keys in self._lost_cases.items()}
             for write in self._waiting:
@@ -164,33 +164,33 @@ class Outbox:
         return self.store is not None and self.store.notice is None
 
     def number(self, run_id: str) -> int | None:
-        """Return a run's number, None as long as it is not in the database."""
+        """Return the number of a run; None while it is not in the database."""
         return self._numbers.get(run_id)
 
     def note_number(self, run_id: str, number: int) -> None:
-        """Take note that a live run is in the database."""
+        """Record the number of a live run that is in the database."""
         self._numbers[run_id] = self._live[run_id] = number
 
     def note_end(self, run_id: str) -> None:
-        """Take note that the end of a run is in the database."""
+        """Record that the end of a run is in the database."""
         self._live.pop(run_id, None)
 
     # ---------------------------------------------------------------- writing
 
     def put(self, write: Write) -> None:
-        """Save something now or, if the database does not take it now, later.
+        """Save a write now, or queue it if the database cannot be written now.
 
         Raises:
-            UsageError: it must not be saved (the run goes on in another process).
+            UsageError: the run continues in another process, so this write must not be saved.
         """
         if (cause := self._lost.get(write.run_id)) is not None and write.run_id not in self._numbers:
-            self._lose(write, cause)  # of a run that is not there nothing more can be saved
+            self._lose(write, cause)  # without its run nothing else can be saved
             self.on_change()
             return
         cause = None
         if not self._waiting:
             with self._trying:
-                # Another run may have found the database locked while this one waited for its turn.
+                # Another run may have found the database locked while this one waited.
                 cause = None if self._waiting else self._tried(write)
                 if cause is None and not self._waiting:
                     return
@@ -203,7 +203,7 @@ class Outbox:
         self.on_change()
 
     def _keep(self, write: Write) -> None:
-        """Let a write wait, within the bound on memory."""
+        """Queue a write, within the memory limit."""
         write.weigh()
         self._waiting.append(write)
         if sum(each.size_bytes for each in self._waiting) <= MOST_BYTES:
@@ -213,7 +213,7 @@ class Outbox:
         if write.attempts and sum(each.size_bytes for each in self._waiting) > MOST_BYTES:
             self._waiting.pop()
             megabytes = MOST_BYTES // 2**20
-            self._lose(write, StoreError(f"More than {megabytes} MB of results waited for the database.",
+            self._lose(write, StoreError(f"More than {megabytes} MiB of results were waiting for the database.",
                                          str(self._cause.remedy) if self._cause is not None else ""))  # fmt: skip
 
     def _lose(self, write: Write, cause: StoreError) -> None:
@@ -221,7 +221,7 @@ class Outbox:
         self._lost_cases.setdefault(write.run_id, set()).update(write.cases)
 
     def _retry(self) -> None:
-        """Try again until nothing waits. Body of the thread `saving`."""
+        """Repeat attempts until the queue is empty. Body of the thread `saving`."""
         pause_s = FIRST_PAUSE_S
         while not self._ended.wait(pause_s):
             pause_s = FIRST_PAUSE_S if self._try_waiting(WRITES_A_TRY) else min(2 * pause_s, LONGEST_PAUSE_S)
@@ -231,7 +231,7 @@ class Outbox:
                     return
 
     def flush(self, within_s: float) -> None:
-        """Save what waits; while the database is locked, and for so long, try again."""
+        """Save queued writes; while the database is locked, repeat for up to `within_s`."""
         deadline = time.monotonic() + within_s
         while self._waiting and not self._ended.is_set():
             if not self._try_waiting(WRITES_A_TRY):
@@ -240,14 +240,14 @@ class Outbox:
                 time.sleep(FIRST_PAUSE_S / 5)
 
     def close(self) -> None:
-        """Close the database; what waits is given up."""
+        """Close the database and give up queued writes."""
         self._ended.set()
         with self._trying:
             if self.store is not None:
                 self.store.close()
 
     def _try_waiting(self, most: int) -> bool:
-        """Save up to `most` of the writes that wait; return whether all of these went well."""
+        """Save up to `most` queued writes; return whether all of them succeeded."""
         went_well = True
         with self._trying:
             for _ in range(most):
@@ -269,10 +269,10 @@ class Outbox:
         return went_well
 
     def _tried(self, write: Write) -> StoreError | None:
-        """Save something; return why not if that may pass. What can never be saved is lost, and noted.
+        """Attempt a write; return the cause of a failure that may pass. Record a write that can never be saved as lost.
 
         Raises:
-            UsageError: it must not be saved.
+            UsageError: see `put`.
         """
         store = self.store
         try:
@@ -293,7 +293,7 @@ class Outbox:
             if store is not self.store or not is_of_the_write(error):
                 return error
             if write.attempts and write.beside:
-                write.beside = []  # a reading that cannot be written must not cost a case
+                write.beside = []  # save the case even if a reading beside it cannot be saved
                 return self._tried(write)
             self._lose(write, error)
         return None
@@ -301,7 +301,7 @@ class Outbox:
     # ---------------------------------------------------------------- the database
 
     def _writable(self) -> Store:
-        """Return the database, opened again if it was not there, or only for reading.
+        """Return the database; open it again if it was not open, or open for reading only.
 
         Raises:
             StoreError: it still cannot be written.
@@ -318,15 +318,15 @@ class Outbox:
         return found
 
     def _begin_anew(self) -> None:
-        """Open what is at the database's place now, and bring the live runs along, from the file that is gone.
+        """Open the file now at the database's path, and copy the live runs into it from the one that was open.
 
         Raises:
-            StoreError: there is no usable database; the one that was open stays.
+            StoreError: the new file cannot be used; the old one stays open.
         """
         old = self.store
         assert old is not None
         old.checkpoint()
-        if old.is_in_place:  # only its journal was deleted, and by now all of that is in the file
+        if old.is_in_place:  # only its journal was deleted, and its content is in the file by now
             self.store = None
             old.close()
             self.store = self._open_store(PATIENCE_S)

@@ -1,4 +1,4 @@
-"""What earlier runs of a machine finished, and how long that took, without their samples."""
+"""Query finished cases and durations of earlier runs, without their samples."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 MOST_CALLS = 20_000
-"""Calls after which no older run is looked into: ten sweeps of 1 000 cases tell enough, and take 0.1 s to read."""
+"""No older run is read after this many calls: ten runs of 1,000 cases are enough, and take 0.1 s to read."""
 
 _RUNS = """
     SELECT number, wall_ns, finished_wall_ns, status, plan FROM run
@@ -25,21 +25,21 @@ _CALLS = """
 
 @dataclass(frozen=True)
 class TimedRun:
-    """How long one run took, and what a call of each of its cases took."""
+    """Duration of a run, and latency of its cases."""
 
     number: int
     wall_ns: int
-    """When it began."""
+    """Start of the run, in ns since 1970."""
     duration_ns: int | None
-    """None unless it came to its own end; a pause, and the time until it was resumed, are part of it."""
+    """None unless the run is done. Pauses, and the time before it was resumed, are included."""
     plan: str
-    """As JSON."""
+    """The plan as JSON."""
     call_ns: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
-    """(`Case.key`, device) → label of the device, ns of a call as the run's calibration found it."""
+    """(`Case.key`, device) → label of the device, and ns per call from the run's calibration."""
 
 
 def timed_runs(connection: sqlite3.Connection, hostname: str, *, simulated: bool, limit: int) -> list[TimedRun]:
-    """Return the newest runs of a machine that were not broken off, newest first."""
+    """Return runs of a host that are done or stopped, newest first."""
     runs: list[TimedRun] = []
     for row in connection.execute(_RUNS, (hostname, simulated, limit)):
         runs.append(_timed(connection, row))
@@ -66,17 +66,17 @@ _FINISHED = """
         AND substr(result.case_key, 1, instr(result.case_key, '/') - 1) IN ({marks})
     GROUP BY run.number ORDER BY run.number DESC LIMIT ?
 """
-"""`marks` is one question mark for each workload."""
+"""`marks` holds a question mark for each workload."""
 
 
 @dataclass(frozen=True)
 class FinishedCases:
-    """What one run finished of some workloads."""
+    """The finished cases of a run."""
 
     run_id: str
     number: int
     has_gpu: bool
-    """Whether a GPU was among its devices."""
+    """Whether its devices include a GPU."""
     case_keys: tuple[str, ...]
     """`Case.key` of each."""
 
@@ -84,7 +84,7 @@ class FinishedCases:
 def finished_cases(
     connection: sqlite3.Connection, workloads: Collection[str], hostname: str, *, simulated: bool, limit: int
 ) -> list[FinishedCases]:
-    """Return what runs of a machine finished of these workloads, newest first."""
+    """Return the finished cases of these workloads on one host, newest run first."""
     select = _FINISHED.format(marks=", ".join("?" * len(workloads)))
     return [
         FinishedCases(row["run_id"], row["number"], bool(row["has_gpu"]), tuple(row["case_keys"].split("\n")))

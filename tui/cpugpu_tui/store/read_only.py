@@ -1,4 +1,4 @@
-"""A database where nothing can be written, on a read-only mount or in somebody else's folder, is read all the same."""
+"""Open databases on read-only mounts or in folders of other users."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cpugpu_tui.store import schema
 from cpugpu_tui.store.database import Store
 from cpugpu_tui.store.faults import explained
 
-_COPY = "Copy it to a folder that can be written, and name the copy with --db."
+_COPY = "Copy it to a writable folder, and name the copy with --db."
 
 
 def is_read_only(path: Path) -> bool:
-    """Whether there is a database at `path` that can be read and, file or folder, not be written."""
+    """Whether the file at `path` can be read, but it or its folder cannot be written."""
     effective = os.access in os.supports_effective_ids
 
     def may(what: Path, mode: int) -> bool:
@@ -25,20 +25,20 @@ def is_read_only(path: Path) -> bool:
 
 
 def version_at(path: Path) -> int:
-    """Return the schema version of the database at `path`; 0 where its header has none (fileformat2.html: at 60)."""
+    """Return the schema version of the database at `path`; 0 without one (fileformat2.html: offset 60)."""
     with explained(path), path.open("rb") as file:
         return int.from_bytes(file.read(64)[60:], "big")
 
 
 def open_read_only(path: Path, *, any_version: bool = False, is_in_use: bool = False) -> Store:
-    """Open a database for reading alone; nothing is made, upgraded or marked.
+    """Open a database for reading only. Nothing is created, upgraded or marked.
 
-    `is_in_use` is for one that another program is writing to now.
-    `any_version` is for who only copies it: the tables of an older one are not those that the methods know.
+    Set `is_in_use` if another program is writing to it. Set `any_version` only to copy the file, because the other
+    methods need the current tables.
 
     Raises:
-        StoreError: the file is no database, another program's, damaged, an older version's, or has a journal that
-            cannot be read where it lies.
+        StoreError: the file is not a database, another program's, damaged, or of an older version; or its journal
+            cannot be read in this folder.
     """
     with explained(path):
         connection = _tried(path, "mode=ro") if is_in_use else _connected(path)
@@ -49,24 +49,24 @@ def open_read_only(path: Path, *, any_version: bool = False, is_in_use: bool = F
             version, known = schema.version_of(connection), len(schema.MIGRATIONS)
             if version < known and not any_version:
                 raise StoreError(
-                    f"The database {path} is of an older version ({version}, known is {known}) and cannot be upgraded "
-                    "where it lies: the file or its folder is read-only.", _COPY,
+                    f"Cannot upgrade the database {path} from version {version} to {known}: "
+                    "the file or its folder is read-only.", _COPY,
                 )  # fmt: skip
         except BaseException:
             connection.close()
             raise
     refusal = StoreError(
-        f"The database {path} cannot be written: the file or its folder is read-only.",
-        "Name another file with --db, or save nothing with --no-save.",
+        f"Cannot write the database {path}: the file or its folder is read-only.",
+        "Name another file with --db, or use --no-save.",
     )
     return Store(connection, path, refusal)
 
 
 def _connected(path: Path) -> sqlite3.Connection:
-    """Return a connection that has read.
+    """Return a connection after a first read.
 
-    A database with a WAL is read through files beside it, which cannot be made here, or would be left behind; while it
-    has none nobody is writing, and it can be read as what it is then, a file that does not change.
+    SQLite reads a database in WAL mode through files beside it. Here these cannot be created, or would be left behind.
+    Without a journal nobody is writing, so the file can be opened as immutable.
     """
     journal = path.with_name(f"{path.name}-wal")
     if _has_wal_mode(path) and not (journal.exists() and journal.stat().st_size):
@@ -78,13 +78,13 @@ def _connected(path: Path) -> sqlite3.Connection:
         if not unmade or not journal.exists():
             raise
     raise StoreError(
-        f"The newest runs of the database {path} are still in {journal.name}, which cannot be read where it lies.",
-        "Copy both files to a folder that can be written, and name the copy with --db.",
+        f"The newest runs of the database {path} are still in {journal.name}, which cannot be read there.",
+        "Copy both files to a writable folder, and name the copy with --db.",
     )
 
 
 def _has_wal_mode(path: Path) -> bool:
-    """Return whether the file's header says so (fileformat2.html: read version at 19)."""
+    """Return whether the file is in WAL mode (fileformat2.html: read version at offset 19)."""
     with path.open("rb") as file:
         return file.read(20)[19:] == b"\x02"
 

@@ -1,4 +1,4 @@
-"""Events as rows of the tables and back, and a run out of the database, in a transaction that the caller has begun."""
+"""Convert events to table rows and back, and load runs. The caller has begun the transaction."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ def to_json(value: Any) -> str:
     """Return a value of the model as JSON.
 
     Raises:
-        ValueError: for NaN and infinities, which JSON does not know and SQLite's JSON functions refuse.
+        ValueError: the value holds NaN or an infinity, which JSON and SQLite's JSON functions do not allow.
     """
     return json.dumps(to_plain(value), allow_nan=False, separators=(",", ":"))
 
 
 def from_json(text: str, kind: type[T]) -> T:
-    """Return the value of `kind` that `to_json` wrote.
+    """Return a value of `kind` from the JSON of `to_json`.
 
     Raises:
-        ValueError: if the text is something else (msgspec's errors are ValueErrors too).
+        ValueError: the text does not fit (msgspec's errors are ValueErrors too).
     """
     return convert(json.loads(text), kind)
 
 
 def to_blob(samples: Iterable[float]) -> bytes:
-    """Return numbers as little-endian float64, exactly."""
+    """Return numbers as little-endian float64, without loss."""
     numbers = array("d", samples)
     if sys.byteorder == "big":
         numbers.byteswap()
@@ -63,7 +63,7 @@ def to_blob(samples: Iterable[float]) -> bytes:
 
 
 def from_blob(blob: bytes) -> tuple[float, ...]:
-    """Return the numbers that `to_blob` packed."""
+    """Return the numbers in a blob of `to_blob`."""
     numbers = array("d")
     numbers.frombytes(blob)
     if sys.byteorder == "big":
@@ -75,16 +75,16 @@ def from_blob(blob: bytes) -> tuple[float, ...]:
 
 
 def last_attempt(events: Sequence[Event]) -> Sequence[Event]:
-    """Return the events from the last `CaseStarted` on: it declares void what a dead agent had said before."""
+    """Return the events from the last `CaseStarted`, which cancels those of an agent that died before."""
     starts = [index for index, event in enumerate(events) if isinstance(event, CaseStarted)]
     return events[starts[-1] :] if starts else events
 
 
 def result_row(events: Sequence[Event]) -> dict[str, Any]:
-    """Return the row of `case_result` for the events of one attempt, less what only the run knows.
+    """Return the row of `case_result` for the events of one attempt, without `run_number` and `case_json`.
 
     Raises:
-        ValueError: if the last event neither finishes nor fails the case.
+        ValueError: the last event is neither `CaseFinished` nor `CaseFailed`.
     """
     started = next((event for event in events if isinstance(event, CaseStarted)), None)
     ended = events[-1] if events else None
@@ -112,7 +112,7 @@ def result_row(events: Sequence[Event]) -> dict[str, Any]:
 
 
 def detail_rows(events: Sequence[Event]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (table, row) for what lies between a case's start and its outcome; `Gap` and `Progressed` are not kept."""
+    """Yield (table, row) for the events between start and outcome of a case, except `Gap` and `Progressed`."""
     for position, event in enumerate(events):
         if isinstance(event, Calibrated):
             yield "calibration", {"position": position, **_columns(event, leave_out=("case",))}
@@ -126,19 +126,19 @@ def detail_rows(events: Sequence[Event]) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def clock_columns(event: Event) -> dict[str, int]:
-    """Return the columns that every event's row has."""
+    """Return the columns `seq`, `wall_ns` and `mono_ns` of an event."""
     return {"seq": event.seq, "wall_ns": event.wall_ns, "mono_ns": event.mono_ns}
 
 
 def _columns(event: Event, leave_out: tuple[str, ...]) -> dict[str, Any]:
-    """Return the fields of an event whose table has columns of the same names."""
+    """Return the fields of an event by name, which are the columns of its table."""
     return {field.name: getattr(event, field.name) for field in fields(event) if field.name not in leave_out}
 
 
 def ceilings_row(found: Ceilings) -> tuple[object, ...]:
-    """Return the row of `ceilings`."""
+    """Return the row of the table `ceilings`."""
     identity = found.uuid or f"{found.device} {found.label} t{found.threads}"
-    if found.uuid and found.driver:  # another driver reaches other rates
+    if found.uuid and found.driver:  # peak rates depend on the driver
         identity += f" {found.driver}"
     return found.hostname, found.torch, identity, found.simulated, found.measured_wall_ns, to_json(found)
 
@@ -149,7 +149,7 @@ def ceilings_row(found: Ceilings) -> tuple[object, ...]:
 def case_events(
     result: sqlite3.Row, calibrations: Iterable[sqlite3.Row], measurements: Iterable[sqlite3.Row]
 ) -> list[Event]:
-    """Return the events of one case as they came, from its rows (the latter two in order of position)."""
+    """Return the events of one case in order, from its rows; calibrations and measurements are sorted by position."""
     case = result["case_key"]
     details: list[tuple[int, Event]] = [(row["position"], _calibrated(case, row)) for row in calibrations]
     for position, rows in groupby(measurements, key=lambda row: int(row["position"])):
@@ -189,7 +189,7 @@ def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> DeviceSampled:
     throttled = rows[0]["throttled_ns"]
     times = ("started_wall_ns", "ended_wall_ns", "started_mono_ns", "ended_mono_ns")
     stored = {row["metric"]: from_blob(row["samples"]) for row in rows if row["metric"] is not None}
-    # What no clock can have given (a damaged file, another program's hand) must not become a speed-up of nan.
+    # Drop impossible times (damaged or edited file), which would lead to a speedup of NaN.
     samples = {metric: tuple(ns for ns in values if _can_be(metric, ns)) for metric, values in stored.items()}
     damaged = ("damaged",) if samples != stored else ()
     return DeviceSampled(
@@ -203,7 +203,7 @@ def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> DeviceSampled:
 
 
 def _can_be(metric: str, ns: float) -> bool:
-    """Return whether a clock can have given this: processor time, which is counted in steps of 10 ms, can be 0."""
+    """Return whether a time is possible. Only CPU time can be 0, because it is counted in steps of 10 ms."""
     return 0 < ns < math.inf or (ns == 0 and metric in (USER, SYSTEM))
 
 
@@ -215,9 +215,9 @@ def _clocks(row: sqlite3.Row, prefix: str = "") -> dict[str, Any]:
 
 
 LATEST = "latest"
-"""What names the newest run in every command."""
+"""Name of the newest run in every command."""
 
-LIST_THEM = "`cpugpu-tui history` lists the runs."
+LIST_THEM = "To list the runs, use `cpugpu-tui history`."
 
 _RUN = """
     SELECT run.*, machine.facts AS machine_facts, environment.facts AS environment_facts
@@ -227,10 +227,10 @@ _RUN = """
 
 
 def find_run(connection: sqlite3.Connection, text: str) -> str:
-    """Return the id of the run that a person names, see `Store.find`."""
+    """Return the id of a run from its number, `latest` or a prefix; see `Store.find`."""
     known = connection.execute("SELECT number, run_id FROM run ORDER BY number DESC").fetchall()
     if not known:
-        raise UsageError("There are no saved runs yet.", "`cpugpu-tui run quick` makes one.")
+        raise UsageError("The history is empty.", "Start a run with `cpugpu-tui run quick`.")
     if text == LATEST:
         return str(known[0]["run_id"])
     exact = [row for row in known if text in (str(row["number"]), row["run_id"])]
@@ -238,17 +238,17 @@ def find_run(connection: sqlite3.Connection, text: str) -> str:
     if len(matches) == 1:
         return str(matches[0]["run_id"])
     if not matches:
-        raise NoSuchRunError(f"There is no run {text!r}.", LIST_THEM)
+        raise NoSuchRunError(f"No run matches {text!r}.", LIST_THEM)
     named = ", ".join(f"{row['run_id']} (run {row['number']})" for row in matches[:5])
     more = f" and {len(matches) - 5} more" if len(matches) > 5 else ""
-    raise UsageError(f"{text!r} is the beginning of several runs: {named}{more}.", "Give a number or a longer part.")
+    raise UsageError(f"{text!r} matches several runs: {named}{more}.", "Use a number, or more characters of the id.")
 
 
 def load_run(connection: sqlite3.Connection, run_id: str) -> list[Event]:
-    """Return a run's stream, see `Store.load`."""
+    """Return the events of a run, see `Store.load`."""
     run = connection.execute(_RUN, (run_id,)).fetchone()
     if run is None:
-        raise UsageError(f"There is no run {run_id!r}.", LIST_THEM)
+        raise UsageError(f"No run has the id {run_id!r}.", LIST_THEM)
     events: list[Event] = [_run_started(run)]
     if run["devices_found"]:
         events.append(from_json(run["devices_found"], DevicesFound))
@@ -288,7 +288,7 @@ def _case_streams(connection: sqlite3.Connection, number: int) -> list[list[Even
 
 
 def _details(connection: sqlite3.Connection, table: str, number: int) -> defaultdict[int, list[sqlite3.Row]]:
-    """Return the table's rows of a run by case, each case's in order of position and insertion."""
+    """Return a run's rows of a table by case, in order of position and insertion."""
     found = connection.execute(
         f"SELECT {table}.* FROM {table} JOIN case_result USING (case_result_id) "
         f"WHERE run_number = ? ORDER BY position, {table}.rowid",

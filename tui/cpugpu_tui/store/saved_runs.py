@@ -1,4 +1,4 @@
-"""What is done with runs that are over: series, baselines, tags, deletion, runs that come from elsewhere."""
+"""Manage saved runs: series, baselines, tags, deletion and import."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert
 from cpugpu_tui.store.row_mapping import LIST_THEM
 
 _NOT_KEPT = (RunStarted, DevicesFound, RunFinished, Hello, Gap, Progressed)
-"""Events that have a place of their own, or none."""
+"""Events that are stored elsewhere, or not at all."""
 
 
 class SavedRuns(Connected):
@@ -41,31 +41,31 @@ class SavedRuns(Connected):
     # ---------------------------------------------------------------- series and baselines
 
     def series_of(self, run_id: str) -> str:
-        """Return the id of the series that a run belongs to.
+        """Return the id of a run's series.
 
         Raises:
-            UsageError: there is no such run.
+            UsageError: the run does not exist.
         """
         return str(self._of_run(run_id, "series_id"))
 
     def plan_of(self, run_id: str) -> Plan:
-        """Return what a run was to run, without what it measured.
+        """Return the plan of a run.
 
         Raises:
-            UsageError: there is no such run.
+            UsageError: the run does not exist.
         """
         return row_mapping.from_json(self._of_run(run_id, "plan"), Plan)
 
     def _of_run(self, run_id: str, column: Literal["series_id", "plan"]) -> str:
-        """Return what a run has in a column; UsageError without such a run."""
+        """Return a column of a run; raise UsageError if the run does not exist."""
         with self._reading() as connection:
             found = connection.execute(f"SELECT {column} FROM run WHERE run_id = ?", (run_id,)).fetchone()
         if found is None:
-            raise UsageError(f"There is no run {run_id!r}.", LIST_THEM)
+            raise UsageError(f"No run has the id {run_id!r}.", LIST_THEM)
         return cast(str, found[column])
 
     def runs_of(self, series_id: str) -> list[str]:
-        """Return the ids of the series' runs that are over, however they ended, and finished a case; oldest first."""
+        """Return the ids of a series' ended runs with at least one finished case, oldest first."""
         with self._reading() as connection:
             found = connection.execute(
                 "SELECT run_id FROM run WHERE series_id = ? AND status != 'running' AND EXISTS "
@@ -76,22 +76,22 @@ class SavedRuns(Connected):
             return [str(row["run_id"]) for row in found]
 
     def set_baseline(self, name: str, series_id: str) -> None:
-        """Give a series a name that comparisons go by; the name's earlier series loses it.
+        """Name a series as a baseline; another series loses this name.
 
         Raises:
-            UsageError: there is no such series.
+            UsageError: the series does not exist.
         """
         with self._writing() as connection:
             if not connection.execute("SELECT 1 FROM series WHERE series_id = ?", (series_id,)).fetchone():
-                raise UsageError(f"There is no series {series_id!r}.", LIST_THEM)
+                raise UsageError(f"No series has the id {series_id!r}.", LIST_THEM)
             connection.execute("INSERT OR REPLACE INTO baseline VALUES (?, ?, ?)", (name, series_id, time.time_ns()))
 
     def baseline(self, name: str) -> str | None:
-        """Return the id of the series that is this baseline, None if there is none."""
+        """Return the id of a baseline's series; None if the baseline does not exist."""
         return self.baselines().get(name)
 
     def baselines(self) -> dict[str, str]:
-        """Return name → id of the series, by name."""
+        """Return the baselines as name → id of the series, sorted by name."""
         with self._reading() as connection:
             found = connection.execute("SELECT name, series_id FROM baseline ORDER BY name")
             return {str(row["name"]): str(row["series_id"]) for row in found}
@@ -99,7 +99,7 @@ class SavedRuns(Connected):
     # ---------------------------------------------------------------- tags, deletion
 
     def tag(self, run_id: str, add: Iterable[str] = (), remove: Iterable[str] = ()) -> tuple[str, ...]:
-        """Give a run tags and take tags from it; return those that it has then, in alphabetical order."""
+        """Remove and add tags of a run; return its tags in alphabetical order."""
         with self._writing() as connection:
             number = number_of(connection, run_id)
             connection.executemany("DELETE FROM tag WHERE run_number = ? AND tag = ?", [(number, t) for t in remove])
@@ -108,31 +108,29 @@ class SavedRuns(Connected):
             return tuple(str(row["tag"]) for row in found)
 
     def delete(self, run_id: str) -> None:
-        """Take a run and all that was measured in it out of the database, and a baseline that has no run left.
+        """Delete a run with its results, and baselines that have no run left.
 
         Raises:
-            UsageError: it is running.
+            UsageError: the run is still running.
         """
         self.delete_all([run_id])
 
     def delete_all(self, run_ids: Sequence[str], *, force: bool = False) -> None:
-        """Delete runs as `delete` does, all of them or, when that fails, none.
+        """Delete several runs: all of them or, on an error, none.
 
-        `force` deletes those that say `running`: whether another host's process lives cannot be seen from here.
+        `force` also deletes runs with status `running`, because a process on another host cannot be checked.
         """
         with self._writing() as connection:
             for run_id in run_ids:
                 number = number_of(connection, run_id)
                 status = connection.execute("SELECT status FROM run WHERE number = ?", (number,)).fetchone()["status"]
                 if status == "running" and not force:
-                    raise UsageError(
-                        f"Run {number} is still running.", "Stop it first; with --force it is deleted all the same."
-                    )
+                    raise UsageError(f"Run {number} is still running.", "Stop it first, or delete it with --force.")
                 connection.execute("DELETE FROM run WHERE number = ?", (number,))
             _forget_unused(connection)
 
     def shrink(self) -> None:
-        """Give the room of deleted runs back to the disk; needs as much free space as remains in the file."""
+        """Free the disk space of deleted runs. Needs as much free space as the file has afterwards."""
         with self._lock, explained(self.path):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -140,18 +138,17 @@ class SavedRuns(Connected):
     # ---------------------------------------------------------------- runs from elsewhere
 
     def import_run(self, events: Sequence[Event], number: int | None = None) -> int:
-        """Save a whole stream, as `Store.load` returns it, and return its number here; a known run is left as it is.
+        """Save a run from its events, as `Store.load` returns them; return its number. A known run stays unchanged.
 
-        It gets the `number` that is wanted if no other run has that.
-
-        A stream without its end is an interrupted run's. Events of a case that is not over are left out.
+        The run gets `number` unless another run has it. Without an end its status is `interrupted`. Events of unsettled
+        cases are left out.
 
         Raises:
-            UsageError: the stream does not begin with `RunStarted`.
+            UsageError: the first event is not `RunStarted`.
         """
         started = events[0] if events else None
         if not isinstance(started, RunStarted):
-            raise UsageError("This is no run: it does not begin with RunStarted.")
+            raise UsageError("The first event of a run must be RunStarted.", "Export the run again.")
         ended = next((event for event in events if isinstance(event, RunFinished)), None)
         with self._writing() as connection:
             known = connection.execute("SELECT number FROM run WHERE run_id = ?", (started.run_id,)).fetchone()
@@ -188,7 +185,7 @@ def _insert_stream(connection: sqlite3.Connection, number: int, started: RunStar
 
 
 def _forget_unused(connection: sqlite3.Connection) -> None:
-    """Delete what only deleted runs pointed to."""
+    """Delete rows that only deleted runs referred to."""
     for statement in (
         "DELETE FROM baseline WHERE series_id NOT IN (SELECT series_id FROM run)",
         "DELETE FROM series WHERE series_id NOT IN (SELECT series_id FROM run)",

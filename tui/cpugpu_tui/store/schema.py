@@ -1,7 +1,7 @@
-"""The tables, and how a database of an older version becomes one of this version.
+"""The tables, and the migration of older databases.
 
-The comments inside the SQL stay in the file (`sqlite3 results.db .schema`), for people who query it themselves.
-Only what SQLite 3.24 knows is used: no STRICT, no RETURNING, because servers' libraries are old.
+The database keeps the comments in the SQL (`sqlite3 results.db .schema`), for people who query it themselves.
+The SQL must work with SQLite 3.24, which servers may have: no STRICT, no RETURNING.
 """
 
 from __future__ import annotations
@@ -16,116 +16,118 @@ from cpugpu_tui.config.files import create_private
 from cpugpu_tui.store.insertion import share_surroundings
 
 Step = str | Callable[[sqlite3.Connection], None]
-"""A statement, or what a statement cannot do."""
+"""A statement, or a function for what SQL cannot do."""
 
 APPLICATION_ID = 0x63677475
-"""`cgtu` in the file's header: tells our databases from other programs'."""
+"""`cgtu` in the file's header; identifies databases of this program."""
 
 _CLOCKS = "seq INTEGER NOT NULL, wall_ns INTEGER NOT NULL, mono_ns INTEGER NOT NULL"
+"""Number of the event in its run, and its time: ns since 1970, and ns of a clock that is never set."""
 
 _VERSION_1 = (
     f"""CREATE TABLE run (
-        number INTEGER PRIMARY KEY AUTOINCREMENT, -- the short number; never given twice
-        run_id TEXT NOT NULL UNIQUE,
-        series_id TEXT NOT NULL,
-        name TEXT NOT NULL,
+        number INTEGER PRIMARY KEY AUTOINCREMENT, -- number of the run; never reused
+        run_id TEXT NOT NULL UNIQUE,              -- unique in all databases; begins with the date
+        series_id TEXT NOT NULL,                  -- shared by runs of the same plan that belong together
+        name TEXT NOT NULL,                       -- preset or workload
         status TEXT NOT NULL,                     -- running, done, stopped, failed, interrupted
-        simulated INTEGER NOT NULL,
-        {_CLOCKS},                                -- of RunStarted
-        finished_wall_ns INTEGER,
-        plan TEXT NOT NULL,                       -- JSON
-        environment TEXT NOT NULL,                -- JSON
-        devices_found TEXT,                       -- JSON, the event
-        finished TEXT,                            -- JSON, the event RunFinished
-        hostname TEXT NOT NULL,                   -- the writer: hostname to process_started_ticks
-        pid INTEGER NOT NULL,
-        boot_id TEXT NOT NULL,
-        process_started_ticks INTEGER NOT NULL    -- since boot, /proc/<pid>/stat field 22; 0 if unknown
+        simulated INTEGER NOT NULL,               -- 1: a simulated machine made the numbers
+        {_CLOCKS}, -- start: event number, ns since 1970, ns of a steady clock
+        finished_wall_ns INTEGER,                 -- end, ns since 1970; NULL while it runs
+        plan TEXT NOT NULL,                       -- JSON: cases, devices and settings
+        environment TEXT NOT NULL,                -- JSON: facts that may differ from run to run
+        devices_found TEXT,                       -- JSON: the event DevicesFound
+        finished TEXT,                            -- JSON: the event RunFinished
+        hostname TEXT NOT NULL,                   -- host that saved the run
+        pid INTEGER NOT NULL,                     -- process that saved the run
+        boot_id TEXT NOT NULL,                    -- the kernel's id of that host's boot; empty if unknown
+        process_started_ticks INTEGER NOT NULL    -- start of that process, clock ticks since boot; 0 if unknown
     )""",
-    """CREATE TABLE case_result (
+    """CREATE TABLE case_result (                   -- one row per settled case
         case_result_id INTEGER PRIMARY KEY,
         run_number INTEGER NOT NULL REFERENCES run(number) ON DELETE CASCADE,
-        case_key TEXT NOT NULL,
-        case_json TEXT,                           -- NULL for a case that the plan does not list
+        case_key TEXT NOT NULL,                   -- workload/variant/size/dtype/tTHREADS
+        case_json TEXT,                           -- NULL for a case that is not in the plan
         status TEXT NOT NULL,                     -- ok, or the kind of failure
-        message TEXT NOT NULL,
-        remedy TEXT NOT NULL,
-        device TEXT,                              -- where it failed
-        check_json TEXT,                          -- comparison of the devices' results
-        started_seq INTEGER, started_wall_ns INTEGER, started_mono_ns INTEGER, -- NULL if never started
+        message TEXT NOT NULL,                    -- cause of the failure; empty if ok
+        remedy TEXT NOT NULL,                     -- what to do about it; may be empty
+        device TEXT,                              -- device that failed
+        check_json TEXT,                          -- JSON: comparison of the devices' results
+        started_seq INTEGER, started_wall_ns INTEGER, started_mono_ns INTEGER, -- NULL if it never started
         ended_seq INTEGER NOT NULL, ended_wall_ns INTEGER NOT NULL, ended_mono_ns INTEGER NOT NULL,
         UNIQUE (run_number, case_key)
     )""",
-    f"""CREATE TABLE calibration (
+    f"""CREATE TABLE calibration (                   -- result of the warm-up, one row per case and device
         case_result_id INTEGER NOT NULL REFERENCES case_result(case_result_id) ON DELETE CASCADE,
-        position INTEGER NOT NULL,                -- among the events of the case
+        position INTEGER NOT NULL,                -- order among the events of the case
         {_CLOCKS},
-        device TEXT NOT NULL,
-        estimate_ns REAL NOT NULL,
+        device TEXT NOT NULL,                     -- cpu or cuda:N
+        estimate_ns REAL NOT NULL,                -- estimated latency, ns per call
         calls_per_block INTEGER NOT NULL,
-        blocks INTEGER NOT NULL,
-        rounds INTEGER NOT NULL,
-        threads INTEGER NOT NULL,
-        stable INTEGER NOT NULL
+        blocks INTEGER NOT NULL,                  -- blocks per round
+        rounds INTEGER NOT NULL,                  -- smallest number of rounds
+        threads INTEGER NOT NULL,                 -- CPU threads in force
+        stable INTEGER NOT NULL                   -- 1: the latency settled within 1 % before warm-up ended
     )""",
     f"""CREATE TABLE measurement (                   -- one row per half-round and metric
         case_result_id INTEGER NOT NULL REFERENCES case_result(case_result_id) ON DELETE CASCADE,
-        position INTEGER NOT NULL,                -- among the events of the case; rows that share it are one half-round
+        position INTEGER NOT NULL,                -- order among the events of the case; equal in one half-round
         {_CLOCKS},
-        device TEXT NOT NULL,
-        round_index INTEGER NOT NULL,
+        device TEXT NOT NULL,                     -- cpu or cuda:N
+        round_index INTEGER NOT NULL,             -- from 1; 0 for samples taken once before the rounds
         calls_per_block INTEGER NOT NULL,
-        started_wall_ns INTEGER NOT NULL, ended_wall_ns INTEGER NOT NULL,
-        started_mono_ns INTEGER NOT NULL, ended_mono_ns INTEGER NOT NULL,
-        marks TEXT NOT NULL,                      -- JSON, list of words
-        metric TEXT,                              -- NULL for a half-round without samples
+        started_wall_ns INTEGER NOT NULL, ended_wall_ns INTEGER NOT NULL, -- ns since 1970
+        started_mono_ns INTEGER NOT NULL, ended_mono_ns INTEGER NOT NULL, -- ns of a clock that is never set
+        marks TEXT NOT NULL,                      -- JSON: list of marks, such as "starved"
+        metric TEXT,                              -- such as latency; NULL for a half-round without samples
         samples BLOB NOT NULL                     -- ns per call, little-endian float64
     )""",
     f"""CREATE TABLE telemetry (
         run_number INTEGER NOT NULL REFERENCES run(number) ON DELETE CASCADE,
         {_CLOCKS},
-        event TEXT NOT NULL                       -- JSON, the event TelemetryRead
+        event TEXT NOT NULL                       -- JSON: an event outside cases, such as TelemetryRead
     )""",
     "CREATE INDEX calibration_of ON calibration (case_result_id, position)",
     "CREATE INDEX measurement_of ON measurement (case_result_id, position)",
     "CREATE INDEX telemetry_of ON telemetry (run_number)",
 )
 
+# ALTER TABLE appends its text before the closing parenthesis, so a comment there needs an end: /* */.
 _VERSION_2 = (
-    "ALTER TABLE case_result ADD COLUMN flops REAL NOT NULL DEFAULT 0",
-    "ALTER TABLE case_result ADD COLUMN bytes_moved REAL NOT NULL DEFAULT 0",
-    "ALTER TABLE case_result ADD COLUMN operations INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE calibration ADD COLUMN max_rounds INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE measurement ADD COLUMN sm_clock_mhz REAL",
-    # Events beside the cases: TelemetryRead was the first; EpochFinished and KernelsProfiled came with version 2.
+    "ALTER TABLE case_result ADD COLUMN flops REAL NOT NULL DEFAULT 0 /* floating-point operations per call */",
+    "ALTER TABLE case_result ADD COLUMN bytes_moved REAL NOT NULL DEFAULT 0 /* memory traffic per call, bytes */",
+    "ALTER TABLE case_result ADD COLUMN operations INTEGER NOT NULL DEFAULT 0 /* calls timed by the paper's clock */",
+    "ALTER TABLE calibration ADD COLUMN max_rounds INTEGER NOT NULL DEFAULT 0 /* most rounds; 0: as rounds */",
+    "ALTER TABLE measurement ADD COLUMN sm_clock_mhz REAL /* GPU clock before the half-round, MHz */",
+    # Version 1 stored TelemetryRead only; version 2 adds EpochFinished and KernelsProfiled.
     "ALTER TABLE telemetry RENAME TO run_event",
-    "ALTER TABLE run_event ADD COLUMN name TEXT NOT NULL DEFAULT 'TelemetryRead'",
-    """CREATE TABLE ceilings (                      -- the last calibration of each device under each torch build
+    "ALTER TABLE run_event ADD COLUMN name TEXT NOT NULL DEFAULT 'TelemetryRead' /* type of the event */",
+    """CREATE TABLE ceilings (                      -- peak rates: last calibration by device and torch version
         hostname TEXT NOT NULL,
-        torch TEXT NOT NULL,
-        identity TEXT NOT NULL,                   -- UUID of a GPU; threads and label of a CPU
-        simulated INTEGER NOT NULL,
-        measured_wall_ns INTEGER NOT NULL,
-        ceilings TEXT NOT NULL,                   -- JSON
+        torch TEXT NOT NULL,                      -- version of torch
+        identity TEXT NOT NULL,                   -- UUID and driver of a GPU; label and threads of a CPU
+        simulated INTEGER NOT NULL,               -- 1: a simulated machine made the numbers
+        measured_wall_ns INTEGER NOT NULL,        -- ns since 1970
+        ceilings TEXT NOT NULL,                   -- JSON: FLOP/s, bytes per second, ns
         PRIMARY KEY (hostname, torch, identity, simulated)
     )""",
 )
 
 _VERSION_3 = (
-    # The GPU's state at the other edge of a half-round. MachineRead and EnergyMeasured are events beside the cases.
-    "ALTER TABLE measurement ADD COLUMN sm_clock_end_mhz REAL",
-    "ALTER TABLE measurement ADD COLUMN throttled_ns TEXT",  # JSON, reason → ns
-    "ALTER TABLE measurement ADD COLUMN watched_ns REAL NOT NULL DEFAULT 0",
-    "ALTER TABLE measurement ADD COLUMN power_mw REAL",
+    # The GPU's state after a half-round. MachineRead and EnergyMeasured are stored in run_event.
+    "ALTER TABLE measurement ADD COLUMN sm_clock_end_mhz REAL /* GPU clock after the half-round, MHz */",
+    "ALTER TABLE measurement ADD COLUMN throttled_ns TEXT /* JSON: reason of throttling, its duration in ns */",
+    "ALTER TABLE measurement ADD COLUMN watched_ns REAL NOT NULL DEFAULT 0 /* time that throttled_ns covers, ns */",
+    "ALTER TABLE measurement ADD COLUMN power_mw REAL /* GPU power at the end of the half-round, mW */",
 )
 
 _VERSION_4: tuple[Step, ...] = (
     """CREATE TABLE machine (
         machine_id INTEGER PRIMARY KEY,
         hostname TEXT NOT NULL,
-        facts TEXT NOT NULL                       -- JSON: what only a change of the hardware changes
+        facts TEXT NOT NULL                       -- JSON: facts that change only with the hardware
     )""",
-    """CREATE TABLE environment (                   -- what is installed and set, once for all runs that share it
+    """CREATE TABLE environment (                   -- software and settings, stored once for all runs that share them
         environment_id INTEGER PRIMARY KEY,
         facts TEXT NOT NULL                       -- JSON
     )""",
@@ -133,36 +135,36 @@ _VERSION_4: tuple[Step, ...] = (
         device_id INTEGER PRIMARY KEY,
         machine_id INTEGER NOT NULL REFERENCES machine(machine_id),
         name TEXT NOT NULL,                       -- cpu or cuda:N
-        label TEXT NOT NULL,
+        label TEXT NOT NULL,                      -- model
         uuid TEXT,                                -- NULL for a CPU
-        memory_bytes INTEGER,
-        simulated INTEGER NOT NULL
+        memory_bytes INTEGER,                     -- memory of a GPU
+        simulated INTEGER NOT NULL                -- 1: a simulated device
     )""",
     """CREATE TABLE run_device (
         run_number INTEGER NOT NULL REFERENCES run(number) ON DELETE CASCADE,
-        position INTEGER NOT NULL,                -- order in which they were timed
+        position INTEGER NOT NULL,                -- order of timing, from 0
         device_id INTEGER NOT NULL REFERENCES device(device_id),
         PRIMARY KEY (run_number, position)
     )""",
-    """CREATE TABLE series (                        -- runs of one plan taken together
+    """CREATE TABLE series (                        -- runs of the same plan that belong together
         series_id TEXT PRIMARY KEY,
-        name TEXT NOT NULL,                       -- of the plan
-        wall_ns INTEGER NOT NULL                  -- when its first run began
+        name TEXT NOT NULL,                       -- preset or workload
+        wall_ns INTEGER NOT NULL                  -- start of its first run, ns since 1970
     )""",
-    """CREATE TABLE baseline (
+    """CREATE TABLE baseline (                      -- named series to compare later runs with
         name TEXT PRIMARY KEY,
         series_id TEXT NOT NULL REFERENCES series(series_id),
-        wall_ns INTEGER NOT NULL                  -- when it was set
+        wall_ns INTEGER NOT NULL                  -- time of setting it, ns since 1970
     )""",
-    """CREATE TABLE tag (
+    """CREATE TABLE tag (                           -- words that people gave to runs
         run_number INTEGER NOT NULL REFERENCES run(number) ON DELETE CASCADE,
         tag TEXT NOT NULL,
         PRIMARY KEY (run_number, tag)
     )""",
-    # From here on run.environment has only what is the run's own; the rest is where these two point.
+    # Since version 4 run.environment holds only facts of the run itself; these two refer to the rest.
     "ALTER TABLE run ADD COLUMN machine_id INTEGER REFERENCES machine(machine_id)",
     "ALTER TABLE run ADD COLUMN environment_id INTEGER REFERENCES environment(environment_id)",
-    # Without these 10 000 runs are read, plans and all, to find the few that are running or of one series.
+    # Without an index SQLite reads all runs with their plans to find those that are running or of one series.
     "CREATE INDEX run_status ON run (status)",
     "CREATE INDEX run_of_series ON run (series_id)",
     "CREATE INDEX run_of_machine ON run (machine_id)",
@@ -177,27 +179,26 @@ _VERSION_4: tuple[Step, ...] = (
 )
 
 MIGRATIONS: tuple[tuple[Step, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
-"""Steps that lead from `user_version` k to k + 1, at index k. A released entry is never edited."""
+"""Steps from `user_version` k to k + 1, at index k. Released steps never change, except their comments."""
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Return the schema version that the file carries; 0 for an empty one."""
+    """Return the schema version of the file; 0 for an empty one."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def is_foreign(connection: sqlite3.Connection) -> bool:
-    """Return whether the file is a database of another program, into which we must not write."""
-    # Tables first: a process that creates the database right now commits tables and id together.
+    """Return whether another program wrote the database, which must not be changed then."""
+    # Count tables first: a process that creates the database now commits tables and id together.
     tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     application_id: int = connection.execute("PRAGMA application_id").fetchone()[0]
     return tables > 0 and application_id != APPLICATION_ID
 
 
 def upgrade(connection: sqlite3.Connection, path: Path) -> str | None:
-    """Bring an older or empty database to the current version, all steps in one transaction.
+    """Upgrade an older or empty database in one transaction; return a notice if it had content.
 
-    An older database with content is first copied to `<name>.v<its version>` beside it; the sentence that says so is
-    returned.
+    An older database is first copied to `<name>.v<its version>` beside it.
     """
     version = version_of(connection)
     if version >= len(MIGRATIONS):
@@ -207,7 +208,7 @@ def upgrade(connection: sqlite3.Connection, path: Path) -> str | None:
         back_up(connection, copy)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Asked again: another process may have upgraded while this one waited for the lock.
+        # Read the version again: another process may have upgraded while this one waited for the lock.
         for step in range(version_of(connection), len(MIGRATIONS)):
             for statement in MIGRATIONS[step]:
                 if isinstance(statement, str):
@@ -223,13 +224,11 @@ def upgrade(connection: sqlite3.Connection, path: Path) -> str | None:
         raise
     if version == 0:
         return None
-    return (
-        f"The database {path} was brought from version {version} to {len(MIGRATIONS)}; as it was, it is kept as {copy}."
-    )
+    return f"The database {path} was upgraded from version {version} to {len(MIGRATIONS)}. The backup is {copy}."
 
 
 def back_up(connection: sqlite3.Connection, target: Path) -> None:
-    """Copy the database; the copy appears under its name only when it is whole."""
+    """Copy the database. The copy gets its name only once it is complete."""
     unfinished = target.with_name(f"{target.name}.{os.getpid()}")
     create_private(unfinished)
     with closing(sqlite3.connect(unfinished)) as copy:

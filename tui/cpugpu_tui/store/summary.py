@@ -1,4 +1,4 @@
-"""One line of the history."""
+"""Query one line of the history for each run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _TEXT = """
         || char(10) || ifnull((SELECT group_concat(device.label, char(10)) FROM run_device JOIN device USING (device_id)
             WHERE run_device.run_number = run.number), ''))
 """
-"""What a filter looks into."""
+"""The text that a filter searches."""
 
 _HAS_WORDS = f"AND NOT EXISTS (SELECT 1 FROM json_each(?) AS word WHERE NOT instr({_TEXT}, word.value))"
 _HAS_TAGS = """
     AND NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT EXISTS (
         SELECT 1 FROM tag WHERE run_number = run.number AND tag = wanted.value))
 """
-"""One list each: SQLite refuses a condition for each word from a thousand words on."""
+"""Words are bound as one JSON list, because SQLite refuses a thousand conditions."""
 
 _SELECT = """
     WITH chosen AS (
@@ -43,15 +43,15 @@ _SELECT = """
 """
 
 LAST = 2**63 - 1
-"""More than any number of a run."""
+"""Above every run number."""
 
 
 def query(
     limit: int | None, before: int | None, text: str = "", tags: Sequence[str] = ()
 ) -> tuple[str, tuple[object, ...]]:
-    """Return the query for `RunSummary.of_row`, newest first, and its values.
+    """Return the query for `RunSummary.of_row`, newest first, and its parameters.
 
-    Every word of `text` must be found in a run's name, status, machine, id, tags or devices, whatever its case.
+    Each word of `text` must be in a run's name, status, host, id, tags or devices; case is ignored.
     """
     words = list(dict.fromkeys(text.lower().split()))
     conditions = (_HAS_WORDS if words else "") + (_HAS_TAGS if tags else "")
@@ -62,38 +62,38 @@ def query(
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a list of runs says about one of them."""
+    """One run of the history."""
 
     number: int
-    """Short number, never given twice."""
+    """Number of the run; never reused."""
     run_id: str
     series_id: str
     name: str
-    """Preset or workload that was asked for."""
+    """Preset or workload that was run."""
     status: str
-    """`running`, `done`, `stopped`, `failed`, or `interrupted` when its process died before the end."""
+    """`running`, `done`, `stopped`, `failed`, or `interrupted` if its process died before the end."""
     started_wall_ns: int
     duration_ns: int | None
-    """None while it runs, and when it was interrupted."""
+    """None while it runs, or if it was interrupted."""
     hostname: str
-    """Machine that wrote the run."""
+    """Host that saved the run."""
     cases_ok: int
     cases_failed: int
     cases_skipped: int
     devices: tuple[str, ...]
-    """Labels, in the order in which they were timed."""
+    """Labels, in the order of timing."""
     simulated: bool
-    """Whether the numbers are made up."""
+    """Whether a simulated machine made the numbers."""
     tags: tuple[str, ...] = ()
-    """Words that a person gave it, in alphabetical order."""
+    """Tags, in alphabetical order."""
     baselines: tuple[str, ...] = ()
-    """Names of the baselines that its series is."""
+    """Names of its series as a baseline."""
     fleet_host: str | None = None
-    """Host of a fleet that it was measured on, as the inventory calls it; None for the machine itself."""
+    """Host of the fleet that it ran on, as named in the inventory; None outside a fleet."""
 
     @classmethod
     def of_row(cls, row: sqlite3.Row) -> RunSummary:
-        """Return the summary that a row of `query` holds."""
+        """Return the summary in a row of `query`."""
         finished_wall_ns = row["finished_wall_ns"]
         devices = json.loads(row["devices_found"])["devices"] if row["devices_found"] else []
         return cls(

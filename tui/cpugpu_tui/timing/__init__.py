@@ -1,1 +1,1 @@
-"""How work is timed: timers, one case step by step, the schedule of a sweep, ceilings; travels with the agent."""
+"""Timing: timers, the protocol of one case, the scheduler of a plan, calibration. Part of the agent."""

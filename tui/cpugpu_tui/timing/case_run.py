@@ -1,4 +1,4 @@
-"""One case, step by step: first calls, check, warm-up, rounds."""
+"""The protocol of one case: first calls, check of results, warm-up, rounds."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from cpugpu_tui.timing.warm_up import (
 )
 from cpugpu_tui.workloads import case_costs
 
-COLD_NS = 10e9
-"""A first call may load libraries for seconds: below this length what takes longer than the budget is called once
-more, and that is its time; above it the first call is."""
+LONGEST_REPEATED_FIRST_CALL_NS = 10e9
+"""A first call longer than the budget may include library loading. Below this length it is repeated and the second call
+is the sample; above it the first call is."""
 
 
 class CaseRun:
-    """A case in progress. `begin`, then `half_rounds` until `done`, then `finish`."""
+    """A case in progress: call `begin`, then `half_rounds` until `done`, then `finish`."""
 
     def __init__(
         self,
@@ -55,65 +55,64 @@ class CaseRun:
         machine: Machine,
         emit: Emit,
         control: Control,
-        over: Callable[[], bool] = lambda: False,
+        should_stop: Callable[[], bool] = lambda: False,
         *,
         without_cpu: bool = False,
     ) -> None:
-        """`over` tells long operations whether the run is to end."""
+        """`should_stop` is polled by long operations; `without_cpu` leaves the CPU out of this case."""
         self.case = case
         self._plan = plan
         self._machine = machine
         self._emit = emit
         self._control = control
-        self._over = over
+        self._should_stop = should_stop
         self._devices = tuple(d for d in machine.devices if not (without_cpu and d.is_cpu))
         self.runs: list[DeviceRun] = []
         self.comparisons: dict[str, Comparison] = {}
-        """GPU → CPU against it so far, inputs on the device; without those that had no round beside the CPU."""
+        """GPU → current comparison with the CPU, resident inputs; only GPUs with rounds in common with the CPU."""
         self.moved_comparisons: dict[str, Comparison] = {}
-        """The same with data that starts and ends on the host."""
+        """The same with copies."""
         self.is_over = False  # finished or failed
         self.device: str | None = None
-        """The device that is at work, None in between: whom to name when something is raised."""
+        """The device in use, to name it in a failure; None between devices."""
         self.round_index = 0
         self.rounds_complete = 0
-        self.converged = False
-        """Whether the interval is narrow enough."""
+        self.converged = False  # whether the confidence interval is narrow enough
         self._begun = machine.watch.snapshot()
         self._edges = CaseEdges(case, machine.watcher, emit)
         self._long_calls: dict[str, EnergyMeasured] = {}
         self._check: Any = None
-        self.is_checked = False  # whether it belongs to the sample of a sweep that is looked at closely
+        self.is_checked = False  # whether results were compared; such cases are also profiled
 
     @property
     def is_timed_once(self) -> bool:
-        """Whether a call takes longer than the budget on some device."""
+        """Return whether a call exceeds the budget on some device."""
         return any(run.is_timed_once for run in self.runs)
 
     @property
     def done(self) -> bool:
-        """Whether every device has all its rounds: enough of them, and the interval narrow or the budget spent."""
+        """Return whether every device has its least rounds, and the interval is narrow or the budget is spent."""
         if any(len(run.round_ns) < run.rounds for run in self.runs):
             return False
         return self.converged or self.is_starved or self.is_exhausted
 
     @property
     def is_starved(self) -> bool:
-        """Whether threads lacked a core on some device, however often a half-round was repeated: there is no winner."""
+        """Return whether threads waited for a core in every repetition on some device; the case then has no winner."""
         return any(run.lack.stays for run in self.runs)
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether rounds or budget are spent on some device."""
-        # One device's end is the case's end: a round that only one device has decides nothing.
+        """Return whether some device has spent its rounds or its budget."""
+        # The first exhausted device ends the case: rounds without a partner do not contribute to the comparison.
         return any(run.exhausted(self._plan.budget_s * 1e9) for run in self.runs) or not self.runs
 
     def begin(self, *, check: bool, exact: bool, warmed: set[str]) -> None:
-        """Run what the publication ran, make inputs, call each device for the first time, compare, warm up.
+        """Run the publication's clock, create inputs, make the first call on each device, check results, warm up.
 
         Raises:
-            CaseError: the case cannot go on.
-            Stopped: the run is to end.
+            CaseError: the case cannot continue.
+            Stopped: the run must end.
         """
         costs = case_costs(self.case)
         operations = self._written_operations()
@@ -136,29 +135,30 @@ class CaseRun:
             warmed.add(run.name)
 
     def _written_operations(self) -> int:
-        """Return the calls' worth of work inside the publication's clock; 0 where this plan does not run it."""
+        """Return the number of calls between the publication's clock readings; 0 if this plan does not run them."""
         whole_in_search = self._plan.search is not None and self._machine.has_whole_clock(self.case)
-        if AS_WRITTEN not in self._plan.metrics or whole_in_search:  # a whole training is no step of a search
+        # A search skips whole experiments such as trainings.
+        if AS_WRITTEN not in self._plan.metrics or whole_in_search:
             return 0
         return self._machine.operations(self.case)
 
     def _run_as_written(self) -> None:
-        """Time whole experiments as their publications did: before anything else touches the device."""
+        """Time a whole experiment with the publication's clock, before anything else uses the device."""
         for device in self._devices:
             self.device = device.name
             self._announce("as written", device.name)
             started = now()
             self._control.was_suspended = False
-            reporter = Reporter(self.case, device.name, self._emit, self._over)
+            reporter = Reporter(self.case, device.name, self._emit, self._should_stop)
             singles = self._machine.written(self.case, device.name, reporter)
-            # What was suspended half-way holds the time of the suspension; it cannot be repeated, so it is dropped.
+            # A sample with a suspension (ctrl+z) in it is invalid. It cannot be repeated, so it is dropped.
             if not self._control.suspended_meanwhile():
                 self._emit(self._timed(device.name, 1, dict(singles), Readiness(), (), started, now()))
         self.device = None
 
     def _first_calls(self, inputs: Any) -> dict[str, Any]:
         results: dict[str, Any] = {}
-        # Devices in order, CPU first: the publications' order.
+        # CPU first, as in the publications.
         for device in self._devices:
             self.device = device.name
             timer = self._machine.timer(device.name)
@@ -171,7 +171,7 @@ class CaseRun:
             first = timer.first_call(operation)
             waited = self._machine.watch.end().waited
             ended = now()
-            if first.elapsed_ns >= LONG_NS:  # what may be timed once has its energy from these very edges
+            if first.elapsed_ns >= LONG_NS:  # a call that may be the only one is also its energy window
                 self._note_energy(device.name, before)
             results[device.name] = first.result
             inside, outside = self._machine.placement(operation, first.result, device.name)
@@ -193,7 +193,7 @@ class CaseRun:
         return {name: values for name, values in singles.items() if not name.startswith(tuple(unwanted))}
 
     def _announce(self, phase: str, device: str, estimate_ns: float | None = None) -> None:
-        """Say what comes next before it can kill the process; written out at once, and read before it begins."""
+        """Announce the next step and flush, so that the controller knows the step if the process dies in it."""
         self._emit(
             Progressed(
                 case=self.case.key, device=device, phase=phase, round_index=self.round_index,
@@ -209,7 +209,7 @@ class CaseRun:
         self._announce("warm-up", run.name, run.first_ns)
         later_ns = WARMUP_NS if self._plan.search is None else SEARCH_WARMUP_NS
         least_ns = FIRST_WARMUP_NS if first_case else later_ns
-        if budget_ns < run.first_ns < COLD_NS:
+        if budget_ns < run.first_ns < LONGEST_REPEATED_FIRST_CALL_NS:
             before = Meter.read(self._machine.watcher(run.name))
             watch.begin(run.timer.device)
             run.first_ns = run.timer.latency_block(run.operation, 1)
@@ -244,17 +244,17 @@ class CaseRun:
         )
 
     def _note_energy(self, device: str, before: Meter) -> None:
-        """Keep the energy of a call that may be the only one: a long one is a window by itself."""
+        """Store the energy of a long call, which may be the only one and is long enough for a window."""
         watcher = self._machine.watcher(device)
         self._long_calls[device] = energy_between(self.case.key, device, watcher, before, Meter.read(watcher), calls=1)
 
     def half_rounds(self) -> Iterator[None]:
-        """Time the next round, one device per step, in flipped order every other round."""
+        """Time the next round, one device per step; the order of devices alternates between rounds."""
         self.round_index += 1
         runs = self.runs if self.round_index % 2 else self.runs[::-1]
         for run in runs:
             self.device = run.name
-            # A device that is timed once, or slow, may have had its last round: the others go on for theirs.
+            # A slow device, or one that is timed once, may have finished while the others still need rounds.
             if len(run.round_ns) < run.rounds or not run.exhausted(self._plan.budget_s * 1e9):
                 while not self._emit_half_round(run, is_last=run is runs[-1]):
                     yield
@@ -262,12 +262,12 @@ class CaseRun:
         self.rounds_complete += 1
 
     def _emit_half_round(self, run: DeviceRun, *, is_last: bool) -> bool:
-        """Time a half-round; return False if its threads lacked a core and it is to be repeated."""
+        """Time a half-round; return False if its threads waited for a core and it must be repeated."""
         self._announce("round", run.name, run.estimate_ns * run.calls * run.blocks)
         while True:
             self._control.was_suspended = False
             event = self._half_round(run)
-            # Stopped and continued in between (ctrl+z, fg): the clock ran on, the samples are void.
+            # After a suspension (ctrl+z, fg) the samples are invalid, because the clock kept running.
             if not self._control.suspended_meanwhile():
                 break
         if not run.is_timed_once:
@@ -286,8 +286,8 @@ class CaseRun:
         return True
 
     def _is_void(self, run: DeviceRun, event: DeviceSampled) -> bool:
-        """Whether a half-round is thrown away, for a lack of cores in it or in the warm-up that sized its blocks."""
-        # Where there are more threads than cores some always wait: no repetition helps.
+        """Return whether to discard a half-round: threads waited for a core in it, or in the warm-up that sized it."""
+        # With more threads than cores some always wait, so a repetition does not help.
         can_repeat = not run.is_timed_once and run.threads <= self._machine.watch.cores
         samples = dict(event.samples)
         if run.lack.is_to_repeat(run.waited, self.round_index, samples, can_repeat=can_repeat):
@@ -299,14 +299,14 @@ class CaseRun:
         if is_short:
             run.lack.discard(run.waited, self.round_index, samples)
             self._warm_up(run, first_case=False)
-        run.is_estimate_poor = False  # once is enough
+        run.is_estimate_poor = False  # warm up again only once
         return is_short
 
     @property
     def _may_converge(self) -> bool:
-        """Whether an interval decides at all: not for what is timed once, nor where the number of rounds was named."""
-        named = self._plan.max_rounds <= self._plan.rounds
-        return not named and not self.is_timed_once
+        """Return whether the interval decides the number of rounds: not with a fixed number, nor if timed once."""
+        is_fixed = self._plan.max_rounds <= self._plan.rounds
+        return not is_fixed and not self.is_timed_once
 
     def _is_converged(self) -> bool:
         if len(self.runs[0].round_ns) < self._plan.rounds:
@@ -328,19 +328,19 @@ class CaseRun:
 
     @property
     def is_compared(self) -> bool:
-        """Whether a GPU is timed beside the CPU."""
+        """Return whether CPU and GPU are both timed."""
         return len(self.runs) > 1 and self.runs[0].timer.device.is_cpu
 
     @property
     def is_clear(self) -> bool:
-        """Whether every GPU's lead or lag is clear, inputs on the device."""
+        """Return whether every GPU is clearly faster or slower than the CPU with resident inputs."""
         return bool(self.comparisons) and all(is_clear(found) for found in self.comparisons.values())
 
     @property
     def estimated_speedup(self) -> float | None:
-        """CPU / slowest GPU as far as warm-up could tell; None without both."""
+        """Return the speedup of the slowest GPU, estimated by warm-up; None without CPU and GPU."""
         slowest_ns = max((run.estimate_ns for run in self.runs[1:]), default=0.0)
-        # While threads wait for a core 15 µs of work read 16 ms: that says nothing of larger sizes.
+        # With threads waiting for a core, 15 µs of work measured as 16 ms: useless for predicting larger sizes.
         if not self.is_compared or not slowest_ns or any(run.is_estimate_poor for run in self.runs):
             return None
         return self.runs[0].estimate_ns / slowest_ns
@@ -348,8 +348,8 @@ class CaseRun:
     def _half_round(self, run: DeviceRun) -> DeviceSampled:
         readiness = Readiness() if run.is_timed_once else run.timer.ready(run.operation, run.calls)
         if not run.is_timed_once:
-            run.throw_away()
-        # What is timed once was timed long ago.
+            run.run_discarded_block()
+        # A case that is timed once was timed in the first call or in warm-up.
         watcher = None if run.is_timed_once else self._machine.watcher(run.name)
         before = None if watcher is None else watcher.edge()
         started = now()
@@ -381,7 +381,7 @@ class CaseRun:
         )
 
     def finish(self) -> None:
-        """Report the case complete and let go of its tensors."""
+        """Report the case complete and release its tensors."""
         self._edges.end()
         for read in core_waits(self.case, self.runs, self._machine.watch, self._begun, self._plan, self._control):
             self._emit(read)
@@ -389,12 +389,12 @@ class CaseRun:
         self.close()
 
     def close(self) -> None:
-        """Let go of its tensors: it has finished or failed."""
+        """Release the tensors after the case has finished or failed."""
         self.is_over = True
         self.runs.clear()
 
     def time_left_ns(self) -> float:
-        """Return the expected time of the rounds that are left, at least."""
+        """Return the expected time of the remaining least rounds, ns."""
         return sum(
             max(0, run.rounds - self.round_index) * (run.blocks + 1) * run.calls * run.estimate_ns for run in self.runs
         )

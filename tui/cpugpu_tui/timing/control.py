@@ -1,4 +1,4 @@
-"""What the controller may ask of a running plan: stop, pause, resume. Obeyed between blocks."""
+"""Requests of the controller to a running plan: stop, pause, resume. They take effect between blocks."""
 
 from __future__ import annotations
 
@@ -6,48 +6,48 @@ import threading
 import time
 
 FILE, INSTALLED = "--workloads", "--installed"
-"""Words of an agent's command that name a person's own workloads: a file follows the first."""
+"""Options of the agent's command line for user-defined workloads; a file follows the first."""
 
 CODE = "--code"
 """Word of an agent's command that allows it to run the typed code of its plan. Without it, plans cannot bring code."""
 
 ALIVE = "--alive"
-"""Word of an agent's command before the seconds after which silence means that its controller is gone."""
+"""Option of the agent's command line: seconds of silence after which the agent assumes that its controller is dead."""
 
 BEAT = b"alive"
-"""Line by which a controller says that it lives, whenever it likes, before the plan too."""
+"""Heartbeat line that the controller may send at any time, also before the plan."""
 
 
 class Control:
-    """Flags set by one thread and obeyed by another."""
+    """Flags that one thread sets and another one polls."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._run = threading.Event()
         self._run.set()
         self.was_suspended = False
-        """Set when the process was stopped and continued (ctrl+z, fg): the half-round in flight is void."""
+        """Set after the process was suspended and continued (ctrl+z, fg); the current half-round is then invalid."""
 
     def suspended_meanwhile(self) -> bool:
-        """Whether the process was suspended since `was_suspended` was last cleared.
+        """Return whether the process was suspended since `was_suspended` was last cleared.
 
-        The flag is set by the main thread, which may be behind: give it a turn before looking.
+        The main thread sets the flag and may be late, so yield to it before reading the flag.
         """
         time.sleep(0)
         return self.was_suspended
 
     @property
     def stopping(self) -> bool:
-        """Whether a stop was asked for."""
+        """Return whether a stop was requested."""
         return self._stop.is_set()
 
     @property
     def paused(self) -> bool:
-        """Whether a pause is in force."""
+        """Return whether the run is paused."""
         return not self._run.is_set()
 
     def obey(self, command: str) -> None:
-        """Take one command: `stop`, `pause` or `resume`; others are ignored."""
+        """Execute one command: `stop`, `pause` or `resume`. Ignore others."""
         if command == "stop":
             self._stop.set()
             self._run.set()

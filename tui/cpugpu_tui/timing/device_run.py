@@ -1,4 +1,4 @@
-"""One device of a case: what a half-round takes there, and how much of its budget is spent."""
+"""One device of a case: its half-rounds, their samples, and the budget that they have spent."""
 
 from __future__ import annotations
 
@@ -28,46 +28,45 @@ from cpugpu_tui.timing.warm_up import block_calls
 
 Samples = dict[str, tuple[float, ...]]
 
-THROW_AWAY_NS = 100e6
-"""A throw-away block before a half-round is worth its time up to this length; a longer call does not
-notice that another operation ran before."""
+LONGEST_DISCARDED_BLOCK_NS = 100e6
+"""Longest discarded block before a half-round. Longer ones are hardly affected by the operation that ran before."""
 
 DEVICE_SAMPLES = 20
-"""Samples of the `device` metric in a GPU's half-round, for operations up to 0.5 ms."""
+"""Samples of kernel time per GPU half-round, for operations up to 0.5 ms."""
 
 DEVICE_SAMPLES_NS = 10e6
-"""Time for these samples with longer operations."""
+"""Time limit for these samples with longer operations."""
 
 SINGLES = 25
-"""Single calls in a half-round: eight rounds make the 200 that p90 and p99 ask for (method.md)."""
+"""Single calls per half-round: eight rounds give the 200 samples that p90 and p99 need (method.md)."""
 
 SINGLES_NS = 5e6
-"""Time for them."""
+"""Time limit for the single calls."""
 
 SEARCH_SINGLES_NS = 1e6
-"""The same in a search, which asks for no percentiles."""
+"""The same in a search, which reports no percentiles."""
 
 THROUGHPUT_BLOCKS = 2
-"""Blocks of queued calls in a half-round."""
+"""Blocks of queued calls per half-round."""
 
 MOVES = 3
-"""End-to-end calls of each kind in a half-round."""
+"""Calls with copies per half-round and kind of memory."""
 
 OVERHEAD_ROUNDS = 8
-"""Rounds in which a call's overheads are taken: they decide nothing, and moving a large case takes long."""
+"""Rounds in which overheads are measured. They do not affect the verdict, and copies of large cases are slow."""
 
 EXTRAS_SHARE = 3.0
-"""All other metrics together take at most this many times what latency took: latency decides the verdict."""
+"""Limit on the time of all other metrics, as a multiple of the time for latency, which decides the verdict."""
 
 
 @dataclass
 class DeviceRun:
-    """One device's part in a case."""
+    """One device of a case: its operation, block size, rounds and results."""
 
     timer: Timer
     operation: Any
     first_ns: float
-    """Wall time of the first call."""
+    """Wall time of the first call, ns."""
     calls: int = 1
     blocks: int = 1
     rounds: int = 1
@@ -77,46 +76,46 @@ class DeviceRun:
     round_ns: dict[int, float] = field(default_factory=dict)
     """Round → median latency of its blocks, ns."""
     moved_ns: dict[int, float] = field(default_factory=dict)
-    """Round → median of its end-to-end calls from ordinary memory, ns."""
+    """Round → median latency with copies from pageable memory, ns."""
     spent_ns: float = 0.0
-    """Time of all half-rounds so far, by this device's clock."""
+    """Time of all half-rounds so far on this device's clock, ns."""
     waited: Waited | None = None
-    """What the threads of the last half-round waited for a core; of what is timed once, those of its call."""
+    """How long threads waited for a core in the last half-round, or in the only call if timed once."""
     lack: CoreLack = field(default_factory=CoreLack)
     is_estimate_poor: bool = False
-    """Whether the threads of the warm-up waited for a core: then the size of a block may be wrong."""
+    """Whether threads waited for a core during warm-up, which may have made the block size wrong."""
     _latency_ns: float = 0.0
     _extras_ns: float = 0.0
 
     @property
     def name(self) -> str:
-        """The device's name."""
+        """Return the device's name."""
         return self.timer.device.name
 
     @property
     def threads(self) -> int:
-        """The threads that work in a half-round: beside a GPU the one that launches."""
+        """Return the number of working threads in a half-round; 1 on a GPU, the launching thread."""
         return self.timer.threads() if self.timer.device.is_cpu else 1
 
     @property
     def is_timed_once(self) -> bool:
-        """Whether a call takes longer than the budget: then the first call was the only one."""
+        """Return whether a call exceeds the budget, so that only one call is used."""
         return self.calls * self.blocks * self.max_rounds == 1
 
     def exhausted(self, budget_ns: float) -> bool:
-        """Whether another half-round would exceed the budget or the number of rounds."""
+        """Return whether another half-round would exceed the budget or the most rounds."""
         had = len(self.round_ns)
         if had >= self.max_rounds:
             return True
         return had >= self.rounds and self.spent_ns * (had + 1) / max(had, 1) > budget_ns
 
-    def throw_away(self) -> None:
-        """Call the operation once or for a block: the first calls after another operation read up to 4 × slow."""
-        if self.estimate_ns * self.calls <= THROW_AWAY_NS:
+    def run_discarded_block(self) -> None:
+        """Run one block without recording it: the first calls after another operation are up to 4× slower."""
+        if self.estimate_ns * self.calls <= LONGEST_DISCARDED_BLOCK_NS:
             self.timer.latency_block(self.operation, self.calls)
 
     def take(self, round_index: int, plan: Plan, watch: Watch) -> tuple[Samples, tuple[str, ...]]:
-        """Take the samples of one half-round; return them by metric, and the marks."""
+        """Time one half-round; return its samples by metric, and its marks."""
         timer, operation = self.timer, self.operation
         if self.is_timed_once:
             self.round_ns[round_index] = self.first_ns
@@ -133,7 +132,7 @@ class DeviceRun:
         if self._extras_ns <= EXTRAS_SHARE * self._latency_ns:
             watch.begin(timer.device)
             extras, more_marks = self._extras(plan)
-            self.waited = longer(self.waited, watch.end().waited)
+            self.waited = more_starved(self.waited, watch.end().waited)
             samples |= extras
             marks += more_marks
             if extras.get(PAGEABLE):
@@ -145,12 +144,12 @@ class DeviceRun:
         return samples, marks
 
     def forget(self, round_index: int) -> None:
-        """Drop the times of a half-round that is repeated; the time that it took stays spent."""
+        """Discard a half-round that will be repeated; its time still counts against the budget."""
         self.round_ns.pop(round_index, None)
         self.moved_ns.pop(round_index, None)
 
     def _singles(self, plan: Plan) -> Samples:
-        """Time calls one by one; of a GPU's long calls, whose blocks are that already, only when each returned."""
+        """Time calls one by one. Blocks of one call are single calls already, so a GPU then adds only `enqueue`."""
         if self.calls > 1:
             limit_ns = SINGLES_NS if plan.search is None else SEARCH_SINGLES_NS
             return self.timer.singles(self.operation, self._count(SINGLES, limit_ns))
@@ -159,23 +158,23 @@ class DeviceRun:
         return {name: values for name, values in self.timer.singles(self.operation, 1).items() if name != SINGLE}
 
     def _extras(self, plan: Plan) -> tuple[Samples, tuple[str, ...]]:
-        """Take what is reported beside latency."""
+        """Take all metrics other than latency."""
         timer, operation = self.timer, self.operation
         samples: Samples = {}
         marks: tuple[str, ...] = ()
         if THROUGHPUT in plan.metrics:
             taken = [timer.throughput_block(operation, self.calls) for _ in range(THROUGHPUT_BLOCKS)]
-            samples |= known(THROUGHPUT, taken)
-        # A search asks for the GPU's own time alone; the CPU's, with a flush of 25 ms each, would be half of it.
+            samples |= rounded(THROUGHPUT, taken)
+        # A search takes kernel times only on GPUs: on the CPU, flushes of 25 ms each would be half of its time.
         if DEVICE in plan.metrics and not (plan.search is not None and timer.device.is_cpu):
             found = timer.device_samples(operation, self._device_count())
             marks = found.marks
-            samples |= known(DEVICE, found.elapsed_ns)
+            samples |= rounded(DEVICE, found.elapsed_ns)
         if END_TO_END in plan.metrics:
             count = self._count(MOVES, SINGLES_NS)
             for pinned in (False, True):
                 samples |= timer.end_to_end(operation, count, pinned=pinned)
-        # Last, because fetching a result goes where the end-to-end calls left theirs.
+        # Last, because copying the result needs the host buffer of the calls with copies.
         if DEVICE in plan.metrics and len(self.round_ns) <= OVERHEAD_ROUNDS:
             samples |= timer.overheads(operation)
         return samples, marks
@@ -184,17 +183,17 @@ class DeviceRun:
         return int(min(most, max(1.0, limit_ns / max(self.estimate_ns, 1.0))))
 
     def _device_count(self) -> int:
-        """One on the CPU, where a flush costs up to 25 ms."""
+        """Return the number of kernel time samples; one on the CPU, where each flush takes up to 25 ms."""
         return 1 if self.timer.device.is_cpu else self._count(DEVICE_SAMPLES, DEVICE_SAMPLES_NS)
 
 
-def longer(one: Waited | None, other: Waited | None) -> Waited | None:
-    """Return the window in which threads waited for the larger share of the time."""
+def more_starved(one: Waited | None, other: Waited | None) -> Waited | None:
+    """Return the window in which threads waited for a core for the larger share of the time."""
     return max((each for each in (one, other) if each is not None), key=lambda each: each.share, default=None)
 
 
-def known(metric: str, values: Any) -> Samples:
-    """Return the samples that exist under their name; a tenth of a nanosecond is what a clock could tell at best."""
+def rounded(metric: str, values: Any) -> Samples:
+    """Return the samples without None under their metric, rounded to 0.1 ns (finer than any clock here)."""
     taken = tuple(round(value, 1) for value in values if value is not None)
     return {metric: taken} if taken else {}
 
@@ -202,7 +201,7 @@ def known(metric: str, values: Any) -> Samples:
 def core_waits(
     case: Case, runs: Sequence[DeviceRun], watch: Watch, begun: Snapshot, plan: Plan, control: Control
 ) -> Iterator[MachineRead]:
-    """Yield, for each device whose threads lacked a core, for how long, who used the cores, what one thread takes."""
+    """Yield, for each device whose threads waited for a core: how long, who used the cores, latency of one thread."""
     short = [run for run in runs if run.lack.discarded or run.lack.stays]
     use = watch.core_use(begun) if short else None
     for run in short:
@@ -222,10 +221,10 @@ def core_waits(
 
 
 def _one_thread(run: DeviceRun, watch: Watch, plan: Plan) -> tuple[tuple[float, ...], float | None] | None:
-    """Return the latency of an operation on one thread, ns, and the share of the time that this thread waited.
+    """Return the latency on one thread, ns, and the share of the time that this thread waited for a core.
 
-    Like a half-round it is repeated while the thread waits. A call beyond the budget is taken once. None where there
-    is no more than one thread.
+    Like a half-round, it is repeated while the thread waits. A call longer than the budget is timed once. None if the
+    operation already uses only one thread.
     """
     timer, single = run.timer, run.timer.on_one_thread(run.operation)
     if single is None:
@@ -238,11 +237,11 @@ def _one_thread(run: DeviceRun, watch: Watch, plan: Plan) -> tuple[tuple[float, 
         is_long = estimate_ns > plan.budget_s * 1e9
         if not is_long:
             calls = block_calls(estimate_ns)
-            timer.latency_block(single, calls)  # the first block after another operation reads slow
+            timer.latency_block(single, calls)  # discarded: the first block after another operation is slow
             watch.begin(timer.device)
             samples = tuple(round(timer.latency_block(single, calls), 1) for _ in range(plan.blocks))
         waited = watch.end().waited
         if is_long or not is_starved(waited):
             break
-    timer.ready(run.operation, run.calls)  # puts the threads back
+    timer.ready(run.operation, run.calls)  # restores the number of threads
     return samples, None if waited is None else waited.share

@@ -1,4 +1,4 @@
-"""What is asked of a device's machine at the edges of half-rounds and cases, and never inside a timed block."""
+"""Read the machine's state at the edges of half-rounds and cases, never inside a timed block."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from cpugpu_tui.timing.timers import Watcher
 from cpugpu_tui.timing.timers.settled_clock import MARKS
 
 if TYPE_CHECKING:
-    from cpugpu_tui.machine.nvml import GpuProbe  # ten modules, which a greeting need not wait for
+    from cpugpu_tui.machine.nvml import GpuProbe  # imported lazily: ten modules, which would delay `Hello`
 
 GPU_TICK_NS = 100e6
-"""Energy counter and power are refreshed this often on an H200 (method.md)."""
+"""Refresh interval of energy counter and power on an H200, ns (method.md)."""
 
 LONG_NS = 1e9
-"""A single call from this length on has an energy of its own: ten ticks of a GPU's counter."""
+"""Shortest single call with an energy of its own: ten ticks of a GPU's counter."""
 
 
 class RealTime:
-    """The clock of the machine that we are on."""
+    """Real clock and real sleeping, for machines that are not simulated."""
 
     def clock_ns(self) -> float:
-        """Return the monotonic clock."""
+        """Return the monotonic clock, ns."""
         return float(time.perf_counter_ns())
 
     def rest(self, duration_ns: float) -> None:
-        """Sleep."""
+        """Sleep for so many ns."""
         time.sleep(duration_ns / 1e9)
 
 
 class CpuWatcher(RealTime):
-    """The processor: nothing but its energy, where it may be read."""
+    """The CPU, of which only the energy can be read, with permission."""
 
     tick_ns = CPU_TICK_NS
     scope = "package"
@@ -55,32 +55,32 @@ class CpuWatcher(RealTime):
         self._rapl = Rapl(root)
 
     def edge(self) -> None:
-        """Return nothing: a CPU has no counters of ours."""
+        """Return None: no counters are read on a CPU."""
 
     def state(self) -> None:
-        """Return nothing."""
+        """Return None: no state is read on a CPU."""
 
     def energy_mj(self) -> Reading:
-        """Return the energy of all packages."""
+        """Return the energy counter of all packages, mJ."""
         return self._rapl.energy_mj()
 
     def power_mw(self) -> Reading:
-        """Return the reason: a processor has a counter only."""
+        """Return `not-supported`: a CPU has an energy counter but no power reading."""
         return Reading(None, "not-supported")
 
 
 class GpuWatcher(RealTime):
-    """One GPU, through NVML."""
+    """One GPU, read through NVML."""
 
     tick_ns = GPU_TICK_NS
 
     def __init__(self, probe: GpuProbe, name: str) -> None:
-        """`name` is the GPU's, which tells modules that count CPU and GPU together."""
+        """`name` is the product name, which identifies modules that count CPU and GPU together."""
         self._probe = probe
         self.scope = "board" if probe.is_mig() else scope_of(name)
 
     def edge(self) -> Edge:
-        """Return clock, throttle reasons and their cheap counters."""
+        """Return clock, throttle reasons, and the throttle counters that are fast to read."""
         return self._probe.edge()
 
     def state(self) -> State:
@@ -88,23 +88,23 @@ class GpuWatcher(RealTime):
         return self._probe.state()
 
     def energy_mj(self) -> Reading:
-        """Return the energy since the driver was loaded."""
+        """Return the energy counter since the driver was loaded, mJ."""
         return self._probe.energy_mj()
 
     def power_mw(self) -> Reading:
-        """Return the instantaneous power."""
+        """Return the instantaneous power, mW."""
         return self._probe.power_mw()
 
 
 def scope_of(name: str) -> str:
-    """Return what the energy counter of a GPU of this name counts, when it is not in MIG mode."""
-    # Grace-Hopper and Grace-Blackwell count the whole module, processor included (GH200, GB200, GB300, GB10).
+    """Return the scope of the energy counter of a GPU outside MIG mode, from its product name."""
+    # Grace-Hopper and Grace-Blackwell count the whole module with its CPU (GH200, GB200, GB300, GB10).
     return "module" if any(word.startswith(("GH", "GB")) for word in name.replace("-", " ").split()) else "gpu"
 
 
 @dataclass(frozen=True)
 class Meter:
-    """An energy counter at one moment."""
+    """An energy counter at one time."""
 
     reading: Reading
     at_ns: float
@@ -116,7 +116,7 @@ class Meter:
 
 
 class CaseEdges:
-    """Reads the machine at both sides of a case, on every GPU of it."""
+    """Reads the state of every GPU of a case before and after it."""
 
     def __init__(self, case: Case, watcher_of: Callable[[str], Watcher], emit: Emit) -> None:
         self._case = case
@@ -125,14 +125,14 @@ class CaseEdges:
         self._begun_ns: dict[str, float] = {}
 
     def begin(self, device: str) -> Meter:
-        """Read a device before its first call; return its energy counter, which would be slow to read once more."""
+        """Read a device before its first call; return its energy counter, which is slow to read a second time."""
         watcher = self._watcher_of(device)
         self._begun_ns[device] = watcher.clock_ns()
         state = self._read(device, EDGES[0], 0.0)
         return Meter.read(watcher) if state is None else Meter(state.readings["energy_mj"], watcher.clock_ns())
 
     def end(self) -> None:
-        """Read every device that began, once."""
+        """Read every device that `begin` has read, once."""
         while self._begun_ns:
             device, begun_ns = self._begun_ns.popitem()
             self._read(device, EDGES[1], self._watcher_of(device).clock_ns() - begun_ns)
@@ -155,7 +155,7 @@ class CaseEdges:
 
 @dataclass(frozen=True)
 class Passage:
-    """What happened to a GPU between two edges."""
+    """Change of a GPU's counters between two edges."""
 
     sm_clock_end_mhz: float | None = None
     throttled_ns: dict[str, float] | None = None
@@ -165,16 +165,16 @@ class Passage:
 
 
 NOT_WATCHED = Passage()
-"""Of a CPU, and of what was timed without edges."""
+"""Used on a CPU and for samples without edges."""
 
 
 def passage(before: Edge | None, after: Edge | None) -> Passage:
-    """Return what the counters say of the time between two edges, and the marks that follow."""
+    """Return throttling, clock and power between two edges, and the resulting marks."""
     if before is None or after is None:
         return NOT_WATCHED
     watched_ns = after.at_ns - before.at_ns
     throttled = counted(before.throttled_ns, after.throttled_ns)
-    # A step of the counters in a shorter window may be of what was before it; the mask below is of now.
+    # In a shorter window, a counter step may belong to the time before it. `after.throttle` is always current.
     counts = throttled if throttled is not None and watched_ns >= COUNTER_STEP_NS else {}
     words = [word for word, ns in counts.items() if ns >= MARKED_SHARE * watched_ns]
     marks = tuple(dict.fromkeys(MARKS[word] for word in (*words, *after.throttle) if word in MARKS))
@@ -182,7 +182,7 @@ def passage(before: Edge | None, after: Edge | None) -> Passage:
 
 
 def _power_mw(before: Edge, after: Edge) -> float | None:
-    """Return the power between two edges, as far as the sensor looked at nothing else."""
+    """Return the power between two edges, mW; None if the sensor's window is longer."""
     if after.power_mw.value is None:
         return None
     point = PowerPoint(after.at_ns - after.power_mw.age_s * 1e9, after.power_mw.value, after.is_average_power)
@@ -192,7 +192,7 @@ def _power_mw(before: Edge, after: Edge) -> float | None:
 def energy_between(
     case: str, device: str, watcher: Watcher, before: Meter, after: Meter, calls: int, power_mw: tuple[float, ...] = ()
 ) -> EnergyMeasured:
-    """Return the event of a window between two readings of a device's counter."""
+    """Return the event for a window between two readings of a device's energy counter."""
     return EnergyMeasured(
         case=case,
         device=device,

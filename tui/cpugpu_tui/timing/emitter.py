@@ -1,4 +1,4 @@
-"""Events on their way out of the agent: stamped, sanitised, buffered, one JSON object a line."""
+"""Send events out of the agent: stamped, sanitised, buffered, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ E = TypeVar("E", bound=Event)
 
 
 class Emit(Protocol):
-    """Where the protocol code sends its events."""
+    """Receiver of the protocol's events."""
 
     def __call__(self, event: Event) -> None:
-        """Stamp and buffer one event; cheap, but called only outside timed blocks."""
+        """Stamp and buffer one event. Cheap, but call it only outside timed blocks."""
 
     def flush(self) -> None:
-        """Hand over what is buffered; called only between half-rounds."""
+        """Deliver the buffered events. Call it only between half-rounds."""
 
 
 def clean(value: Any) -> Any:
-    """Replace lone surrogates in all text of JSON-ready data: they have no UTF-8 form."""
+    """Replace lone surrogates in all texts of JSON-ready data, because UTF-8 cannot encode them."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, list):
@@ -40,14 +40,14 @@ def encode(event: Event) -> bytes:
     """Return the event as one line of JSON with its tag under `event`.
 
     Raises:
-        ValueError: a number is NaN or infinite; JSON has no word for it.
+        ValueError: a number is NaN or infinite, which JSON cannot represent.
     """
     data = {"event": WIRE_TAGS[type(event)], **clean(to_plain(event))}
     return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 def stamped(event: E, seq: int) -> E:
-    """Return the event with its place in the stream and both clocks."""
+    """Return the event with its position in the stream and both clocks."""
     return replace(event, seq=seq, wall_ns=time.time_ns(), mono_ns=time.monotonic_ns())
 
 
@@ -65,7 +65,7 @@ class LineEmitter:
         self._buffer += encode(stamped(event, self._seq))
 
     def flush(self) -> None:
-        """Write the buffer out whole; a vanished reader ends the process's work elsewhere (stdin)."""
+        """Write the whole buffer. A reader that has died is detected elsewhere (end of stdin)."""
         view = memoryview(bytes(self._buffer))
         self._buffer.clear()
         while view:
@@ -73,7 +73,7 @@ class LineEmitter:
 
 
 class CallEmitter:
-    """Hands stamped events to a callable at once: the worker inside the app's own process."""
+    """Delivers stamped events to a callable at once, for the worker thread inside the app."""
 
     def __init__(self, deliver: Callable[[Event], None]) -> None:
         self._deliver = deliver
@@ -85,4 +85,4 @@ class CallEmitter:
         self._deliver(stamped(event, self._seq))
 
     def flush(self) -> None:
-        """Nothing is buffered."""
+        """Do nothing, because nothing is buffered."""

@@ -1,4 +1,4 @@
-"""Notices what disturbs the CPU while blocks are timed: memory being mapped, and threads that wait for a core."""
+"""Detects disturbances on the host while blocks are timed: page faults, and threads that wait for a core."""
 
 from __future__ import annotations
 
@@ -12,51 +12,51 @@ from cpugpu_tui.machine.cores import Snapshot, ThreadWaits, Waited, core_use, sn
 from cpugpu_tui.model import CoreUse, Device, DiscardedHalfRound
 
 FAULT_S = 0.5e-6
-"""Least cost of a minor page fault; with clearing the page it reads 2 µs."""
+"""Least time of a minor page fault; 2 µs if the page must be cleared."""
 
 FAULT_SHARE = 0.05
-"""Page faults are marked from this share of the watched time on."""
+"""Share of the watched time above which page faults are marked."""
 
 STARVED_SHARE = 0.02
-"""A half-round is repeated when its threads waited for more than this share of the time that they wanted a core.
-`make bench ONLY=starved` prints what an idle machine and one with a busy neighbour read."""
+"""Share of the wanted CPU time above which waiting for a core makes a half-round be repeated.
+`make bench ONLY=starved` prints this share on an idle machine and beside a busy neighbour."""
 
 
 FRESH_NS = 1e9
-"""A snapshot stands for cases that begin within this time: in sweeps of thousands ten begin in a second."""
+"""Age up to which a snapshot is reused, ns: in sweeps of thousands, ten cases begin per second."""
 
 
 NO_CORE_SHARE = 0.25
-"""A half-round that is still starved at its last repetition has no result when one thread waited for more than this
-share of the time. Beside a busy core that thread waits for about half of it, however many cores there are. On an idle
-two-core machine 2 of 50 runs had four tries in a row of 5 to 7 % of all threads' time, with nobody else at work."""
+"""Share of the time that one thread may wait for a core in the last repetition; above it the result is invalid.
+Beside a busy process on the same core, a thread waits about half of the time, with any number of cores. On an idle
+two-core machine, 2 of 50 runs had four tries in a row with 5 to 7 % of all threads' time."""
 
 
 def is_starved(waited: Waited | None) -> bool:
-    """Whether threads waited for a core for so long that a half-round is worth repeating."""
+    """Return whether threads waited for a core long enough to repeat the half-round."""
     return waited is not None and (waited.share > STARVED_SHARE or lacks_core(waited))
 
 
 def lacks_core(waited: Waited | None) -> bool:
-    """Whether a thread waited for a core for so long that the time must not be used."""
+    """Return whether a thread waited for a core so long that the time is not a valid result."""
     return waited is not None and max(waited.share, waited.worst_share) > NO_CORE_SHARE
 
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What happened within a window."""
+    """Disturbances within a window."""
 
     marks: tuple[str, ...] = ()
-    """`page-faults`, or nothing."""
+    """`page-faults`, or empty."""
     waited: Waited | None = None
-    """What the timing threads waited for a core; None where the kernel does not count it."""
+    """How long the timing threads waited for a core; None if the kernel does not count it."""
 
 
 class HostWatch:
-    """One watch for all devices; `begin` and `end` alternate."""
+    """Watches the host for all devices; calls of `begin` and `end` must alternate."""
 
     def __init__(self, root: str = "/", controller: int | None = None) -> None:
-        """`controller` is the process that started this one as its agent, if that is what this process is."""
+        """`controller` is the PID of the process that started this agent; None without one."""
         self._root = root
         self._controller = controller
         self._tick_s = 1 / os.sysconf("SC_CLK_TCK")
@@ -66,68 +66,67 @@ class HostWatch:
         self._faults, self._started_s = 0, 0.0
 
     def begin(self, device: Device) -> None:
-        """Start watching: on a CPU the threads that compute, beside a GPU the one that launches."""
+        """Start watching: all computing threads for a CPU, the launching thread for a GPU."""
         self._waits.begin(own_only=not device.is_cpu)
         self._faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         self._started_s = perf_counter()
 
     def end(self) -> Disturbance:
-        """Return what happened since `begin`."""
+        """Return the disturbances since `begin`."""
         elapsed_s = perf_counter() - self._started_s
         waited = self._waits.end()
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - self._faults
         return Disturbance(("page-faults",) if faults * FAULT_S > FAULT_SHARE * elapsed_s else (), waited)
 
     def close(self) -> None:
-        """Close the files of the threads: in one process with the interface every run would leave some."""
+        """Close the threads' files, which would accumulate over runs inside the app's process."""
         self._waits.close()
 
     def rest(self, seconds: float) -> None:
-        """Sleep: whoever took a core from our threads may be through by then."""
+        """Sleep, so that other processes may finish and free their cores."""
         sleep(seconds)
 
     def snapshot(self) -> Snapshot:
-        """Return what all processes have used until now or a second ago; a new one takes up to 10 ms of CPU time."""
+        """Return the CPU time of all processes, at most 1 s old: a new snapshot takes up to 10 ms."""
         if self._last is None or perf_counter_ns() - self._last.at_ns > FRESH_NS:
             self._last = snapshot(self._root)
         return self._last
 
     def core_use(self, before: Snapshot) -> CoreUse | None:
-        """Return who used the cores since a snapshot; None where too little time has passed."""
+        """Return who used the cores since a snapshot; None if too little time has passed."""
         return core_use(before, snapshot(self._root), os.getpid(), self._controller, self._tick_s)
 
 
 RESTS_S = (0.0, 0.05, 0.25)
-"""Rest before each repetition of a starved half-round, seconds. On an idle 16-core machine 2 of 32 runs of `quick`
-had a row marked `no-core` without rests, and 0 of 9 with these."""
+"""Pause before each repetition of a starved half-round, seconds. On an idle 16-core machine, 2 of 32 runs of `quick`
+had a row marked `no-core` without pauses, and 0 of 9 with them."""
 
 REPEATS = len(RESTS_S)
 
 READING_S = 0.005
-"""Rest after an event was written out, seconds, while whoever reads it takes a core. Without it an idle two-core
-machine repeated 77 half-rounds in 18 runs of `quick`, with 2 ms 36, with 5 ms 21, with 20 ms 33."""
+"""Pause after an event was written, seconds, because its reader needs a core. In 18 runs of `quick` on an idle two-core
+machine, the number of repeated half-rounds was 77 without it, 36 with 2 ms, 21 with 5 ms, 33 with 20 ms."""
 
 
 @dataclass
 class CoreLack:
-    """What the threads of one device lacked in one case."""
+    """Waiting for cores on one device in one case, and the resulting repetitions."""
 
     waited: Waited = field(default_factory=lambda: Waited(0.0, 0.0))
-    """Of all half-rounds above the limit."""
+    """Sum over all half-rounds above the limit."""
     discarded: list[DiscardedHalfRound] = field(default_factory=list)
     stays: bool = False
-    """Whether a thread still lacked a core in a last repetition: then the case has no result on this device."""
+    """Whether a thread waited too long even in a last repetition; the case then has no result on this device."""
     _repeats: int = 0
     _is_in_vain: bool = False
-    """Whether a half-round was still starved after its repetitions. From then on only one whose thread lacks a core is
-    repeated."""
+    """Whether a half-round was still starved after all repetitions. Then only `lacks_core` causes further ones."""
 
     def is_to_repeat(
         self, waited: Waited | None, round_index: int, samples: dict[str, tuple[float, ...]], *, can_repeat: bool
     ) -> bool:
-        """Whether a half-round is thrown away and taken again; it is noted if it was starved.
+        """Return whether to discard and repeat a half-round; records it if it was starved.
 
-        Once the case has no result none is repeated any more: it would take four times as long and change nothing.
+        Once the case has no result nothing is repeated, which would only take four times as long.
         """
         if waited is None or not is_starved(waited):
             self._repeats = 0
@@ -144,10 +143,10 @@ class CoreLack:
 
     @property
     def rest_s(self) -> float:
-        """How long to rest before the repetition that was just decided."""
+        """Return the pause before the repetition that `is_to_repeat` has just decided, seconds."""
         return RESTS_S[self._repeats - 1]
 
     def discard(self, waited: Waited | None, round_index: int, samples: dict[str, tuple[float, ...]]) -> None:
-        """Note a half-round that is thrown away."""
+        """Record a discarded half-round."""
         share = waited.share if waited is not None else 0.0
         self.discarded.append(DiscardedHalfRound(round_index, share, samples))

@@ -1,10 +1,9 @@
-"""What a run does once all cases are over: copies between GPUs, joules of a call, kernels of a call.
+"""Passes after all cases: copies between GPUs, energy of a call, kernels of a call.
 
-Whatever fails here costs no case its times. Energy takes seconds of repeated blocks, because the counters step every
-100 ms and a number needs ten steps (method.md, step 10); and reading one takes 2.8 to 16 ms, in which the GPU would
-cool down between another case's blocks. Kernels are last: the profiler's first use takes 4 s on an H200, and once its
-library is loaded every launch of the process is slower (launch and synchronise of a 16×16 product: 16 µs before, 21 µs
-after).
+A failure here does not affect the times of any case. Energy needs seconds of repeated blocks, because the counters step
+every 100 ms and a value needs ten steps (method.md, step 10). Reading a counter takes 2.8 to 16 ms, in which the GPU
+would cool down between blocks of a case. Kernels come last: the first use of the profiler takes 4 s on an H200, and its
+library slows all later launches of the process (launch and synchronise of a 16×16 product: from 16 to 21 µs).
 """
 
 from __future__ import annotations
@@ -21,40 +20,40 @@ from cpugpu_tui.timing.timers import Machine, Watcher
 from cpugpu_tui.timing.torch_devices import first_line
 
 WINDOW_NS = 1.5e9
-"""Least length of a window: 15 steps of a GPU's counter."""
+"""Least length of a window, ns: 15 steps of a GPU's counter."""
 
 STRETCH_NS = 25e6
-"""Work between two looks at the counter while its next step is awaited: with the block's 2 ms a look of up to 16 ms
-would leave the GPU idle most of the time."""
+"""Work between two readings of the counter while waiting for its next step, ns. With a block of 2 ms, readings of up to
+16 ms would leave the GPU idle most of the time."""
 
 POLL_NS = 100e6
-"""Between two readings of the power: it is refreshed as often."""
+"""Time between two readings of the power, ns; the same as its refresh interval."""
 
 STEP_CAP_NS = 1e9
-"""A counter that stands still for this long at work has no step to wait for."""
+"""Longest wait for a step of the counter under load, ns."""
 
 REST_NS = 0.5e9
-"""Before idleness is measured: a power-capped load takes this long to wear off (method.md)."""
+"""Pause before idle power is measured, ns: the effect of a power-capped load lasts this long (method.md)."""
 
 ENERGY_PHASE = "energy"
 
 
 class Interrupted(Exception):
-    """The run is to end in the middle of a window."""
+    """The run must end in the middle of a window."""
 
 
 class EnergyPass:
-    """Measures idleness once, then each case on each device."""
+    """Measures the energy of each idle device once, then of each case on each device."""
 
-    def __init__(self, machine: Machine, emit: Emit, over: Callable[[], bool], control: Control) -> None:
-        """`over` tells whether the run is to end, `control` whether the process stood still meanwhile."""
+    def __init__(self, machine: Machine, emit: Emit, should_stop: Callable[[], bool], control: Control) -> None:
+        """`should_stop` is polled between stretches; `control` tells whether the process was suspended."""
         self._control = control
         self._machine = machine
         self._emit = emit
-        self._over = over
+        self._should_stop = should_stop
 
     def run(self, cases: Sequence[Case]) -> None:
-        """Measure; a case that fails here keeps the times it has. A stop ends it between two blocks."""
+        """Measure idle devices and cases. A failing case keeps its times; a stop takes effect between two stretches."""
         try:
             for device in self._machine.devices if cases else ():
                 self._idle(device.name)
@@ -64,7 +63,7 @@ class EnergyPass:
             pass
 
     def _idle(self, device: str) -> None:
-        """Measure a device that waits, its context alive."""
+        """Measure an idle device with its context alive."""
         self._announce("", device)
         watcher = self._machine.watcher(device)
 
@@ -91,12 +90,12 @@ class EnergyPass:
                 self._emit(self._window(case.key, device.name, watcher, self._stretch(case, device.name, inputs)))
         except Interrupted:
             raise
-        except Exception:  # noqa: BLE001 - its times are out already; its energy alone is missing
+        except Exception:  # noqa: BLE001 - its times were sent already, only its energy is missing
             self._machine.release()
         self._emit.flush()
 
     def _stretch(self, case: Case, device: str, inputs: Any) -> Callable[[], int]:
-        """Return what works for about `STRETCH_NS` and says how many calls that was; warmed up."""
+        """Return a warmed-up function that works for about `STRETCH_NS` and returns its number of calls."""
         timer = self._machine.timer(device)
         operation = timer.load(case, inputs)
         timer.ready(operation, 1)
@@ -110,7 +109,7 @@ class EnergyPass:
         return stretch
 
     def _window(self, case: str, device: str, watcher: Watcher, stretch: Callable[[], int]) -> EnergyMeasured:
-        """Return a window in which the process never stood still (ctrl+z, fg)."""
+        """Return a window without a suspension of the process (ctrl+z, fg)."""
         while True:
             self._control.was_suspended = False
             found = self._window_once(case, device, watcher, stretch)
@@ -118,10 +117,10 @@ class EnergyPass:
                 return found
 
     def _window_once(self, case: str, device: str, watcher: Watcher, stretch: Callable[[], int]) -> EnergyMeasured:
-        """Return a window whose both sides are steps of the counter.
+        """Return a window that starts and ends at a step of the counter.
 
         Raises:
-            Interrupted: the run is to end.
+            Interrupted: the run must end.
         """
         first = Meter.read(watcher)
         if first.reading.value is None:
@@ -138,7 +137,7 @@ class EnergyPass:
         return energy_between(case, device, watcher, before, after, calls + more, known)
 
     def _step(self, watcher: Watcher, stretch: Callable[[], int], since: Meter) -> tuple[Meter, int]:
-        """Work on until the counter steps, or cannot be read any more; return it then, and the calls meanwhile."""
+        """Work until the counter steps or becomes unreadable; return its reading and the number of calls."""
         calls, found = 0, since
         while found.reading.value == since.reading.value and found.at_ns - since.at_ns < STEP_CAP_NS:
             calls += self._worked(stretch)
@@ -148,32 +147,32 @@ class EnergyPass:
         return found, calls
 
     def _worked(self, stretch: Callable[[], int]) -> int:
-        if self._over():
+        if self._should_stop():
             raise Interrupted
         return stretch()
 
     def _announce(self, case: str, device: str) -> None:
-        if self._over():
+        if self._should_stop():
             raise Interrupted
         self._emit(Progressed(case=case, device=device, phase=ENERGY_PHASE, estimate_s=WINDOW_NS / 1e9))
         self._emit.flush()
 
 
 def without_energy(case: str, device: str, watcher: Watcher, reading: Reading) -> EnergyMeasured:
-    """Return the event that says why there is no energy."""
+    """Return the event with the reason why the energy is missing."""
     return EnergyMeasured(case=case, device=device, tick_ns=watcher.tick_ns, scope=watcher.scope, reason=reading.reason)
 
 
 PEER_WORKLOAD = "transfer"
-"""The experiment that they belong to."""
+"""The workload after which copies between GPUs are timed."""
 
 PEER_PHASE = "peers"
 
 
 def measure_peers(cases: Sequence[Case], machine: Machine, emit: Emit, between: Callable[[], bool]) -> None:
-    """Time both directions between all GPUs; a pair that fails says why, and costs no case its times.
+    """Time copies in both directions between all GPUs; a failing pair reports its reason.
 
-    `between` is called before each pair, and returns whether the run is to end.
+    `between` is called before each pair and returns True once the run must end.
     """
     if not any(case.workload == PEER_WORKLOAD for case in cases):
         return
@@ -193,7 +192,7 @@ def _measured(machine: Machine, source: Device, target: Device) -> PeerMeasured:
         access = link.has_access
         latencies_ns = link.latencies_ns()
         size_bytes, elapsed_ns = link.large_ns()
-    except Exception as error:  # noqa: BLE001 - no memory, or what the driver says of this pair: its own cell alone
+    except Exception as error:  # noqa: BLE001 - out of memory or a driver error affects only this pair
         machine.release()
         return PeerMeasured(
             source=source, target=target, has_access=access, problem=f"{first_line(error).rstrip('.')}."
@@ -204,19 +203,19 @@ def _measured(machine: Machine, source: Device, target: Device) -> PeerMeasured:
     )  # fmt: skip
 
 
-def profile_cases(cases: Sequence[Case], machine: Machine, emit: Emit, over: Callable[[], bool]) -> None:
-    """Profile one call of each case on each GPU; a case that fails here keeps the times it has."""
+def profile_cases(cases: Sequence[Case], machine: Machine, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Profile one call of each case on each GPU; a failing case keeps its times."""
     gpus = [device.name for device in machine.devices if not device.is_cpu]
     for case in cases if gpus else ():
         for device in gpus:
-            if over():
+            if should_stop():
                 return
             emit(Progressed(case=case.key, device=device, phase="kernels"))
             emit.flush()
             try:
                 timer = machine.timer(device)
                 found = timer.kernels(timer.load(case, machine.make_inputs(case)))
-            except Exception:  # noqa: BLE001 - its times are out already; the profile alone is missing
+            except Exception:  # noqa: BLE001 - its times were sent already, only its profile is missing
                 machine.release()
                 continue
             if found is not None:

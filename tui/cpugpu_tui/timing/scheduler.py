@@ -1,4 +1,4 @@
-"""Many cases, interleaved: a case's rounds are spread over a window of active cases. And how long the rest takes."""
+"""Interleave the rounds of a window of active cases, and forecast the remaining time."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
 from cpugpu_tui.workloads import case_costs
 
 CHECK_EVERY = 10
-"""In sweeps of over 20 cases every tenth is checked, and the first and last (method.md, step 2)."""
+"""In sweeps of over 20 cases, the first, the last and every tenth case are checked (method.md, step 2)."""
 
 
 class Scheduler:
-    """Runs the cases of a plan on a machine; every failure costs its own case only."""
+    """Runs the cases of a plan on a machine; a failure affects only its own case."""
 
     def __init__(self, plan: Plan, machine: Machine, emit: Emit, control: Control) -> None:
         self._plan = plan
@@ -31,7 +31,7 @@ class Scheduler:
         self._control = control
         gpus = tuple(device.name for device in machine.devices if not device.is_cpu)
         self._search = SizeSearch(plan.search, plan.cases, gpus) if plan.search is not None else None
-        # A search takes one sweep after the other; all other plans are taken as one.
+        # A search runs one sweep after the other; all other plans are one group.
         groups: dict[object, list[tuple[int, Case]]] = {}
         for found in plan.search.found if plan.search is not None else ():
             groups[found.case.sweep] = []
@@ -49,25 +49,25 @@ class Scheduler:
         self._to_measure: list[Case] = []
 
     def run(self) -> str:
-        """Run to the end; return `done` or `stopped`.
+        """Run all cases and passes; return `done` or `stopped`.
 
         Raises:
-            CaseError: fatal ones, after their case was reported: the process is of no use any more.
+            CaseError: a fatal one, after its case was reported; the process is unusable afterwards.
         """
         self._gap(force=True)
         while self._later:
             self._pending.extend(self._later.popleft())
             if not self._run_group():
                 return self._wind_up()
-        measure_peers(self._plan.cases, self._machine, self._emit, self._over_between)
+        measure_peers(self._plan.cases, self._machine, self._emit, self._should_stop_between)
         if ENERGY in self._plan.metrics:
-            EnergyPass(self._machine, self._emit, self._over, self._control).run(self._to_measure)
+            EnergyPass(self._machine, self._emit, self._should_stop, self._control).run(self._to_measure)
         if KERNELS in self._plan.metrics:
-            profile_cases(self._to_profile, self._machine, self._emit, self._over)
+            profile_cases(self._to_profile, self._machine, self._emit, self._should_stop)
         return "done"
 
     def _run_group(self) -> bool:
-        """Run the pending cases, and those that a search adds to them, to their end; return False if time is up."""
+        """Run the pending cases and those that a search adds; return False if the run must end."""
         enter_every = max(1, self._plan.rounds // self._plan.window)
         passes = 0
         while True:
@@ -79,40 +79,40 @@ class Scheduler:
             if self._pending and room and not (self._is_crowded and self._active):
                 self._enter()
             for case_run in list(self._active):
-                if self._over():
+                if self._should_stop():
                     return False
                 self._advance(case_run)
             passes += 1
-            if self._over():
+            if self._should_stop():
                 return False
 
     def _choose(self) -> None:
-        """Let a search name the case to go on with."""
+        """Add the next case of a search, if any."""
         case = self._search.next_case() if self._search is not None else None
         if case is not None:
             self._pending.append((len(self._plan.cases), case))
             self._emit(CasesChosen(cases=(case,)))
             self._emit.flush()
 
-    def _over(self) -> bool:
+    def _should_stop(self) -> bool:
         limit_s = self._plan.max_seconds
         return self._control.stopping or (limit_s is not None and self._watch.elapsed_s() >= limit_s)
 
     def _enter(self) -> None:
-        """Start the next pending case; a failure on the way is its row."""
+        """Start the next pending case; report a failure as the case's result."""
         index, case = self._pending.popleft()
         without_cpu = self._search is not None and self._search.is_left_out(case)
         case_run = CaseRun(
-            case, self._plan, self._machine, self._emit, self._control, self._over, without_cpu=without_cpu
+            case, self._plan, self._machine, self._emit, self._control, self._should_stop, without_cpu=without_cpu
         )
         try:
             case_run.begin(check=self._is_checked(index), exact=self._is_checked(index), warmed=self._warmed)
         except Stopped:
-            self._pending.appendleft((index, case))  # `_wind_up` says why it has no result
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a workload raises is its row's failure
+            self._pending.appendleft((index, case))  # `_wind_up` reports it as skipped
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a workload may raise anything, which fails its own case
             failure = self._failure(case_run, error)
             if failure.kind == "oom" and self._active and not failure.fatal:
-                # Others still hold their tensors: once they are through it is tried again.
+                # Other active cases hold memory. Try again once they have finished.
                 self._pending.appendleft((index, case))
                 self._is_crowded = True
                 self._drop(case_run, error)
@@ -147,7 +147,7 @@ class Scheduler:
             self._between()
 
     def _finish(self, case_run: CaseRun) -> None:
-        """Finish a case; a failure on the way is its row, like any other."""
+        """Finish a case; report a failure as the case's result."""
         is_timed_once, is_starved = case_run.is_timed_once, case_run.is_starved
         try:
             case_run.finish()
@@ -155,7 +155,7 @@ class Scheduler:
             self._fail(case_run, error)
             return
         if not is_timed_once:
-            if not is_starved:  # the energy of waiting is nobody's
+            if not is_starved:  # threads that wait for a core make the energy meaningless
                 self._to_measure.append(case_run.case)
             if case_run.is_checked:
                 self._to_profile.append(case_run.case)
@@ -182,21 +182,21 @@ class Scheduler:
         return error if isinstance(error, CaseError) else self._machine.explain(error, case_run.case)
 
     def _drop(self, case_run: CaseRun, error: Exception | SystemExit) -> None:
-        """Let go of the tensors of a case; the frames that an error came through hold them too."""
+        """Release the tensors of a case, also those in the frames of the error's traceback."""
         case_run.close()
         traceback.clear_frames(error.__traceback__)
 
     def _between(self) -> None:
-        """Between half-rounds: hand over events, leave a gap if one is due, pause if asked."""
+        """Deliver events, leave a gap if one is due, and pause if requested."""
         self._emit.flush()
         self._gap(force=False)
         if self._control.paused:
             self._gap(force=True)
             self._control.wait_while_paused()
 
-    def _over_between(self) -> bool:
+    def _should_stop_between(self) -> bool:
         self._between()
-        return self._over()
+        return self._should_stop()
 
     def _gap(self, *, force: bool) -> None:
         if not self._plan.gaps or (not force and self._since_gap.elapsed_s() < self._plan.gap_every_s):
@@ -223,9 +223,9 @@ class Scheduler:
         )
 
     def _wind_up(self) -> str:
-        """End early: a case with a complete round keeps its times, the rest is skipped."""
+        """End early: finish cases that have a complete round, skip all others."""
         stopped = self._control.stopping
-        why = "Stopped by request." if stopped else "Not reached within the time of --max-seconds."
+        why = "Stopped by request." if stopped else f"Not reached within {self._plan.max_seconds:g} s (--max-seconds)."
         for case_run in self._active:
             if case_run.rounds_complete >= 1:
                 self._finish(case_run)
@@ -240,7 +240,7 @@ class Scheduler:
 
 
 class Forecast:
-    """Scales each device's last time per call with the cost hint (FLOPs) of the cases to come."""
+    """Predicts the remaining time: each device's last time per call, scaled with the FLOPs of the remaining cases."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -248,18 +248,18 @@ class Forecast:
         self._learnt = 0
 
     def learn(self, case_run: CaseRun) -> None:
-        """Remember what a calibrated case costs per call on each device."""
+        """Store the time per call of a case on each device after its warm-up."""
         self._learnt += 1
         hint = self._hint(case_run.case)
         for run in case_run.runs:
             self._last[run.name] = (hint, run.estimate_ns)
 
     def seconds_left(self, active: Sequence[CaseRun], pending: Sequence[Case], more: int = 0) -> float | None:
-        """Return the expected seconds for the rest, None before two cases are known.
+        """Return the expected remaining seconds; None before two cases are known.
 
-        Of a search, which may choose up to `more` further cases, the most that is left.
+        For a search, which may add up to `more` cases, this is an upper limit.
         """
-        # From the first case alone, all overhead, the last sizes of `quick` were forecast at minutes.
+        # The first case is only overhead: from it alone the last sizes of `quick` were predicted to take minutes.
         if self._learnt < min(2, len(self._plan.cases)):
             return None
         if self._plan.search is not None:
@@ -271,7 +271,7 @@ class Forecast:
         return total_ns / 1e9
 
     def _most_s(self, active: Sequence[CaseRun], pending: Sequence[Case], more: int) -> float:
-        """Return the most seconds that a search can take: every case until its budget is spent."""
+        """Return the upper limit of a search, seconds: every case until its budget is spent."""
         budget_ns = self._plan.budget_s * 1e9
         active_ns = sum(max(0.0, budget_ns - run.spent_ns) for case_run in active for run in case_run.runs)
         largest = max((self._hint(case) for case in self._plan.cases), default=0.0)
@@ -280,12 +280,12 @@ class Forecast:
         return (active_ns + sum(most_device_ns(each, self._plan) for each in estimates)) / 1e9
 
     def _hint(self, case: Case) -> float:
-        """Return a case's FLOPs; 0 where a person's own workload cannot say: its row will tell, not that at work."""
+        """Return a case's FLOPs; 0 if the workload's own code raises, which is reported when that case starts."""
         try:
             return float(case_costs(case).flops)
         except Exception:  # noqa: BLE001 - as above
             return 0.0
 
     def _scaled_ns(self, hint: float, last_hint: float, last_ns: float) -> float:
-        """Return the time of a call: work below the last case's hides in fixed costs, so it is never scaled down."""
+        """Return the scaled time of a call. Never scale down, because fixed overheads dominate smaller cases."""
         return last_ns * max(1.0, hint / last_hint if last_hint else 1.0)

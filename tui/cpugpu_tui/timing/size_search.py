@@ -1,4 +1,4 @@
-"""The choices of an adaptive sweep: which case next, and where the CPU need not be timed any more."""
+"""Crossover search: choose the next size, and the sizes at which the CPU need not be timed."""
 
 from __future__ import annotations
 
@@ -12,34 +12,33 @@ from cpugpu_tui.model import Case, Found, Search, SweepKey
 from cpugpu_tui.timing.case_run import CaseRun
 
 PATIENCE = 12
-"""Rounds after which a search goes on beside a size that is still undecided, which keeps getting rounds meanwhile."""
-
+"""Rounds of an undecided size after which the search adds the next size; the undecided one continues meanwhile."""
 
 END_ROUNDS = 12
-"""Rounds that the ends of a bracket get at least: five in a row lie within one burst of a neighbour's load, and on a
-shared host with 16 threads a crossover at 250 was bracketed as 215 to 234."""
+"""Least rounds of the ends of a bracket. Five in a row may fall into one burst of another process: on a shared host
+with 16 threads, a crossover at 250 was bracketed as 215 to 234."""
 
 
 @dataclass
 class _Tried:
-    """What is known of the sizes of one sweep."""
+    """State of the search in one sweep."""
 
     grid: int
-    """Sizes that it started with."""
+    """Number of sizes at the start."""
     tried: dict[int, Case] = field(default_factory=dict)
     runs: dict[int, CaseRun] = field(default_factory=dict)
-    """Those of this process, active or finished."""
+    """Cases of this process, active or finished."""
     found: dict[str, dict[int, Comparison]] = field(default_factory=lambda: defaultdict(dict))
-    """Those of a process that died, for each GPU."""
+    """GPU → results of a process that died."""
     estimates: dict[int, float] = field(default_factory=dict)
-    """Size → speed-up as far as warm-up could tell."""
+    """Size → speedup estimated by warm-up."""
 
 
 class SizeSearch:
-    """Knows all cases of a search, and proposes the next."""
+    """Tracks all cases of a search and proposes the next."""
 
     def __init__(self, search: Search, cases: tuple[Case, ...], gpus: tuple[str, ...]) -> None:
-        """`gpus` are the names of those that the CPU is compared with: each has a crossover of its own to narrow."""
+        """`gpus` are the names of the GPUs; each has its own crossover."""
         self._search = search
         self._gpus = gpus
         self._sweeps: dict[SweepKey, _Tried] = defaultdict(lambda: _Tried(0))
@@ -64,11 +63,11 @@ class SizeSearch:
 
     @property
     def most_left(self) -> int:
-        """How many cases may still be chosen."""
+        """Return the number of cases that may still be added."""
         return sum(max(0, self._search.most_cases - len(sweep.tried)) for sweep in self._sweeps.values())
 
     def learn(self, case_run: CaseRun) -> None:
-        """Take note of a case that has begun."""
+        """Record a case that has started."""
         sweep = self._sweeps[case_run.case.sweep]
         sweep.runs[case_run.case.size] = case_run
         estimate = case_run.estimated_speedup
@@ -76,13 +75,13 @@ class SizeSearch:
             sweep.estimates[case_run.case.size] = estimate
 
     def is_left_out(self, case: Case) -> bool:
-        """Whether the CPU is hopelessly behind at this size, from the two largest sizes below it."""
+        """Return whether the CPU is certain to lose at this size, judged by the two largest sizes below it."""
         estimates = self._sweeps[case.sweep].estimates
         below = [estimates[size] for size in sorted(estimates) if size < case.size]
         return not self._search.full and is_hopeless(below)
 
     def keeps(self, case_run: CaseRun) -> bool:
-        """Whether a case that is done goes on beside the next ones: as long as it is an end of a bracket, or inside."""
+        """Return whether a finished case gets further rounds, because it is an end of a bracket or inside one."""
         is_settled = case_run.is_starved or case_run.is_exhausted or case_run.rounds_complete >= END_ROUNDS
         if is_settled or not case_run.is_compared:
             return False
@@ -94,7 +93,7 @@ class SizeSearch:
         )
 
     def _brackets(self, points: list[SweepPoint], size: int) -> bool:
-        """Whether a size is one of those between which the lead changes, as far as is known by now."""
+        """Return whether a size is within the current bracket of the crossover."""
         found = crossover(points)
         if found.low is not None and found.high is not None:
             return found.low <= size <= found.high
@@ -102,9 +101,9 @@ class SizeSearch:
         return bool(decided) and size >= max(decided)
 
     def next_case(self) -> Case | None:
-        """Return the case to go on with: one that narrows a crossover, resident first, end to end then.
+        """Return the next case, which narrows a crossover: first of resident data, then with copies.
 
-        None while what is active has yet to say something, and when nothing is left to find.
+        None while an active case may still decide the next size, and when the search is complete.
         """
         for sweep in self._sweeps.values():
             if not (sweep.runs or sweep.found) or any(self._is_open(case_run) for case_run in sweep.runs.values()):
@@ -117,7 +116,7 @@ class SizeSearch:
         return None
 
     def _is_open(self, case_run: CaseRun) -> bool:
-        """Whether the next rounds of a case may decide what comes next."""
+        """Return whether further rounds of a case may decide the next size."""
         if case_run.is_over or not case_run.is_compared:
             return False
         return not (case_run.rounds_complete >= PATIENCE or case_run.is_clear)
@@ -132,7 +131,7 @@ class SizeSearch:
         return self._narrowing(sweep, moved=True)
 
     def _narrowing(self, sweep: _Tried, *, moved: bool) -> int | None:
-        """Return the size that narrows the first GPU's crossover, or else the next one's; GPUs alike share them."""
+        """Return a size that narrows the crossover of the first GPU, or of the next one; equal GPUs share sizes."""
         proposed = (
             next_size(self._points(sweep, gpu, moved=moved), sweep.tried, self._search.ratio) for gpu in self._gpus
         )

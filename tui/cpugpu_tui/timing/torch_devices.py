@@ -1,4 +1,4 @@
-"""Which devices torch can use here, and in words why it cannot use a GPU."""
+"""Find the devices that torch can use, and explain why it cannot use a GPU."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def first_line(error: Exception) -> str:
 
 
 def resolve(wanted: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
-    """Return torch's names for the wanted devices, CPU first, and why `auto` found no GPU.
+    """Return torch's names of the requested devices, CPU first, and why `auto` found no GPU.
 
     Raises:
-        UnfitError: a GPU named by the person cannot be used.
+        UnfitError: a requested GPU cannot be used.
     """
     names: dict[str, None] = {}
     no_gpu: str | None = None
@@ -47,7 +47,7 @@ def _named_gpu(device: str) -> str:
     _require_gpu(device)
     name = f"cuda:{int(device.partition(':')[2])}"
     if name not in gpu_names():
-        raise UnfitError(f"There is no {device} on this machine.", f"Its GPUs are: {', '.join(gpu_names())}.")
+        raise UnfitError(f"{device} does not exist on this machine.", f"Choose one of: {', '.join(gpu_names())}.")
     return name
 
 
@@ -59,7 +59,7 @@ def gpu_names() -> list[str]:
 
 
 def why_no_gpu() -> str | None:
-    """Return one sentence of cause and one of remedy if no GPU can be used, else None."""
+    """Return cause and remedy if no GPU can be used, one sentence each; otherwise None."""
     import os
     import warnings
 
@@ -68,7 +68,7 @@ def why_no_gpu() -> str | None:
     if torch.version.cuda is None and torch.version.hip is None:
         return f"This torch ({torch.__version__}) is a CPU-only build. Install a CUDA build to time a GPU."
     if torch.version.hip:
-        return "This torch is a ROCm build, which cpugpu-tui does not claim to time. CPU results only."
+        return "This torch is a ROCm build, but cpugpu-tui times only NVIDIA GPUs. Install a CUDA build to time one."
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and not visible.strip():
         return "CUDA_VISIBLE_DEVICES is empty, which hides every GPU. Unset it to time a GPU."
@@ -84,12 +84,12 @@ def why_no_gpu() -> str | None:
             "Update the driver, or install a torch built for an older CUDA."
         )
     if visible is not None:
-        return f"CUDA_VISIBLE_DEVICES={visible} names no GPU that CUDA can use. Unset it, or name one that exists."
-    return "CUDA finds no usable GPU (no NVIDIA driver, or no GPU). CPU results only; `nvidia-smi` tells more."
+        return f"CUDA_VISIBLE_DEVICES={visible} selects no usable GPU. Unset it, or set it to an existing GPU."
+    return "CUDA finds no usable GPU (no NVIDIA driver, or no GPU). Run `nvidia-smi` to find the cause."
 
 
 def describe(name: str, environment: dict[str, Any]) -> Device:
-    """Return the facts of a device."""
+    """Return the description of a device."""
     if name == "cpu":
         return Device(name, str(environment.get("cpu") or "CPU"), memory_bytes=procfs.memory_total_bytes())
     import torch

@@ -1,4 +1,4 @@
-"""The real machine: torch's CPU and GPUs, host inputs, the comparison of results, and torch's errors in words."""
+"""The real machine: torch's CPU and GPUs, host inputs, comparison of results, and explanation of torch's errors."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from cpugpu_tui.workloads.containers import doubled
 from cpugpu_tui.workloads.own_code import place_of
 
 EXACT_FLOPS = 4e10
-"""A float64 reference is affordable up to this many FLOPs: about a second on two cores."""
+"""Largest case with a float64 reference, FLOPs: about one second on two cores."""
 
 
 class TorchMachine:
-    """Devices of this process as torch sees them. Needs torch; creates a CUDA context only for a GPU that is used."""
+    """Devices of this process as torch sees them. Creates a CUDA context only on GPUs that are used."""
 
     def __init__(self, plan: Plan, environment: dict[str, Any]) -> None:
         """Find the devices that the plan names.
 
         Raises:
-            UnfitError: a GPU was asked for by name and cannot be used.
+            UnfitError: a requested GPU cannot be used.
         """
         self._cold = plan.cache == "cold"
         self._seed = plan.seed
@@ -56,12 +56,12 @@ class TorchMachine:
         self._wanted = plan.devices
         names, self.no_gpu = resolve(plan.devices)
         self.devices: tuple[Device, ...] = tuple(describe(name, environment) for name in names)
-        # Before there is a context: a container finds its own process among those that appear with it.
+        # Before the context exists: a container recognises its own process by its appearance on the GPU.
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         self._probes = {
             device.name: GpuProbe(device.uuid or "", visible=visible) for device in self.devices if not device.is_cpu
         }
-        # As NVML spells them: by these, never by an index, the terminal knows which GPUs are at work.
+        # NVML's UUIDs, because the controller matches GPUs by them and never by an index.
         self.devices = tuple(
             replace(device, uuid=self._probes[device.name].uuid or None) if device.name in self._probes else device
             for device in self.devices
@@ -69,7 +69,7 @@ class TorchMachine:
         self._watchers: dict[str, Watcher] = {}
 
     def timer(self, device: str) -> Timer:
-        """Return the timer of a device, made on first use."""
+        """Return the timer of a device, created on first use."""
         if device not in self._timers:
             found = next(d for d in self.devices if d.name == device)
             self._timers[device] = self._cpu_timer(found) if found.is_cpu else self._cuda_timer(found)
@@ -86,49 +86,49 @@ class TorchMachine:
         return timer
 
     def watcher(self, device: str) -> Watcher:
-        """Return what the driver says of a device."""
+        """Return the watcher of a device, which reads its counters."""
         if device not in self._watchers:
             found = next(d for d in self.devices if d.name == device)
             self._watchers[device] = CpuWatcher() if found.is_cpu else GpuWatcher(self._probes[device], found.label)
         return self._watchers[device]
 
     def gauge(self, device: str) -> Gauge:
-        """Return what a calibration asks of a device."""
+        """Return the gauge of a device for a calibration."""
         import torch
 
         found = next(d for d in self.devices if d.name == device)
         self._touched.add(device)
-        torch.set_num_threads(self._threads)  # a case may have set others
+        torch.set_num_threads(self._threads)  # a case may have changed it
         return CpuGauge(found) if found.is_cpu else CudaGauge(found)
 
     def peers(self) -> tuple[Device, ...]:
-        """Return every visible GPU, or those that the plan names; contexts come with the first copy."""
+        """Return all visible GPUs, or those that the plan names. Contexts are created by the first copy."""
         if self.no_gpu is not None or not {"auto", "cuda"} & set(self._wanted):
             return tuple(device for device in self.devices if not device.is_cpu)
         known = {device.name: device for device in self.devices}
         return tuple(known.get(name) or describe(name, {}) for name in gpu_names())
 
     def peer_link(self, source: Device, target: Device) -> GpuLink:
-        """Return the way from one GPU to another."""
+        """Return the timer of copies from one GPU to another."""
         return GpuLink(source.name, target.name)
 
     def operations(self, case: Case) -> int:
-        """Return the calls' worth of work between the publication's two clock readings; 0 where it ran another case."""
+        """Return the number of calls between the publication's clock readings; 0 if it did not run this case."""
         workload = catalogue.find(case.workload)
         written = workload.as_written
         covered = written is not None and written.covers(case.variant, case.size, workload.setting.scale)
         return workload.written_operations(case.size) if covered else 0
 
     def has_whole_clock(self, case: Case) -> bool:
-        """Whether a publication ran this case with more inside its clock than one call."""
+        """Return whether the publication's clock covers more than one call of this case."""
         written = catalogue.find(case.workload).as_written
         return written is not None and written.whole and self.operations(case) > 0
 
     def written(self, case: Case, device: str, report: Report) -> Singles:
-        """Time what the publication did, before anything else touches the device."""
+        """Run the publication's clock, before anything else uses the device."""
         self._require_host_memory(case)
         first, self._touched = not self._touched, self._touched | {device}
-        # Imported by the first device's cell; the second cell of a notebook finds it there.
+        # The first device's notebook cell imports torch; the second cell finds it loaded.
         import_ns = self._import_ns if first else 0.0
         if device != "cpu":
             set_device(device)
@@ -136,7 +136,7 @@ class TorchMachine:
         return time_written(case, device, report, synchronizer(device), import_ns)
 
     def make_inputs(self, case: Case) -> tuple[Any, ...]:
-        """Draw the inputs on the host after making sure that they fit, there and on every GPU."""
+        """Create the inputs on the host, after checking that the case fits into its memory and every GPU's."""
         import torch
 
         self._require_host_memory(case)
@@ -154,7 +154,7 @@ class TorchMachine:
             raise out_of_memory("the host", need_bytes, free_bytes)
 
     def placement(self, operation: Operation, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
-        """Return where an operation's inputs and its result lie, as the tensors themselves say."""
+        """Return shape, dtype and device of an operation's inputs and result, one line per tensor."""
         del device
         return tensors_in(operation.inputs), tensors_in(result)
 
@@ -177,10 +177,10 @@ class TorchMachine:
         check_later_call(operation)
 
     def check(self, case: Case, inputs: tuple[Any, ...], results: dict[str, Any], *, exact: bool) -> Check | None:
-        """Compare the results with a float64 reference, or with the first device's where that costs too much.
+        """Compare the results with a float64 reference, or with the first device's if that takes too long.
 
         Raises:
-            CaseError: `mismatch`, also for NaN.
+            CaseError: `mismatch`, also if a result is NaN.
         """
         workload = catalogue.find(case.workload)
         if isinstance(workload, CodeWorkload) and workload.draws:
@@ -205,19 +205,19 @@ class TorchMachine:
         if error > tolerance:
             raise CaseError(
                 "mismatch",
-                f"The results differ by {error:.3g} of their scale against {against} (allowed: {tolerance:g}).",
-                "Do not trust a time of this case; report the mismatch.",
+                f"The results differ from {against} by {error:.3g} of their scale (allowed: {tolerance:g}).",
+                "Do not use the times of this case. Report the mismatch.",
             )
         return Check(against, error, tolerance)
 
     def _affords_reference(self, case: Case) -> bool:
         costs, free_bytes = catalogue.case_costs(case), procfs.available_memory_bytes()
-        # Inputs, temporaries and result once more, with elements of eight bytes.
+        # The case's memory a second time, with elements of eight bytes.
         double_bytes = costs.memory_bytes * 8 / ITEMSIZE_BYTES[case.dtype]
         return costs.flops <= EXACT_FLOPS and (free_bytes is None or double_bytes < free_bytes)
 
     def explain(self, error: Exception | SystemExit, case: Case) -> CaseError:
-        """Return the failure row for what torch or a workload raised."""
+        """Return the case's failure for an exception of torch or the workload."""
         if isinstance(error, SystemExit):
             return CaseError("error", f"The code ends the program (exit code {error.code}).", "Remove the exit.")
         text = first_line(error)
@@ -225,21 +225,22 @@ class TorchMachine:
             return self._out_of_memory(case, on_gpu="CUDA" in text)
         if "CUDA error" in text or type(error).__name__ == "AcceleratorError":
             return CaseError(
-                "error", f"The GPU reported: {ended(text)}", "The rest goes on in a fresh agent.", fatal=True
+                "error", f"The GPU reported: {sentence(text)}", "The remaining cases run in a new agent.", fatal=True
             )
         if "can't convert cuda" in text:
-            return CaseError("unsupported", f"This workload does not run on a GPU: {ended(text)}", "Add --device cpu.")
+            return CaseError(
+                "unsupported", f"This workload does not run on a GPU: {sentence(text)}", "Add --device cpu."
+            )
         if isinstance(error, NotImplementedError) or re.search(r"not (implemented|supported(?! between))", text):
             return CaseError(
-                "unsupported", f"{case.dtype} is not supported here: {ended(text)}", "Choose another dtype."
+                "unsupported", f"{case.dtype} is not supported here: {sentence(text)}", "Choose another dtype."
             )
         if isinstance(error, CpuGpuError):
             return CaseError("error", error.message, error.remedy)
-        remedy = "Mend the workload, or leave this case out."
+        where, remedy = "", "Correct the workload, or leave out this case."
         if isinstance(catalogue.find(case.workload), CodeWorkload):
             where, remedy = place_of(error), "Correct the code."
-            return CaseError("error", f"{where}{type(error).__name__}: {ended(text)}", remedy)
-        return CaseError("error", f"{type(error).__name__}: {ended(text)}", remedy)
+        return CaseError("error", f"{where}{type(error).__name__}: {sentence(text)}", remedy)
 
     def _out_of_memory(self, case: Case, *, on_gpu: bool) -> CaseError:
         import torch
@@ -250,7 +251,7 @@ class TorchMachine:
         return ran_out_of_memory("the host", need_bytes, procfs.available_memory_bytes() or 0)
 
     def release(self) -> None:
-        """Return the blocks that torch caches to the driver, and put back what cases changed."""
+        """Free torch's cached memory and restore settings that cases have changed."""
         import torch
 
         self.watch.close()
@@ -262,34 +263,34 @@ class TorchMachine:
 
 
 def set_device(name: str) -> None:
-    """Make a GPU the current one of this thread: streams, events and graphs that name none are its own."""
+    """Make a GPU the current device of this thread, which streams, events and graphs use by default."""
     import torch
 
     torch.cuda.set_device(name)
 
 
-def ended(text: str) -> str:
-    """Return what a library said as a sentence: the remedy follows it."""
+def sentence(text: str) -> str:
+    """Return a library's message with a full stop, because a remedy follows."""
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def require_tensor(result: Any, where: str) -> None:
-    """Refuse what cannot be compared.
+    """Check that a result can be compared.
 
     Raises:
-        CaseError: it is no tensor.
+        CaseError: the result is not a tensor.
     """
     import torch
 
     if not isinstance(result, torch.Tensor):
         raise CaseError(
-            "error", f"What came back ({where}) is no tensor but {type(result).__name__}.",
-            "Let the step return one tensor, or `checked` of the workload.",
+            "error", f"The result ({where}) is not a tensor but {type(result).__name__}.",
+            "Return one tensor from the step, or from `checked`.",
         )  # fmt: skip
 
 
 def require_size(result: Any, device: str, reference: Any, against: str) -> None:
-    """Refuse a result that has not as many numbers as it should.
+    """Check that a result has as many elements as its reference.
 
     Raises:
         CaseError: `mismatch`.
@@ -297,13 +298,13 @@ def require_size(result: Any, device: str, reference: Any, against: str) -> None
     if result.numel() != reference.numel():
         raise CaseError(
             "mismatch",
-            f"The result on {device} is {list(result.shape)}, that of {against} {list(reference.shape)}.",
-            "Let devices and variants return the same, or write `reference` for each variant.",
+            f"The result on {device} has shape {list(result.shape)}, that of {against} has {list(reference.shape)}.",
+            "Return the same on all devices and variants, or define `reference` for each variant.",
         )
 
 
 def tensors_in(placed: Any) -> tuple[str, ...]:
-    """Return a line for each tensor of what a step takes or returns, one for all parameters of a model or optimiser."""
+    """Return one line per tensor in a step's arguments or result, and one for all parameters of a model."""
     import torch
 
     if isinstance(placed, torch.Tensor):
@@ -321,7 +322,7 @@ def tensors_in(placed: Any) -> tuple[str, ...]:
 
 
 def synchronizer(device: str) -> Any:
-    """Return what waits for a GPU; None for the CPU."""
+    """Return a function that synchronises with a GPU; None for the CPU."""
     if device == "cpu":
         return None
     import torch
@@ -330,9 +331,9 @@ def synchronizer(device: str) -> Any:
 
 
 def relative_error(result: Any, reference: Any, scale: float) -> float:
-    """Return ‖result − reference‖ / scale as a float; 0/0 counts as 0, what is no number as infinite."""
+    """Return ‖result − reference‖ / scale; 0 for 0/0, and infinite for NaN."""
     difference = float((result.cpu().double().reshape(reference.shape) - reference).norm())
     if difference == 0.0:
         return 0.0
-    # Not NaN: max() over the devices' errors would lose it behind another device's small one.
+    # Infinite instead of NaN, because max() over the devices could return another device's small error.
     return difference / scale if scale and math.isfinite(difference) else math.inf

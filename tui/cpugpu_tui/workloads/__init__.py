@@ -1,4 +1,4 @@
-"""WHAT runs: workloads, their registry, and presets. No clock in sight, no torch until a step runs."""
+"""The workloads, their registry, and the presets. Nothing here reads a clock; torch is imported only to run a step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def catalogue() -> tuple[WorkloadInfo, ...]:
-    """Return the facts of every registered workload."""
+    """Return the description of every registered workload."""
     return tuple(item.info() for item in REGISTRY.values())
 
 
@@ -41,17 +41,17 @@ def find(name: str) -> Workload:
     """Return a workload by name.
 
     Raises:
-        UsageError: there is none of this name.
+        UsageError: no workload has this name.
     """
     if name not in REGISTRY:
-        raise UsageError(f"There is no workload {name!r}.", f"There are: {', '.join(REGISTRY)}.")
+        raise UsageError(f"Unknown workload {name!r}.", f"Choose one of: {', '.join(REGISTRY)}.")
     return REGISTRY[name]
 
 
 def case_costs(case: Case) -> Costs:
-    """Return what one call of a case needs.
+    """Return the FLOPs, memory traffic and memory of one call of a case.
 
     Raises:
-        UsageError: its workload is not known here.
+        UsageError: its workload is not registered in this process.
     """
     return find(case.workload).costs(case.variant, case.size, ITEMSIZE_BYTES[case.dtype])

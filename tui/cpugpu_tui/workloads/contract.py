@@ -1,7 +1,7 @@
-"""What a workload is: two functions and a few facts. The harness does everything else.
+"""Base class of workloads: `inputs`, `step` and a few facts. The harness does everything else.
 
-No clock is in sight here: timing, moving, memory, comparison and rates belong to `timing`.
-Nothing imports torch at module level, so that listing workloads costs nothing.
+Nothing here reads a clock: timing, copies, memory checks and comparison of results belong to `timing`.
+Nothing imports torch at module level, so that listing workloads stays fast.
 """
 
 from __future__ import annotations
@@ -18,123 +18,124 @@ if TYPE_CHECKING:
     import torch
 
 Step = Callable[..., Any]
-"""Takes what `Workload.place` returned, returns the result tensor on its device; may take `out=`."""
+"""Takes the values that `Workload.place` returned and returns the result tensor on its device; may take `out=`."""
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "tf32": 1e-2, "bfloat16": 1e-2, "float16": 1e-2}
 """Largest error relative to the workload's scale (method.md, step 2)."""
 
 CLOCK_WRONG, SCOPE, CLOCK_FAIR = "clock wrong", "scope", "clock fair"
-"""Classes of a publication's clock: the device was not waited for; something else was inside; neither."""
+"""Classes of a publication's clock: it did not wait for the device; it timed more than the call; neither."""
 
 
 @dataclass(frozen=True)
 class AsWritten:
-    """A publication's clock, as facts: the harness reproduces it in scope and order."""
+    """The timing code of a publication, described so that the harness can reproduce its scope and order."""
 
     publication: str
-    """Key of docs/publications.md: `P1` … `P5`."""
+    """Key in docs/publications.md: `P1` … `P5`."""
     classes: tuple[str, ...]
-    """Of `CLOCK_WRONG`, `SCOPE`, `CLOCK_FAIR`, those that apply."""
+    """Those of `CLOCK_WRONG`, `SCOPE` and `CLOCK_FAIR` that apply."""
     variants: tuple[str, ...]
-    """Variants that are what the publication ran."""
+    """Variants that match the publication's code."""
     scope: str = "the call alone"
-    """What lies between its two readings of the clock, in words."""
+    """The code between its two clock readings, in words."""
     whole: bool = False
-    """Whether more than the call is inside: `Workload.written` does it, before anything else touches the device."""
+    """Whether more than the call is timed: `Workload.written` then runs it, before anything else uses the device."""
     calls: int = 1
-    """Where `whole`: how often `written` runs between the two readings; the printed number is their total."""
+    """With `whole`: how often `written` runs between the two readings; the reported time is the total."""
     calls_before: int = 0
-    """Runs made before, outside the clock."""
+    """Runs of `written` before the first clock reading."""
     imports: bool = False
-    """Whether importing the framework is inside too: its time is added once a process, as in a fresh notebook."""
+    """Whether the framework's import is timed too: it is added once per process, as in a fresh notebook."""
     cpu_seconds: bool = False
-    """Whether user and system seconds are printed beside the wall time."""
+    """Whether user and system CPU time are reported beside the wall time."""
     sizes: tuple[int, ...] = ()
-    """Sizes that the publication ran; empty for every size."""
+    """Sizes that the publication ran; empty for all sizes."""
     small_sizes: tuple[int, ...] = ()
-    """What stands for them at `--scale small`."""
+    """Sizes used in their place at `--scale small`."""
 
     def covers(self, variant: str, size: int, scale: str) -> bool:
-        """Whether the publication ran this."""
+        """Return whether the publication ran this variant at this size."""
         sizes = self.small_sizes if scale == "small" else self.sizes
         return variant in self.variants and (not sizes or size in sizes)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a plan tells the workloads of its process."""
+    """Settings of a plan that every workload of the process can read."""
 
     scale: str = "full"
     """One of `model.SCALES`."""
     mnist: str | None = None
-    """Folder of the person's own idx files; None draws digits."""
+    """Folder with the user's MNIST idx files; None generates digits."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What one call of a variant needs."""
+    """FLOPs, memory traffic and memory of one call of a variant."""
 
     flops: float
-    """Floating-point operations; 0 where the count has no meaning."""
+    """Floating-point operations; 0 if the count has no meaning."""
     bytes_moved: float
-    """Least memory traffic: each input read once, each result written once; 0 where it has no meaning."""
+    """Least memory traffic: each input read once, each result written once; 0 if it has no meaning."""
     memory_bytes: float
-    """What inputs, state, temporaries and result occupy at most on one device."""
+    """Peak memory of inputs, state, temporaries and result on one device."""
 
 
 class Report(Protocol):
-    """Told by a long `Workload.written` how far it is; costs next to nothing, so call it often."""
+    """Progress callback of a long `Workload.written`; cheap, so call it often."""
 
     def __call__(self, done: int, of: int, note: str = "") -> None:
-        """Say that `done` of `of` parts are over. Raises what ends the case if a stop was asked for."""
+        """Report that `done` of `of` parts are complete. Raises `Stopped` once the run must end."""
 
     def epoch(
         self, epoch: int, epochs: int, loss: float, accuracy: float | None, elapsed_ns: float, steps: int
     ) -> None:
-        """Say how an epoch went (`model.EpochFinished`)."""
+        """Report a finished epoch (`model.EpochFinished`)."""
 
     def stopwatch_ns(self) -> float:
-        """Return a reading of the harness's clock: no workload reads one itself."""
+        """Return the harness's monotonic clock, ns; workloads must not read any other clock."""
 
 
 class Workload:
-    """Base of every workload, built-in or a person's own.
+    """Base class of all workloads, built-in and user-defined.
 
-    A subclass sets the facts and writes `inputs` and `step`. Its docstring's first line is its summary.
+    A subclass sets the attributes and implements `inputs`, `step`, `flops` and `bytes_moved`. The first line of its
+    docstring is its summary in lists.
     """
 
     name: str = ""
-    """Unique; what is typed on the command line."""
+    """Unique name, as typed on the command line."""
     axis: str = "n"
-    """What a size means, in a few words."""
+    """Meaning of the size, in a few words."""
     sizes: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
     """Default sizes."""
     dtypes: tuple[str, ...] = DTYPES
-    """Element types that make sense."""
+    """Supported element types."""
     as_written: AsWritten | None = None
-    """The publication's clock, if there is a publication."""
+    """The publication's clock; None without a publication."""
     has_end_to_end: bool = True
-    """Whether inputs can start and the result can end on the host; not where moving is the work itself."""
+    """Whether latency with copies can be timed; False if copying is the work itself."""
     setting: Setting = Setting()
-    """Set by the harness before anything is asked for."""
+    """Set by the harness before it calls any method."""
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        """Return the host tensors of size `n`, drawn from `generator`, never all zeros."""
+        """Return the host tensors of size `n`, drawn from `generator`; never all zeros."""
         raise NotImplementedError
 
     def step(self, *tensors: Any, **keywords: Any) -> Any:
-        """Do the work once on the inputs' device and return the result tensor; nothing else inside.
+        """Do the work once on the inputs' device and return the result tensor. Do nothing else.
 
-        Takes what `place` returned; may take `out=`, a tensor to write the result to.
+        Takes the values that `place` returned; may take `out=`, a tensor to write the result to.
         """
         raise NotImplementedError
 
     def steps(self) -> Mapping[str, Step]:
-        """Return the variants by name; the first one is the default."""
+        """Return the steps by variant name; the first one is the default."""
         return {"default": self.step}
 
     def place(self, variant: str, inputs: tuple[torch.Tensor, ...], device: str) -> tuple[Any, ...]:
-        """Return what a step takes on `device`, from the host inputs; models and captured graphs are made here."""
+        """Return the arguments of a step on `device`, from the host inputs. Create models and captured graphs here."""
         del variant
         return tuple(moved(each, device) for each in inputs)
 
@@ -144,10 +145,10 @@ class Workload:
         return type(self).place is Workload.place
 
     def reset(self, variant: str, placed: tuple[Any, ...]) -> None:
-        """Put state that steps have changed (weights, optimiser) back to the start; called between half-rounds."""
+        """Restore state that steps have changed (weights, optimiser); called between half-rounds."""
 
     def checked(self, variant: str, placed: tuple[Any, ...]) -> Any:
-        """Return the tensor that is compared between devices and variants; a step's result unless overridden."""
+        """Return the tensor to compare between devices and variants; by default a step's result."""
         return self.variant(variant)(*placed)
 
     def comparable(self, result: Any) -> Any:
@@ -155,62 +156,62 @@ class Workload:
         return result
 
     def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
-        """Return what `checked` should be, from float64 host inputs: by default with the first variant."""
+        """Return the correct value of `checked`, from float64 host inputs; by default with the first variant."""
         del variant
         first = next(iter(self.steps()))
         return self.checked(first, self.place(first, doubles, "cpu"))
 
     def prepare_written(self, variant: str, n: int, device: str) -> None:
-        """Do what the publication did before its clock started; called outside the clock, before `written`."""
+        """Run the publication's preparation; called before `written`, outside the timed section."""
 
     def written(self, variant: str, n: int, dtype: torch.dtype, device: str, report: Report) -> Mapping[str, float]:
-        """Do what the publication does between its clock readings, where that is more than the call.
+        """Run the code between the publication's clock readings, if that is more than the call.
 
-        Returns further numbers that it prints, by metric name, ns; usually none.
+        Returns further times that it prints, metric name → ns; usually none.
         """
         raise NotImplementedError
 
     def written_operations(self, n: int) -> int:
-        """Return how many steps' worth of work lie between the publication's two readings."""
+        """Return the number of steps between the publication's two clock readings."""
         del n
         return self.as_written.calls if self.as_written is not None else 0
 
     def flops(self, n: int) -> float:
-        """Return the floating-point operations of one step; 0 where the count has no meaning."""
+        """Return the floating-point operations of one step; 0 if the count has no meaning."""
         raise NotImplementedError
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
-        """Return the least traffic of one step: each input read once, each result written once."""
+        """Return the least memory traffic of one step, bytes: each input read once, each result written once."""
         raise NotImplementedError
 
     def memory_bytes(self, n: int, itemsize_bytes: int) -> float:
-        """Return the memory that inputs and result of one step occupy."""
+        """Return the memory of inputs, temporaries and result of one step, bytes; by default `bytes_moved`."""
         return self.bytes_moved(n, itemsize_bytes)
 
     def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
-        """Return the costs of a variant; override where variants differ."""
+        """Return the costs of a variant; override this if variants differ."""
         del variant
         return Costs(self.flops(n), self.bytes_moved(n, itemsize_bytes), self.memory_bytes(n, itemsize_bytes))
 
     def scale(self, reference: torch.Tensor, *_inputs: torch.Tensor) -> float:
-        """Return what an error is measured against, from the float64 reference and float64 inputs."""
+        """Return the magnitude that errors are relative to, from the float64 reference and float64 inputs."""
         return float(reference.norm())
 
     def tolerance(self, dtype: str) -> float:
-        """Return the largest accepted error relative to `scale`."""
+        """Return the largest accepted error, relative to `scale`."""
         return TOLERANCE[dtype]
 
     def variant(self, name: str) -> Step:
         """Return the step of a variant; `default` names the first one.
 
         Raises:
-            UsageError: there is no such variant.
+            UsageError: the workload has no such variant.
         """
         steps = self.steps()
         if name == "default":
             return next(iter(steps.values()))
         if name not in steps:
-            raise UsageError(f"Workload {self.name!r} has no variant {name!r}.", f"It has: {', '.join(steps)}.")
+            raise UsageError(f"Workload {self.name!r} has no variant {name!r}.", f"Choose one of: {', '.join(steps)}.")
         return steps[name]
 
     def step_for(self, variant: str, placed: tuple[Any, ...]) -> Step:
@@ -223,7 +224,7 @@ class Workload:
         return self.variant(variant)
 
     def info(self) -> WorkloadInfo:
-        """Return the facts for the catalogue."""
+        """Return the description for the catalogue."""
         summary = (type(self).__doc__ or "").strip().splitlines()
         return WorkloadInfo(
             self.name, self.axis, tuple(self.steps()), self.sizes, summary[0] if summary else "", self.dtypes
@@ -231,10 +232,10 @@ class Workload:
 
 
 REGISTRY: dict[str, Workload] = {}
-"""Every workload by name, in the order in which they are listed."""
+"""All workloads by name, in the order of the lists."""
 
 SOURCES: dict[str, str] = {}
-"""Where each workload that is not built in comes from, by its name."""
+"""Workload name → file or package that defines it; without the built-in ones."""
 
 W = TypeVar("W", bound=type[Workload])
 
@@ -247,9 +248,9 @@ def workload(cls: W) -> W:
     """
     instance = cls()
     if not instance.name:
-        raise UsageError(f"The workload class {cls.__name__} has no name.", "Set `name` in its body.")
+        raise UsageError(f"Workload class {cls.__name__} has no name.", "Set the class attribute `name`.")
     if instance.name in REGISTRY:
-        other = SOURCES.get(instance.name, "built in")
-        raise UsageError(f"There are two workloads named {instance.name!r}: the other is {other}.", "Rename this one.")
+        other = SOURCES.get(instance.name, "a built-in workload")
+        raise UsageError(f"The workload name {instance.name!r} is taken by {other}.", "Rename this workload.")
     REGISTRY[instance.name] = instance
     return cls

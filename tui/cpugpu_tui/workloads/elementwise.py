@@ -11,32 +11,32 @@ if TYPE_CHECKING:
     import torch
 
 ITERATIONS = {"full": 1000, "small": 100}
-"""P4's loop, by scale."""
+"""Iterations of P4's loop, by scale."""
 
 REPORT_EVERY = 10
-"""Iterations between two reports: at 10⁸ numbers a CPU takes about 2 s for them."""
+"""Iterations between two progress reports: about 2 s on a CPU at 10⁸ numbers."""
 
 TRAFFIC = {"fresh": 6, "out": 4, "add": 3, "add-out": 3}
-"""Vectors read and written: `fresh` is two operations of two reads and one write, `out` one of three and one."""
+"""Vectors read and written. `fresh`: two operations, each two reads and one write. `out`: three reads, one write."""
 
 ALIVE = {"fresh": 5, "out": 4, "add": 4, "add-out": 4}
-"""Vectors alive at most on the host: r, a, b, the result, and the product that `fresh` adds to r."""
+"""Most vectors in host memory at a time: r, a, b, the result, and with `fresh` the product."""
 
 
 @workload
 class Elementwise(Workload):
-    """r + a·b (P4) and a + b (P1's addition) of n numbers, into fresh memory or a preallocated result."""
+    """r + a·b (P4) and a + b (P1) of n numbers, into new memory or a preallocated result."""
 
     name = "elementwise"
     axis = "numbers in each vector"
     sizes = tuple(10**k for k in range(2, 9))
-    # Without tf32, which concerns matrix products only.
+    # tf32 affects matrix products only.
     dtypes = ("float64", "float32", "bfloat16", "float16")
     as_written = AsWritten(
         "P4",
         (CLOCK_WRONG, SCOPE),
         variants=("fresh",),
-        scope="making the inputs on the host, moving them, the first product, 1000 multiply-adds (100 at small scale)",
+        scope="creating the inputs on the host, copying them, one product, 1,000 multiply-adds (100 at small scale)",
         whole=True,
         sizes=(10**8,),
         small_sizes=(10**5,),
@@ -46,11 +46,11 @@ class Elementwise(Workload):
         """Return r, a, b: n standard normals each."""
         import torch
 
-        # Flat, where P4 has 100×1000×1000: these operations see only that the memory has no holes.
+        # P4 uses 100×1000×1000. The shape makes no difference to elementwise operations on contiguous memory.
         return tuple(torch.randn(n, generator=generator, dtype=dtype) for _ in range(3))
 
     def step(self, r: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """Return r + a·b as P4 writes it: two results in fresh memory."""
+        """Return r + a·b as in P4: two results in new memory."""
         return r + a * b
 
     def multiply_add_into(
@@ -60,7 +60,7 @@ class Elementwise(Workload):
         return addcmul(r, a, b, out=result)
 
     def add(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """Return a + b in fresh memory."""
+        """Return a + b in new memory."""
         return a + b
 
     def add_into(self, add: Callable[..., torch.Tensor], a: torch.Tensor, b: torch.Tensor, result: Any) -> torch.Tensor:
@@ -68,20 +68,20 @@ class Elementwise(Workload):
         return add(a, b, out=result)
 
     def steps(self) -> Mapping[str, Step]:
-        """`fresh` and `out` claim one result, `add` and `add-out` another."""
+        """Return the variants. `fresh` and `out` have the same result, as have `add` and `add-out`."""
         return {"fresh": self.step, "out": self.multiply_add_into, "add": self.add, "add-out": self.add_into}
 
     def place(self, variant: str, inputs: tuple[torch.Tensor, ...], device: str) -> tuple[Any, ...]:
-        """Return the vectors that a variant needs; where it writes into given memory, that and torch's function too."""
+        """Return the vectors of a variant; `out` and `add-out` also take the result tensor and torch's function."""
         import torch
 
         is_add = variant.startswith("add")
         vectors = tuple(tensor.to(device, non_blocking=True) for tensor in inputs[1 if is_add else 0 :])
         if not variant.endswith("out"):
             return vectors
-        # On the CPU filled, so that its pages exist before the first timed call: they make 10⁸ numbers ×5 slower.
+        # Filled on the CPU, so that its pages exist before the first call: page faults make 10⁸ numbers 5× slower.
         result = torch.zeros_like(vectors[0]) if device == "cpu" else torch.empty_like(vectors[0])
-        # The function comes along because importing torch in the step costs 0.3 of the 2 µs that 100 numbers take.
+        # Passed in, because importing torch in the step would add 0.3 µs to the 2 µs of 100 numbers.
         return (torch.add if is_add else torch.addcmul, *vectors, result)
 
     def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
@@ -90,7 +90,7 @@ class Elementwise(Workload):
         return a + b if variant.startswith("add") else r + a * b
 
     def written(self, variant: str, n: int, dtype: torch.dtype, device: str, report: Report) -> Mapping[str, float]:
-        """Make a and b on the host, move them, multiply, then add their product again and again."""
+        """Create a and b on the host, copy them, multiply, then add their product in a loop."""
         del variant
         import torch
 
@@ -105,16 +105,16 @@ class Elementwise(Workload):
         return {}
 
     def written_operations(self, n: int) -> int:
-        """Return the iterations and one for the first product: half a step, 0.05 % too much in 1001."""
+        """Return the iterations plus one for the first product, which is only half a step (0.05 % too much)."""
         del n
         return ITERATIONS[self.setting.scale] + 1
 
     def flops(self, n: int) -> float:
-        """One multiplication and one addition per number."""
+        """Return one multiplication and one addition per number."""
         return 2.0 * n
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
-        """Traffic of the first variant: intermediate results are written and read, too."""
+        """Return the traffic of `fresh`, with the intermediate product written and read."""
         return float(TRAFFIC["fresh"]) * n * itemsize_bytes
 
     def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:

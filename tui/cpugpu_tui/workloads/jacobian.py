@@ -1,4 +1,4 @@
-"""The full Jacobian of a small network: publication P3's notebook, and two ways that cost far less."""
+"""The full Jacobian of a small network: publication P3's notebook, and two much faster ways."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     import torch
 
 WIDTHS = (1, 20, 20, 400)
-"""P3's network: 1→20→20→400, tanh after each layer: a backward pass then runs the nine kernels counted on an H200."""
+"""P3's network: 1→20→20→400, tanh after each layer. A backward pass then runs nine kernels (counted on an H200)."""
 
 OUTPUTS = WIDTHS[-1]
-"""Outputs for each input: rows of the Jacobian for each sample of the batch."""
+"""Outputs per input: rows of the Jacobian per sample of the batch."""
 
 WEIGHTS = sum(wide * narrow for wide, narrow in pairwise(WIDTHS))
 """Multiplications of one sample's forward pass."""
 
 VECTORIZED_PEAK = 1200
-"""Memory of `vectorized`, in results (measured, float32, b = 20 and 40: 1202 each).
+"""Memory of `vectorized`, in multiples of the result (measured with float32 at b = 20 and 40: 1,202 each).
 
-400 of them are the unit rows [400·b, b, 400] that go in, 800 their gradients at the last tanh.
+400 are the unit rows [400·b, b, 400] of its input, 800 their gradients at the last tanh.
 """
 
 PER_SAMPLE_PEAK = 820
-"""Memory of `per-sample`, in results (measured, float32, b = 100 and 200): unit rows [b, 400, 400] and a gradient."""
+"""Memory of `per-sample`, in multiples of the result (float32, b = 100 and 200): rows [b, 400, 400], a gradient."""
 
 Forward = Callable[["torch.Tensor"], "torch.Tensor"]
-"""A network as a function of its input alone: [b, 1] → [b, 400]."""
+"""A network with fixed weights: [b, 1] → [b, 400]."""
 
 
 @workload
@@ -45,7 +45,7 @@ class Jacobian(Workload):
         "P3",
         (SCOPE, CLOCK_FAIR),
         variants=("loop",),
-        scope="a whole notebook cell: imports, model, moving model and input, the Jacobian",
+        scope="a whole notebook cell: imports, creating the model, copying model and input, the Jacobian",
         whole=True,
         imports=True,
         cpu_seconds=True,
@@ -56,7 +56,7 @@ class Jacobian(Workload):
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return x [n, 1], uniform in [0, 1), then weight and bias of each layer, uniform in ±1/√in.
 
-        That is the law of `torch.nn.Linear`: kaiming_uniform_ with a = √5, whose bound comes to 1/√in.
+        `torch.nn.Linear` does the same: kaiming_uniform_ with a = √5 has the bound 1/√in.
         """
         import torch
 
@@ -68,14 +68,14 @@ class Jacobian(Workload):
         return tuple(tensors)
 
     def step(self, x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
-        """Return the Jacobian [b, 400, b, 1] one row after the other: 400·b backward passes."""
+        """Return the Jacobian [b, 400, b, 1], computed row by row: 400·b backward passes."""
         return row_by_row(network(parameters), x)
 
     def vectorized(self, x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
-        """Return the same tensor by one flag: all backward passes at once."""
+        """Return the same tensor with `vectorize=True`: all backward passes at once."""
         from torch.autograd import functional
 
-        autograd: Any = functional  # it is not annotated
+        autograd: Any = functional  # has no annotations
         result: torch.Tensor = autograd.jacobian(network(parameters), x, vectorize=True)
         return result
 
@@ -87,21 +87,21 @@ class Jacobian(Workload):
         return result
 
     def steps(self) -> Mapping[str, Step]:
-        """`loop` and `vectorized` claim the same tensor; `per-sample` only its block diagonal."""
+        """Return the variants. `loop` and `vectorized` give the same tensor, `per-sample` its block diagonal."""
         return {"loop": self.step, "vectorized": self.vectorized, "per-sample": self.per_sample}
 
     def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
-        """Return the float64 tensor that a variant claims: the full one, vectorized, or its diagonal."""
+        """Return a variant's correct result in float64: the full Jacobian, or its block diagonal."""
         from torch.func import jacrev
 
         x, *parameters = doubles
         if variant == "per-sample":
             return self.per_sample(x, *parameters)
-        # 400 rows at a time: at b = 77 all at once needs 9 GB, and `loop`, which is checked against this, 0.06.
+        # 400 rows at a time: all at once needs 9 GB at b = 77, where `loop`, which this checks, needs 0.06 GB.
         return jacrev(network(tuple(parameters)), chunk_size=OUTPUTS)(x)
 
     def written(self, variant: str, n: int, dtype: torch.dtype, device: str, report: Report) -> Mapping[str, float]:
-        """Run P3's cell; in a second one move model and input again, which are there already."""
+        """Run P3's notebook cell, then its second one: it copies model and input again, although they are there."""
         del variant
         import torch
         from torch import nn
@@ -116,30 +116,30 @@ class Jacobian(Workload):
         return {MOVING: report.stopwatch_ns() - started_ns}
 
     def flops(self, n: int) -> float:
-        """One forward and 400·b backward passes, each through the whole batch of b; additions of biases left out.
+        """Return the FLOPs of one forward and 400·b backward passes through the whole batch, without biases.
 
-        A multiplication and an addition per weight and sample forward; backward as many again, since only the
-        input's gradient is asked for. Of each backward pass all samples but one are zeros, computed all the same.
+        A pass takes a multiplication and an addition per weight and sample, also backward: only the gradient of the
+        input is computed. In each backward pass all samples but one are zero, but they are computed.
         """
         return 2.0 * WEIGHTS * n * (1 + OUTPUTS * n)
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
-        """Input and parameters read once, the full Jacobian written once."""
+        """Return the bytes of input and parameters read once, and the full Jacobian written once."""
         biases = sum(WIDTHS[1:])
         return float(n + WEIGHTS + biases + n * OUTPUTS * n) * itemsize_bytes
 
     def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
-        """Return a variant's costs; what runs many backward passes at once holds all their gradients at once."""
+        """Return a variant's costs; many backward passes at once keep all their gradients in memory."""
         result_bytes = float(n * OUTPUTS * n) * itemsize_bytes
         moved_bytes = self.bytes_moved(n, itemsize_bytes)
         if variant == "per-sample":
-            # Each sample goes backward alone: 400 passes of one instead of 400·b passes of b.
+            # 400 backward passes of one sample each, instead of 400·b passes of b samples.
             diagonal_bytes = result_bytes / n
             moved_bytes += diagonal_bytes - result_bytes
             return Costs(2.0 * WEIGHTS * n * (1 + OUTPUTS), moved_bytes, moved_bytes + PER_SAMPLE_PEAK * diagonal_bytes)
         if variant == "vectorized":
             return Costs(self.flops(n), moved_bytes, moved_bytes + VECTORIZED_PEAK * result_bytes)
-        # What 400 rows leave in the heap, see `row_by_row`.
+        # Freed memory of 400 rows that stays in the heap, see `row_by_row`.
         held_bytes = float(OUTPUTS * n * OUTPUTS) * itemsize_bytes
         return Costs(self.flops(n), moved_bytes, moved_bytes + held_bytes)
 
@@ -157,16 +157,16 @@ def network(parameters: tuple[torch.Tensor, ...]) -> Forward:
     return forward
 
 
-def row_by_row(forward: Forward, x: torch.Tensor, told: Callable[[int, int], None] = lambda *_: None) -> torch.Tensor:
-    """Return the Jacobian [b, 400, b, 1] as `torch.autograd.functional.jacobian(forward, x)` makes it.
+def row_by_row(forward: Forward, x: torch.Tensor, report: Callable[[int, int], None] = lambda *_: None) -> torch.Tensor:
+    """Return the same [b, 400, b, 1] as `torch.autograd.functional.jacobian(forward, x)`, with the loop spelled out.
 
-    Its loop is spelled out: the same call of `autograd.grad` per row, as often. It differs in when rows are stacked,
-    those of each sample, not all at the end. `told(done, of)` hears of it, so that minutes can be watched and stopped.
+    It makes the same calls of `autograd.grad`, one per row. Unlike torch it stacks the rows of each sample at once, not
+    all rows at the end. `report(done, of)` is called after each sample, for progress and to stop the run.
     """
-    # Why: torch's own keeps 400·b small rows, and on the CPU glibc's heap then keeps a hole as large as one backward
-    # pass's widest gradient, [b, 400], before each. Measured: 157 kB a row at b = 100, 1.5 MB at b = 1000, so
-    # 6 GB and 600 GB for results of 16 MB and 1.6 GB. Without the holes' page faults a first call is faster
-    # (b = 50: 165 µs a row instead of 270), later ones by 5 %.
+    # torch keeps 400·b small rows. On the CPU, glibc's heap then leaves a hole of one backward pass's widest gradient,
+    # [b, 400], before each row. Measured: 157 kB per row at b = 100 and 1.5 MB at b = 1,000, which is 6 GB and 600 GB
+    # for results of 16 MB and 1.6 GB. Without the page faults of these holes, a first call is faster (165 instead of
+    # 270 µs per row at b = 50), later ones by 5 %.
     from torch import autograd, stack
 
     x = x.detach().requires_grad_()
@@ -176,7 +176,7 @@ def row_by_row(forward: Forward, x: torch.Tensor, told: Callable[[int, int], Non
     for sample, block in enumerate(result):
         start = sample * rows_each
         ends = range(start, start + rows_each)
-        # [0]: the only input's gradient. `outputs` is flattened anew for each row, as torch does.
+        # [0]: the gradient of the only input. `outputs` is flattened for each row, as torch does it.
         stack([autograd.grad(outputs.reshape(-1)[row], x, retain_graph=True)[0] for row in ends], out=block)
-        told(start + rows_each, rows)
+        report(start + rows_each, rows)
     return result

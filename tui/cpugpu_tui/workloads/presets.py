@@ -1,4 +1,4 @@
-"""Presets: a workload with the sizes of a publication, or of a first look; each also in small."""
+"""The presets: workloads at the sizes of a publication or of a first look, each with a small scale."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Part:
-    """Some cases of one workload: every size with every variant."""
+    """Cases of one workload: every size with every variant."""
 
     workload: str
     sizes: tuple[int, ...]
@@ -16,32 +16,32 @@ class Part:
 
 @dataclass(frozen=True)
 class Small:
-    """What `--scale small` makes of a preset: it finishes in seconds on two cores."""
+    """A preset at `--scale small`: it finishes in seconds on two cores."""
 
     parts: tuple[Part, ...]
     says: str
-    """What was scaled, in one line: the run prints it."""
+    """The reduction, in one line that the run prints."""
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A named experiment."""
+    """A named experiment: parts, options and summary."""
 
     name: str
     parts: tuple[Part, ...]
-    """What it runs, in order."""
+    """Its cases, in run order."""
     summary: str
-    """What it runs, one line."""
+    """Its content in one line."""
     claim: str
-    """What the publication claimed, one line; empty for our own."""
+    """The publication's result in one line; empty without a publication."""
     small: Small | None = None
-    """Its small scale; None where the full one takes seconds."""
+    """Its small scale; None if the full one takes only seconds."""
     budget_s: float = 5.0
-    """Time for one device and case."""
+    """Time budget for one device in one case, seconds."""
     is_search: bool = False
-    """Whether its sizes are only where a search begins and ends."""
+    """Whether the sizes are only the limits of a crossover search."""
     is_profiled: bool = True
-    """Whether one call of each case is profiled at the end; loading the profiler alone takes 4 s on an H200."""
+    """Whether one call of each case is profiled at the end; loading the profiler takes 4 s on an H200."""
     dtypes: tuple[str, ...] = ()
     """Element types; empty for float32."""
     threads: tuple[int, ...] = ()
@@ -62,9 +62,9 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "quick",
             (Part("matmul", (16, 2048)),),
-            "matrix product, n = 16 … 2048: from which size on is the GPU faster?",
+            "Matrix product, n = 16 to 2,048: at what size does the GPU start to win?",
             "",
-            # 20 s on two cores without a GPU, 10 s on a GPU server, are the limits.
+            # Keeps the whole run below 20 s on two cores without a GPU, and below 10 s on a GPU server.
             budget_s=0.4,
             is_search=True,
             is_profiled=False,
@@ -72,37 +72,40 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "matmul-sweep",
             (Part("matmul", tuple(range(1, 10_000, 50))),),
-            "P1's matrix products, n = 1, 51 … 9951",
+            "P1's matrix products, n = 1 to 9,951 in steps of 50",
             "P1: CPU time rises to 11.3 s, GPU time stays at about 0.001 s",
-            Small((Part("matmul", tuple(range(1, 502, 100))),), "n = 1, 101 … 501 instead of 1, 51 … 9951"),
+            Small(
+                (Part("matmul", tuple(range(1, 502, 100))),),
+                "n = 1 to 501 in steps of 100, instead of 1 to 9,951 in steps of 50",
+            ),
             # method.md, step 7: one second for sweeps of over 20 sizes.
             budget_s=1.0,
         ),
         Preset(
             "vector-dot",
             (Part("vector-dot", tens(2, 8), ("matmul", "dot")),),
-            "P2's dot products, n = 10² … 10⁸, and the same with `dot`",
-            "P2: on large data CPU time grows markedly, GPU time hardly",
+            "P2's dot products as matrix products, n = 10² to 10⁸, and the same with `dot`",
+            "P2: on large data, CPU time grows markedly and GPU time hardly",
             Small((Part("vector-dot", tens(2, 5), ("matmul", "dot")),), "n up to 10⁵ instead of 10⁸"),
         ),
         Preset(
             "jacobian",
             (Part("jacobian", (1, 10, 100, 1000), ("loop", "vectorized", "per-sample")),),
-            "P3's full Jacobian of a small network, batch 1 … 1000: row by row, vectorized, per sample",
-            "P3: batch 100: CPU 11.1 s, GPU 19.5 s; 1000: CPU 524 s, GPU 192 s",
+            "P3's full Jacobian of a small network, batch 1 to 1,000: row by row, vectorized, per sample",
+            "P3: batch 100: CPU 11.1 s, GPU 19.5 s; batch 1,000: CPU 524 s, GPU 192 s",
             Small(
                 (Part("jacobian", (1, 2, 4), ("loop", "vectorized", "per-sample")),),
-                "batch 1, 2, 4 instead of 1 … 1000",
+                "batch 1 to 4 instead of 1 to 1,000",
             ),
         ),
         Preset(
             "elementwise",
             (Part("elementwise", tens(2, 8), ("fresh", "out", "add", "add-out")),),
-            "P4's multiply-add on 10² … 10⁸ numbers, and addition alone; fresh results and preallocated ones",
-            "P4: 1000 multiply-adds of 10⁸ numbers: CPU 178.3 s, GPU 4.02 s; P1: addition gains nothing",
+            "P4's multiply-add of 10² to 10⁸ numbers, and addition alone; into new and preallocated memory",
+            "P4: 1,000 multiply-adds of 10⁸ numbers: CPU 178.3 s, GPU 4.02 s; P1: addition gains nothing",
             Small(
                 (Part("elementwise", tens(2, 5), ("fresh", "out", "add", "add-out")),),
-                "up to 10⁵ numbers instead of 10⁸, 100 iterations instead of 1000",
+                "up to 10⁵ numbers instead of 10⁸, 100 iterations instead of 1,000",
             ),
         ),
         Preset(
@@ -115,8 +118,8 @@ PRESETS: dict[str, Preset] = {
                 ),
                 Part("transfer-model", (1,), ("h2d", "d2h")),
             ),
-            "P4's copies host to GPU, back, and within the GPU, 4 B … 1 GiB, pageable and pinned; and a small model",
-            "P4 lists the calls and times none of them",
+            "P4's copies between host and GPU and within the GPU, 4 B to 1 GiB, pageable and pinned; and a small model",
+            "P4 lists these calls but does not time them",
             Small(
                 (
                     Part(
@@ -136,32 +139,33 @@ PRESETS: dict[str, Preset] = {
                 Part("mnist-mlp", (32,), ("pageable", "pinned", "eager", "cuda-graph")),
                 Part("mnist-mlp-wide", (32,), ("pageable", "pinned", "eager", "cuda-graph")),
             ),
-            "P5's training of a small and a wide network, 10 epochs of 60 000 images at batch 32",
-            "P5: small: CPU 52.4 s, GPU 122.8 s; wide: CPU 390 s, GPU 224.4 s; because copying costs much",
+            "P5's training of a small and a wide network, 10 epochs of 60,000 images at batch 32",
+            "P5: small network: CPU 52.4 s, GPU 122.8 s; wide: CPU 390 s, GPU 224.4 s; because copies are slow",
             Small(
                 (
                     Part("mnist-mlp", (32,), ("pageable", "pinned", "eager", "cuda-graph")),
                     Part("mnist-mlp-wide", (32,), ("pageable", "pinned", "eager", "cuda-graph")),
                 ),
-                "1 epoch of 2 000 images instead of 10 of 60 000, evaluation on 500 instead of 10 000",
+                "1 epoch of 2,000 images instead of 10 of 60,000, evaluation on 500 instead of 10,000",
             ),
         ),
         Preset(
             "mnist-batch",
             (Part("mnist-mlp", tuple(32 * 2**k for k in range(8)), ("eager", "cuda-graph")),),
-            "one training step of P5's small network at batch 32 … 4096",
+            "One training step of P5's small network, batch 32 to 4,096",
             "",
-            Small((Part("mnist-mlp", (32, 256), ("eager", "cuda-graph")),), "batch 32 and 256 instead of 32 … 4096"),
+            Small((Part("mnist-mlp", (32, 256), ("eager", "cuda-graph")),), "batch 32 and 256 instead of 32 to 4,096"),
         ),
         Preset(
             "mnist-width",
             (Part("mnist-mlp-width", tuple(32 * 2**k for k in range(8)), ("eager", "cuda-graph")),),
-            "one training step of P5's network with 32 … 4096 hidden units, at batch 32",
+            "One training step of P5's network with 32 to 4,096 hidden units, at batch 32",
             "",
             Small(
-                (Part("mnist-mlp-width", (32, 256), ("eager", "cuda-graph")),), "width 32 and 256 instead of 32 … 4096"
+                (Part("mnist-mlp-width", (32, 256), ("eager", "cuda-graph")),),
+                "width 32 and 256 instead of 32 to 4,096",
             ),
         ),
     )
 }
-"""Every preset by name; the first is what the app opens on."""
+"""All presets by name; the app opens on the first."""

@@ -1,4 +1,4 @@
-"""Copies between host and GPU, and within each: publication P4's list of calls, timed."""
+"""Copies between host and GPU and within each: the calls that publication P4 lists."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     import torch
 
 FEATURES = (100, 30)
-"""P4's model is one Linear from 100 to 30."""
+"""Inputs and outputs of P4's model, a single `Linear`."""
 
 NUMBER_BYTES = 4
-"""Copies are made of float32 numbers, as P4's are."""
+"""Size of the float32 numbers that are copied, as in P4."""
 
 
 @workload
 class Transfer(Workload):
     """Copy of n bytes: host to GPU (h2d), GPU to host (d2h), within the GPU (d2d); on the CPU within host memory.
 
-    So the CPU's column is the same for all variants: what a copy costs that crosses nothing. n is rounded up to
-    whole float32 numbers.
+    The CPU times of all variants are therefore the same: copies that do not cross PCIe. n is rounded up to whole
+    float32 numbers.
     """
 
     name = "transfer"
@@ -32,21 +32,21 @@ class Transfer(Workload):
     has_end_to_end = False
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        """Return n bytes of float32 numbers, uniform in (0, 1]: a copy of zeros could not be told from none."""
+        """Return n bytes of float32 numbers, uniform in (0, 1]. Zeros would hide a missing copy."""
         import torch
 
         return (1 - torch.rand(numbers(n), generator=generator, dtype=dtype),)
 
     def step(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Copy; return when the host's memory is free again, which from and to pageable memory cannot be otherwise."""
+        """Copy and wait until host memory can be reused; pageable memory does not allow anything else."""
         return target.copy_(source)
 
     def queued(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Queue the copy; who needs it waits for the GPU."""
+        """Queue the copy without waiting for it."""
         return target.copy_(source, non_blocking=True)
 
     def steps(self) -> Mapping[str, Step]:
-        """All variants copy the same bytes; they differ in where source and target lie."""
+        """Return the variants: the same bytes, with source and target in different memory."""
         return {
             "h2d-pageable": self.step,
             "h2d-pinned": self.queued,
@@ -56,7 +56,7 @@ class Transfer(Workload):
         }
 
     def place(self, variant: str, inputs: tuple[torch.Tensor, ...], device: str) -> tuple[Any, ...]:
-        """Return source and target where the variant says; for the CPU both are ordinary host memory."""
+        """Return source and target in the memory of the variant; for the CPU both are pageable host memory."""
         import torch
 
         (host,) = inputs
@@ -72,29 +72,29 @@ class Transfer(Workload):
         return host.pin_memory() if is_pinned else host, target
 
     def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
-        """Return what is copied."""
+        """Return the source."""
         del variant
         return doubles[0]
 
     def tolerance(self, dtype: str) -> float:
-        """Return 0: a copy has the same bytes, or it is wrong."""
+        """Return 0, because a copy must be exact."""
         del dtype
         return 0.0
 
     def flops(self, n: int) -> float:
-        """Nothing is computed."""
+        """Return 0, because nothing is computed."""
         del n
         return 0.0
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
-        """Bytes that cross the cable between host and GPU, once each: what its GB/s are said of."""
+        """Return the bytes that cross PCIe; rates in GB/s refer to them."""
         del itemsize_bytes
         return float(NUMBER_BYTES * numbers(n))
 
     def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
-        """Return the bytes that cross the cable; within the GPU's memory each is read and written.
+        """Return the bytes that cross PCIe; for `d2d`, the bytes read plus written within GPU memory.
 
-        Memory holds source and target; on the CPU both are on one device.
+        Memory counts source and target, which on the CPU are on the same device.
         """
         copied_bytes = self.bytes_moved(n, itemsize_bytes)
         return Costs(0.0, 2 * copied_bytes if variant == "d2d" else copied_bytes, 2 * copied_bytes)
@@ -102,7 +102,7 @@ class Transfer(Workload):
 
 @workload
 class TransferModel(Workload):
-    """Move n models of one Linear 100→30 to the GPU (h2d) or to the host (d2h); on the CPU a copy in host memory."""
+    """Copy of n models of one Linear 100→30 to the GPU (h2d) or to the host (d2h); on the CPU within host memory."""
 
     name = "transfer-model"
     axis = "models"
@@ -119,22 +119,22 @@ class TransferModel(Workload):
         return tuple(torch.randn(*shape, generator=generator, dtype=dtype) for shape in shapes)
 
     def step(self, target: str, *parameters: torch.Tensor) -> list[torch.Tensor]:
-        """Return the parameters on `target`, moved one by one as `model.to(target)` does."""
-        # copy=True: on the CPU they are there already, and a move would do nothing.
+        """Return the parameters on `target`, copied one by one as `model.to(target)` does."""
+        # copy=True: on the CPU they are there already, and `to` alone would do nothing.
         return [parameter.to(target, copy=True) for parameter in parameters]
 
     def steps(self) -> Mapping[str, Step]:
-        """There and back."""
+        """Return both directions."""
         return {"h2d": self.step, "d2h": self.step}
 
     def place(self, variant: str, inputs: tuple[torch.Tensor, ...], device: str) -> tuple[Any, ...]:
-        """Return where the parameters go, and the parameters where they start."""
+        """Return the target device and the parameters on the source device."""
         if variant == "d2h":
             return ("cpu", *(parameter.to(device) for parameter in inputs))
         return (device, *inputs)
 
     def checked(self, variant: str, placed: tuple[Any, ...]) -> Any:
-        """Return all moved parameters in one flat tensor."""
+        """Return all copied parameters in one flat tensor."""
         return flat(self.variant(variant)(*placed))
 
     def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
@@ -143,27 +143,27 @@ class TransferModel(Workload):
         return flat(list(doubles))
 
     def tolerance(self, dtype: str) -> float:
-        """Return 0, as for any copy."""
+        """Return 0, because a copy must be exact."""
         del dtype
         return 0.0
 
     def flops(self, n: int) -> float:
-        """Nothing is computed."""
+        """Return 0, because nothing is computed."""
         del n
         return 0.0
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
-        """Every parameter crosses once."""
+        """Return the bytes of all parameters, copied once."""
         wide, narrow = FEATURES
         return float(n) * (wide + 1) * narrow * itemsize_bytes
 
     def memory_bytes(self, n: int, itemsize_bytes: int) -> float:
-        """Parameters and their copies."""
+        """Return the bytes of the parameters and their copies."""
         return 2 * self.bytes_moved(n, itemsize_bytes)
 
 
 def numbers(size_bytes: int) -> int:
-    """Return how many float32 numbers so many bytes are, rounded up."""
+    """Return the number of float32 numbers in so many bytes, rounded up."""
     return -(-size_bytes // NUMBER_BYTES)
 
 
@@ -175,5 +175,5 @@ def flat(tensors: list[torch.Tensor]) -> torch.Tensor:
 
 
 def link_of(variant: str) -> str | None:
-    """Return the key in `Ceilings.transfers` of a variant that copies between host and GPU; None for others."""
+    """Return the variant's key in `Ceilings.transfers`; None if it does not copy between host and GPU."""
     return variant.replace("-", "_") if variant.startswith(("h2d", "d2h")) else None

@@ -1,4 +1,4 @@
-"""Dot product of two long vectors, written as publication P2 writes it, and as it should be."""
+"""Dot product of two long vectors, as publication P2 computes it, and with `torch.dot`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class VectorDot(Workload):
         "P2",
         (CLOCK_WRONG, SCOPE),
         variants=("matmul",),
-        scope="making both vectors and the product, ten times after another ten; the total is printed",
+        scope="creating both vectors and multiplying them, ten times after ten untimed ones; prints the total",
         whole=True,
         calls=10,
         calls_before=10,
@@ -45,11 +45,11 @@ class VectorDot(Workload):
         return row.view(-1).dot(column.view(-1)).view(1, 1)
 
     def steps(self) -> Mapping[str, Step]:
-        """Both variants claim the same number."""
+        """Return both variants; they compute the same number."""
         return {"matmul": self.step, "dot": self.dot}
 
     def written(self, variant: str, n: int, dtype: torch.dtype, device: str, report: Report) -> Mapping[str, float]:
-        """Make both vectors on the device and multiply them, as P2 does inside its clock."""
+        """Create both vectors on the device and multiply them, as in P2's timed code."""
         del variant, report
         import torch
 
@@ -57,14 +57,14 @@ class VectorDot(Workload):
         return {}
 
     def flops(self, n: int) -> float:
-        """n multiplications and n additions."""
+        """Return n multiplications plus n additions."""
         return 2.0 * n
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
-        """Two vectors read."""
+        """Return the bytes of two vectors read."""
         return 2.0 * n * itemsize_bytes
 
     def scale(self, _reference: torch.Tensor, *inputs: torch.Tensor) -> float:
-        """Return ‖a‖·‖b‖: the sum itself may be near zero, its rounding error is not relative to it."""
+        """Return ‖a‖·‖b‖; the result itself may be near zero, so errors must not be relative to it."""
         row, column = inputs
         return float(row.norm() * column.norm())

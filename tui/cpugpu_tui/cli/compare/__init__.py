@@ -1,1 +1,1 @@
-"""Series against each other: the commands `compare`, `baseline`, `gate`."""
+"""Comparisons of series: the commands `compare`, `baseline` and `gate`."""

@@ -1,4 +1,4 @@
-"""`cpugpu-tui baseline`: names a series, or shows what is named."""
+"""`cpugpu-tui baseline`: name a series as a baseline, or list the baselines."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ commands = typer.Typer()
 @commands.command()
 def baseline(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Name to give, or to show; none lists all.")
+        str | None, typer.Argument(metavar="NAME", help="Baseline to create or show.", show_default="all, listed")
     ] = None,
     run_name: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Any run of the series that becomes the baseline.")
+        str | None, typer.Argument(metavar="RUN", help="Any run of the series that becomes the baseline.")
     ] = None,
     json: Json = False,
     database: Database = None,
 ) -> None:
-    """Name a series, to compare with later and for `gate`; without a run, show what is named."""
+    """Name a series as a baseline, or list the baselines.
+
+    `compare` and `gate` take the name. Without RUN, nothing is changed.
+    """
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.compare.series import open_history
@@ -39,12 +42,13 @@ def baseline(
     with open_history(database, say_remark) as store:
         known = store.baselines()
         if name is not None and name not in known:
-            raise UsageError(f"There is no baseline {name!r}.", f"`cpugpu-tui baseline {name} latest` makes one.")
+            _check_name(name)
+            raise UsageError(f"Unknown baseline {name!r}.", f"Create it with `cpugpu-tui baseline {name} latest`.")
         for each, series_id in known.items():
             if name in (None, each):
                 _print_baseline(store, each, series_id, as_json=json)
     if not known and not json:
-        tell("No baselines yet. `cpugpu-tui baseline main latest` names the newest series.")
+        tell("No baselines yet. Create one with `cpugpu-tui baseline main latest`.")
 
 
 def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: bool) -> None:
@@ -68,28 +72,28 @@ def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: b
 
 
 def _require_times(series: Series) -> None:
-    """Refuse a baseline without one time.
+    """Refuse a baseline without any time.
 
     Raises:
-        UnfitError: in every case threads lacked a core.
+        UnfitError: in every case, threads lacked a core.
     """
     if series.starved_cases[0] and not any(run.has_times for run in series.runs):
         raise UnfitError(
-            f"{series.text.capitalize()} cannot be a baseline: in every case threads lacked a core.",
+            f"{series.text.capitalize()} cannot be a baseline: in every case, threads lacked a core.",
             "Stop other work on this machine and run again, or run with --threads 1.",
         )
 
 
 def _check_name(name: str) -> None:
-    """Accept a name for a baseline.
+    """Check the name of a baseline.
 
     Raises:
-        UsageError: it could be taken for a run or a file, or cannot be shown.
+        UsageError: the name could be mistaken for a run or a file, or is not printable.
     """
     from cpugpu_tui.machine.text import printable
 
     if not name or name.isdigit() or name == "latest" or ":" in name or "/" in name or printable(name) != name:
-        raise UsageError(f"{printable(name)!r} cannot name a baseline.", "Use a word, like main.")
+        raise UsageError(f"Invalid baseline name {printable(name)!r}.", "Use a word such as main.")
 
 
 def _print_baseline(store: Store, name: str, series_id: str, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`cpugpu-tui compare`: two series side by side."""
+"""`cpugpu-tui compare`: two series, case by case."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ commands = typer.Typer()
 
 @commands.command()
 def compare(
-    base: Annotated[str, typer.Argument(metavar="BASE", help=f"What to compare with: {SIDE}.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="What is compared, named the same way.")] = "latest",
+    base: Annotated[str, typer.Argument(metavar="BASE", help=f"Series to compare against: {SIDE}.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Series to judge, named in the same ways.")] = "latest",
     json: Json = False,
     database: Database = None,
 ) -> None:
-    """Compare two series of runs case by case: what differed around them, ratios, verdicts, geometric mean."""
+    """Compare two series case by case.
+
+    Prints the differences between their machines, the ratio and verdict of each case, and the geometric mean.
+    """
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.output.comparison_tables import show_comparison
     from cpugpu_tui.cli.output.json_lines import print_json

@@ -1,4 +1,4 @@
-"""`cpugpu-tui gate`: runs a series, or takes a saved one, and says by its exit code whether it may pass."""
+"""`cpugpu-tui gate`: compare a new or saved series with a baseline, and return the result as exit code."""
 
 from __future__ import annotations
 
@@ -26,18 +26,26 @@ commands = typer.Typer()
 def gate(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PRESET|WORKLOAD]...", help="What to run; the baseline's own plan if empty."),
+        typer.Argument(
+            metavar="PRESET|WORKLOAD", help="Presets or workloads to run.", show_default="the baseline's plan"
+        ),
     ] = None,
     baseline_name: Annotated[
-        str, typer.Option("--baseline", help=f"What must not be fallen behind: {opt.SIDE}.")
+        str, typer.Option("--baseline", metavar="SERIES", help=f"Baseline to compare against: {opt.SIDE}.")
     ] = "main",
     max_slowdown: opt.MaxSlowdown = "5%",
-    repeat: Annotated[int, typer.Option(min=1, help="Runs of the new series; a verdict takes 5 on each side.")] = 5,
-    new: Annotated[str | None, typer.Option("--new", help="Judge this saved series instead of running one.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file, one test for each verdict.")] = None,
+    repeat: Annotated[
+        int, typer.Option(min=1, metavar="COUNT", help="Number of runs in the new series. A verdict needs 5.")
+    ] = 5,
+    new: Annotated[
+        str | None, typer.Option("--new", metavar="SERIES", help="Judge this saved series instead of a new one.")
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML to this file, one test per verdict.")
+    ] = None,
     summary: opt.Summary = None,
     any_machine: Annotated[
-        bool, typer.Option("--any-machine", help="Judge although the processors are not the baseline's.")
+        bool, typer.Option("--any-machine", help="Also judge if CPU or GPU differ from the baseline's.")
     ] = False,
     json: opt.Json = False,
     database: opt.Database = None,
@@ -48,7 +56,10 @@ def gate(
     simulate: opt.Simulate = None,
     workloads: opt.Workloads = None,
 ) -> None:
-    """Run a series and exit 1 if a case is slower than the baseline; 4 if that cannot be said, 0 if none is."""
+    """Run a series and fail if a case is slower than the baseline.
+
+    Exit code: 0 passed, 1 a case is slower, 3 a case failed, 4 undecided.
+    """
     from cpugpu_tui.cli.compare.gate_request import GateRequest, check_enough_runs
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
@@ -77,7 +88,7 @@ def gate(
 
 
 def _judge(request: GateRequest, base: Series, new: Series, *, as_json: bool) -> int:
-    """Compare, print and write the reports, and return the exit code."""
+    """Compare, print, write the reports, and return the exit code."""
     from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
     from cpugpu_tui.cli.compare.gate_request import EXIT_CODES
     from cpugpu_tui.compare.gate import gate_series
@@ -91,22 +102,22 @@ def _judge(request: GateRequest, base: Series, new: Series, *, as_json: bool) ->
 
 
 def _check_machine(differences: Iterable[Difference]) -> None:
-    """Refuse a baseline of other hardware; another host name alone is no other machine, CI gives many.
+    """Refuse a baseline of other hardware. The host name may differ, as it does in CI.
 
     Raises:
-        UnfitError: the processors are not the same.
+        UnfitError: CPU or GPU differ.
     """
     hardware = [each for each in differences if each.is_hardware]
     if hardware:
         what = "; ".join(f"{each.what}: {each.base} there, {each.new} here" for each in hardware)
         raise UnfitError(
-            f"The baseline is of another machine ({what}).",
-            "Make a baseline on this one, or say --any-machine; `compare` compares machines.",
+            f"The baseline was measured on another machine ({what}).",
+            "Create a baseline on this machine, or add --any-machine.",
         )
 
 
 def _run_series(request: GateRequest, options: RunOptions, base: Series, outbox: Outbox | None) -> Series | int:
-    """Run the new series; return its exit code instead where it came to no end."""
+    """Run the new series. Return the exit code instead if it did not finish."""
     from cpugpu_tui.cli.compare.gate_request import gate_plan
     from cpugpu_tui.cli.running.one_run import facts, run_quietly, say_why
     from cpugpu_tui.cli.running.own import with_own, words_for
@@ -134,7 +145,7 @@ def _run_series(request: GateRequest, options: RunOptions, base: Series, outbox:
             if ran.run is not None:
                 new = Series(new.name, (*new.runs, ran.run))
             if number == 1 and not request.any_machine and ran.run is not None:
-                # One run tells what machine this is; the others would be in vain.
+                # The first run shows whether the machine is the same. If not, do not run the others.
                 comparable_pairs(base, Series("", new.runs))
                 _check_machine(differences(base.runs, new.runs))
     finally:

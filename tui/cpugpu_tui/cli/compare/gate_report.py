@@ -1,4 +1,4 @@
-"""What the gate found, as a table, JSON, JUnit XML and Markdown."""
+"""The result of a gate as a table, JSON, JUnit XML and Markdown."""
 
 from __future__ import annotations
 
@@ -54,33 +54,33 @@ def print_report(report: GateReport, *, as_json: bool) -> None:
 
 def report_data(report: GateReport) -> dict[str, Any]:
     """Return the report as JSON values."""
-    told = comparison_data(report.found)
-    told |= {
+    data = comparison_data(report.found)
+    data |= {
         "event": "Gate",
         "limit": report.limit,
         "verdict": report.verdict,
         "says": gate_sentence(report),
     }
-    told["verdicts"] = [
+    data["verdicts"] = [
         {**judged_data(each.judged), "verdict": each.outcome, "why": each.why or None,
          "at_most": each.change.at_most if each.change else None} for each in report.gated
     ]  # fmt: skip
-    return told
+    return data
 
 
 # ------------------------------------------------------------------ for CI
 
 
 def junit(report: GateReport) -> bytes:
-    """Return JUnit XML: a test for each verdict; what is slower failed, what has no verdict is an error."""
+    """Return JUnit XML with one test per verdict: slower is a failure, undecided an error."""
     counts = Counter(_junit_kind(each) for each in report.gated)
     numbers = {"tests": len(report.gated), "failures": counts["failure"], "errors": counts["error"]}
     numbers["skipped"] = counts["skipped"]
     suite = ElementTree.Element("testsuite", {"name": "cpugpu-tui gate"} | {k: str(v) for k, v in numbers.items()})
     properties = ElementTree.SubElement(suite, "properties")
-    told = [("base", said(report.found.base)), ("new", said(report.found.new))]
-    told += [(each.what, f"{each.base} -> {each.new}") for each in report.found.differences]
-    for name, value in told:
+    data = [("base", said(report.found.base)), ("new", said(report.found.new))]
+    data += [(each.what, f"{each.base} -> {each.new}") for each in report.found.differences]
+    for name, value in data:
         ElementTree.SubElement(properties, "property", name=printable(name), value=printable(value))
     for each in report.gated:
         _add_test(suite, each)
@@ -107,7 +107,7 @@ def _add_test(suite: ElementTree.Element, each: Gated) -> None:
 
 
 def markdown(report: GateReport) -> bytes:
-    """Return a summary in Markdown: the sentence, what differs, the verdicts."""
+    """Return a summary in Markdown: the result, the differences, the verdicts."""
     found = report.found
     lines = [
         f"## {escaped(gate_sentence(report))}",

@@ -1,4 +1,4 @@
-"""What a person asks a gate, of this machine or of a fleet, and the plan that follows from it."""
+"""The request for a gate, on this machine or on a fleet, and its plan."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, Un
 from cpugpu_tui.export import target
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.session.own_workloads import OwnWorkloads
-from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
+from cpugpu_tui.session.planning import PlanRequest, build_plan, check_positive, nth_plan
 
 EXIT_CODES = {PASSED: EXIT_OK, SLOWER: EXIT_CHECK_SAID_NO, FAILED: EXIT_CASES_FAILED}
-"""What each verdict of the whole exits with; undecided is `EXIT_UNFIT`, never 0."""
+"""Exit code by verdict. Anything else is undecided: `EXIT_UNFIT`, never 0."""
 
 
 @dataclass(frozen=True)
 class GateRequest:
-    """What a person asked the gate.
+    """The options of a gate.
 
     Raises:
-        UsageError: a report cannot be written where it is wanted, or what was asked for can never pass.
+        UsageError: a report cannot be written, or the gate could never pass.
     """
 
     names: tuple[str, ...]
-    """Presets and workloads; empty for the first baseline's own plan."""
+    """Presets and workloads to run; empty for the plan of the first baseline."""
     baselines: tuple[str, ...]
-    """In a fleet each is for the GPUs of its model; else there is one."""
+    """One; in a fleet, one for each GPU model."""
     max_slowdown: float
     """0.05 for 5 %."""
     repeat: int
@@ -38,24 +38,25 @@ class GateRequest:
     case_timeout_s: float | None
     simulation: Simulation | None
     new: str | None = None
-    """A saved series to judge; None runs one."""
+    """A saved series to judge; None to run one."""
     any_machine: bool = False
 
     def __post_init__(self) -> None:
-        """Look before minutes of running."""
+        """Check everything before minutes of running."""
         if self.new is not None and self.names:
-            raise UsageError(f"--new judges {self.new}, so {self.names[0]} is not run.", "Leave one of them out.")
+            raise UsageError(f"--new {self.new} cannot be combined with {self.names[0]}.", "Leave one of them out.")
+        check_positive(PlanRequest(self.names, repeat=self.repeat, case_timeout_s=self.case_timeout_s))
         reports = [path for path in (self.junit, self.summary) if path is not None]
         for path in reports:
             target.check_file(path)
         if len(reports) > len({path.resolve() for path in reports}):
             raise UsageError(
-                f"{reports[0]} would be both reports.", "Name a file for --junit and another for --summary."
+                f"{reports[0]} cannot hold both reports.", "Name different files with --junit and --summary."
             )
         if self.new is None and self.repeat < GATE_RUNS:
             raise UsageError(
-                f"--repeat {self.repeat} can never pass: a verdict takes {GATE_RUNS} runs.",
-                f"Write --repeat {GATE_RUNS} or more.",
+                f"Invalid --repeat {self.repeat}: a verdict needs {GATE_RUNS} runs.",
+                f"Use --repeat {GATE_RUNS} or more.",
             )
 
     def write(self, junit: bytes, summary: bytes) -> None:
@@ -66,45 +67,44 @@ class GateRequest:
 
 
 def check_enough_runs(*baselines: Series) -> None:
-    """Refuse to run for minutes what can never pass: every verdict takes `GATE_RUNS` runs on each side.
+    """Check that each baseline has enough runs for a verdict, before minutes of running.
 
     Raises:
-        UnfitError: a baseline has fewer.
+        UnfitError: a baseline has fewer than `GATE_RUNS` runs with times.
     """
     for base in baselines:
         count = sum(run.has_times for run in base.runs)
         if count < GATE_RUNS:
             raise UnfitError(
-                f"Nothing can pass against {base.text}: it has {count} run{'' if count == 1 else 's'} with times, "
-                f"and a verdict takes {GATE_RUNS}.",
-                f"Make a baseline with --repeat {GATE_RUNS}.",
+                f"Too few runs in {base.text}: {count} with times, and a verdict needs {GATE_RUNS}.",
+                f"Create a baseline with --repeat {GATE_RUNS}.",
             )
 
 
 def gate_plan(request: GateRequest, base: Series, own: OwnWorkloads) -> Plan:
-    """Return what is run: the baseline's own plan, or the presets that were named, as it was planned there.
+    """Return the plan to run: the baseline's own, or the named presets with the baseline's devices and scale.
 
-    A search chooses other sizes every time: of its cases those are run that all runs of the baseline have.
+    A search would choose other sizes. Instead, the cases run that all runs of the baseline have.
 
     Raises:
-        UsageError: a name is wrong, or the baseline's search has no case in all of its runs.
+        UsageError: a name is unknown, or no case is in all runs of the baseline's search.
     """
-    told = base.runs[-1].plan
-    # The noise goes on where the baseline's ended: with the same the new series would be its copy.
-    simulation = request.simulation or nth_plan(told, 2).simulation
+    saved_plan = base.runs[-1].plan
+    # The simulated noise needs a new seed. With the old one the new series would be a copy of the baseline.
+    simulation = request.simulation or nth_plan(saved_plan, 2).simulation
     if request.names:
         asked = PlanRequest(
-            names=request.names, devices=told.devices, parallel=told.parallel, simulation=simulation,
-            scale=told.scale, own=own,
+            names=request.names, devices=saved_plan.devices, parallel=saved_plan.parallel, simulation=simulation,
+            scale=saved_plan.scale, own=own,
         )  # fmt: skip
         made = build_plan(asked)
         return made if made.search is None else _fixed(made, base)
-    plan = replace(told, simulation=simulation, gaps=False, ceilings=())
+    plan = replace(saved_plan, simulation=simulation, gaps=False, ceilings=())
     return plan if plan.search is None else _fixed(plan, base)
 
 
 def _fixed(plan: Plan, base: Series) -> Plan:
-    """Return the plan of a search without its search."""
+    """Return the plan of a search with fixed sizes."""
     enough = min(GATE_RUNS, len(base.runs))
     cases = {key: case for run in base.runs for key, case in run.cases.items()}
     common = [
@@ -114,6 +114,6 @@ def _fixed(plan: Plan, base: Series) -> Plan:
     ]
     if not common:
         raise UsageError(
-            "The search of the baseline timed no size in all of its runs.", "Make a baseline with fixed sizes (--size)."
+            "The runs of the baseline have no size in common.", "Create a baseline with fixed sizes (--size)."
         )
     return replace(plan, cases=tuple(common), search=None)

@@ -1,4 +1,4 @@
-"""A fleet as tables: each host in a line, then host by GPU by case."""
+"""A fleet as tables: one row per host, and one per case, host and GPU."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.session.fleet.state import FleetState, HostState
 
 TIMED = (Key.CPU, Key.GPU, Key.KERNEL, Key.SPEEDUP, Key.VERDICT)
-"""Columns of what was timed."""
+"""Columns with times and verdicts."""
 
 LONGEST_LINE = 1000
-"""Characters that are said of one host."""
+"""Maximum length of a line about one host."""
 
 
 def print_fleet(state: FleetState) -> None:
-    """Print hosts, rows, what each host says, and those that could not do their part with why."""
+    """Print cases, hosts, the answer of each host, and the reasons of hosts that failed."""
     out = console()
     simulated = any(each.run.simulated for each in state.hosts.values())
     out.print(plain("SIMULATED: no number here was measured." if simulated else ""), end="\n" if simulated else "")
@@ -43,9 +43,9 @@ def print_fleet(state: FleetState) -> None:
         out.print(cases_table(state, rows, standing))
     out.print(hosts_table(state))
     for each in state.hosts.values():
-        # Copies between GPUs are no case and have no line above; their matrix is a matter of `show`.
-        said = dict.fromkeys((says(each), *conditions(each.run), *peer_sentences(each.run)))
-        if sentence := " ".join(filter(None, said)):
+        # Copies between GPUs are not cases, so no table above has them. `show` prints their matrix.
+        sentences = dict.fromkeys((says(each), *conditions(each.run), *peer_sentences(each.run)))
+        if sentence := " ".join(filter(None, sentences)):
             out.print(plain(f"{each.host.host}: {sentence}"), soft_wrap=True)
     for sentence in standing.sentences:
         out.print(plain(sentence), soft_wrap=True)
@@ -57,7 +57,7 @@ def print_fleet(state: FleetState) -> None:
 
 
 def cases_table(state: FleetState, rows: Sequence[FleetRow], standing: FleetStanding) -> Table:
-    """Return one line for each case on each GPU of each host; slow GPUs are marked."""
+    """Return a table with one row per case, host and GPU. Slow GPUs are marked."""
     common = {name: common_marks(each.run) for name, each in state.hosts.items()}
     several = len({(row.whole.case.workload, row.whole.case.variant) for row in rows}) > 1
     remarks = [", ".join(filter(None, (row.remarks(common[row.host]), standing.mark(row)))) for row in rows]
@@ -68,7 +68,7 @@ def cases_table(state: FleetState, rows: Sequence[FleetRow], standing: FleetStan
 
 
 def case_cells(row: FleetRow, *, several: bool) -> list[str]:
-    """Return the cells of one line but its remarks."""
+    """Return the cells of one row, without its remarks."""
     case = row.whole.case
     name = f"{name_text(case)} " if several else ""
     gpu = NONE if row.gpu is None else row.gpu.name.removeprefix("cuda:")
@@ -76,17 +76,17 @@ def case_cells(row: FleetRow, *, several: bool) -> list[str]:
 
 
 def hosts_table(state: FleetState) -> Table:
-    """Return each host in a line: state, GPUs, cases, and the run in the history."""
+    """Return a table with one row per host: state, GPUs, cases and saved runs."""
     columns = [(name, name != "cases") for name in ("host", "state", "GPUs", "cases", "saved as")]
     return table_of(columns, map(host_cells, state.hosts.values()))
 
 
 def host_cells(each: HostState) -> list[str]:
-    """Return the cells of a host."""
+    """Return the cells of a host's row."""
     texts = (machine_text(each), cases_text(each), numbers_text(numbers_of(each)))
     return [each.host.host, each.state, *(text or NONE for text in texts)]
 
 
 def trouble_lines(state: FleetState) -> list[str]:
-    """Return why hosts could not do their part; many of the same reason in the same words are one line each."""
+    """Return one line with the reason for each host that failed."""
     return [printable(f"{each.host.host}: {each.state}: {each.why}", LONGEST_LINE) for each in state.troubled]

@@ -1,4 +1,4 @@
-"""`cpugpu-tui fleet gate`: a series on every host, each GPU judged against a baseline of its model."""
+"""`cpugpu-tui fleet gate`: a series on every host, each GPU compared with the baseline of its model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ commands = typer.Typer()
 def gate(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PRESET|WORKLOAD]...", help="What to run; the first baseline's own plan if empty."),
+        typer.Argument(
+            metavar="PRESET|WORKLOAD", help="Presets or workloads to run.", show_default="the first baseline's plan"
+        ),
     ] = None,
     hosts: opt.HostsFile = None,
     host_names: opt.HostNames = None,
@@ -30,13 +32,19 @@ def gate(
     node_python: opt.NodePython = None,
     baseline_names: Annotated[
         list[str] | None,
-        typer.Option("--baseline", help="What GPUs of its model must not fall behind (default main); repeatable."),
+        typer.Option(
+            "--baseline", metavar="SERIES", help="Baseline for the GPUs of its model. Repeatable.", show_default="main"
+        ),
     ] = None,
     max_slowdown: opt.MaxSlowdown = "5%",
-    repeat: Annotated[int, typer.Option(min=1, help="Runs of each host; a verdict takes 5 on each side.")] = 5,
+    repeat: Annotated[
+        int, typer.Option(min=1, metavar="COUNT", help="Number of runs on each host. A verdict needs 5.")
+    ] = 5,
     start_timeout: opt.StartTimeout = 120.0,
     at_once: opt.AtOnce = 128,
-    junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file, a suite for each GPU.")] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML to this file, one suite per GPU.")
+    ] = None,
     summary: opt.Summary = None,
     json: opt.Json = False,
     database: opt.Database = None,
@@ -44,7 +52,11 @@ def gate(
     case_timeout: opt.CaseTimeout = None,
     simulate: opt.Simulate = None,
 ) -> None:
-    """Run a series on every host and exit 1 with the names of GPUs that are slower than the baseline of their model."""
+    """Run a series on every host and judge each GPU.
+
+    Each GPU is compared with the baseline of its model.
+    Exit code: 0 passed, 1 a GPU is slower, 3 a case failed, 4 undecided.
+    """
     from cpugpu_tui.cli.compare.gate_request import EXIT_CODES, GateRequest, check_enough_runs
     from cpugpu_tui.cli.fleet.gate_report import fleet_junit, fleet_markdown, print_fleet_gate
     from cpugpu_tui.cli.fleet.running import HostsRequest, Run, run_to_the_end
@@ -83,7 +95,7 @@ def gate(
 
 
 def _plan(request: GateRequest, baselines: list[Series]) -> Plan:
-    """Return the first baseline's plan, or what was named, for every GPU of a host."""
+    """Return the plan for every GPU of a host: the first baseline's, or one of the named presets."""
     from dataclasses import replace
 
     from cpugpu_tui.cli.compare.gate_request import gate_plan
@@ -94,6 +106,7 @@ def _plan(request: GateRequest, baselines: list[Series]) -> Plan:
     mixed = [series for series in baselines if series.runs[0].simulated != (plan.simulation is not None)]
     if mixed:
         raise UsageError(
-            f"Of {mixed[0].text} and what is to be run one is made up, and one is not.", "Compare like with like."
+            f"Cannot compare {mixed[0].text} with the new runs: only one side is simulated.",
+            "Use a baseline of the same kind.",
         )
     return replace(plan, devices=("all",))

@@ -1,4 +1,4 @@
-"""What the gate of a fleet found, as tables, JSON, JUnit XML and Markdown."""
+"""The result of a fleet's gate as tables, JSON, JUnit XML and Markdown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS = ("host", "GPU", "model", "baseline", "worst case", "change", "outcome"
 
 
 def cells(each: GpuGate) -> tuple[str, ...]:
-    """Return one line of the table."""
+    """Return the cells of a GPU's row."""
     worst, base = each.worst, each.baseline
     change = "–" if worst is None or worst.change is None else percent_text(worst.change.ratio)
     outcome = f"{each.outcome}: {each.trouble}" if each.trouble else each.outcome
@@ -32,7 +32,7 @@ def cells(each: GpuGate) -> tuple[str, ...]:
 
 
 def print_fleet_gate(gate: FleetGate, *, as_json: bool) -> None:
-    """Print each GPU, each host, those in trouble, and what it all means."""
+    """Print each GPU, each host, the reasons of hosts that failed, and the result."""
     if as_json:
         print_json(gate_data(gate))
         return
@@ -53,7 +53,7 @@ def print_fleet_gate(gate: FleetGate, *, as_json: bool) -> None:
 
 
 def gate_data(gate: FleetGate) -> dict[str, Any]:
-    """Return it all as JSON values."""
+    """Return the result as JSON values."""
     return {
         "event": "FleetGate", "limit": gate.limit, "verdict": gate.verdict, "says": fleet_gate_sentence(gate),
         "hosts": [host_data(each) for each in gate.state.hosts.values()],
@@ -62,16 +62,16 @@ def gate_data(gate: FleetGate) -> dict[str, Any]:
 
 
 def _gpu_data(each: GpuGate) -> dict[str, Any]:
-    told = {
+    data = {
         "host": each.host, "device": each.device, "model": each.model, "outcome": each.outcome,
         "baseline": None if each.baseline is None else each.baseline.text, "trouble": each.trouble or None,
     }  # fmt: skip
     found = {} if each.report is None else report_data(each.report)
-    return {**told, "verdicts": found.get("verdicts", [])}
+    return {**data, "verdicts": found.get("verdicts", [])}
 
 
 def fleet_junit(gate: FleetGate) -> bytes:
-    """Return JUnit XML: a suite for each GPU, as the gate of one machine has it, and one test for each host."""
+    """Return JUnit XML: a suite per GPU, as for one machine, and a suite with one test per host."""
     suites = ElementTree.Element("testsuites", {"name": "cpugpu-tui fleet gate"})
     hosts = ElementTree.SubElement(
         suites, "testsuite", name="hosts", tests=str(len(gate.state.hosts)), errors=str(len(gate.state.troubled))
@@ -94,7 +94,7 @@ def fleet_junit(gate: FleetGate) -> bytes:
 
 
 def fleet_markdown(gate: FleetGate) -> bytes:
-    """Return a summary in Markdown: the sentence, each GPU, each host in trouble."""
+    """Return a summary in Markdown: the result, each GPU, each host that failed."""
     lines = [f"## {escaped(fleet_gate_sentence(gate))}", "", f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
     lines += [f"| {' | '.join(escaped(printable(text)) for text in cells(each))} |" for each in gate.gpus]
     lines += ["", *(f"- {escaped(printable(line, 1000))}" for line in trouble_lines(gate.state))]

@@ -1,4 +1,4 @@
-"""`cpugpu-tui fleet hosts`: each host and the command that reaches it."""
+"""`cpugpu-tui fleet hosts`: the hosts and the command that reaches each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import typer
 from cpugpu_tui.cli.options import HostNames, HostsFile, Json, LauncherName, NodePython
 
 LONGEST_CELL = 10_000
-"""Characters of a command that is printed to be tried by hand."""
+"""Maximum length of a printed command."""
 
 commands = typer.Typer()
 
@@ -20,7 +20,10 @@ def list_hosts(
     node_python: NodePython = None,
     json: Json = False,
 ) -> None:
-    """Print the hosts and the command that reaches each, with `true` in its agent's place; nothing is started."""
+    """List the hosts and the command that reaches each.
+
+    Nothing is started. The commands run `true` instead of the agent, so you can try them by hand.
+    """
     import shlex
 
     from cpugpu_tui.cli.fleet.running import HostsRequest
@@ -37,7 +40,7 @@ def list_hosts(
     table = new_table()
     add_columns(table, "host", "launcher", "python", "before it", "tags", "command")
     for host in asked.hosts():
-        # To be tried by hand, so quoted; the agent's lines are thousands of letters, `true` shows whether one gets in.
+        # Quoted, to be tried by hand. `true` replaces the agent's code, which has thousands of characters.
         command = shlex.join(launch_argv(host, "true"))
         cells = (host.host, host.launcher, host.python, " && ".join(host.pre), ", ".join(host.tags), command)
         table.add_row(*(plain(printable(cell, LONGEST_CELL)) for cell in cells))

@@ -1,4 +1,4 @@
-"""`cpugpu-tui fleet run`: the same plan on every host, as one table, one stream, or live in the app."""
+"""`cpugpu-tui fleet run`: the same plan on every host, as one table, as JSON lines, or live in the app."""
 
 from __future__ import annotations
 
@@ -20,10 +20,17 @@ if TYPE_CHECKING:
 
 NodeDevices = Annotated[
     list[str] | None,
-    typer.Option("--device", help="cpu, cuda or cuda:N; repeatable (default: the CPU and every GPU of a host)."),
+    typer.Option(
+        "--device",
+        metavar="DEVICE",
+        help="cpu, cuda or cuda:N. Repeatable.",
+        show_default="the CPU and every GPU of a host",
+    ),
 ]
-"""Neither the config's nor the environment's: those name devices of this machine."""
-NodeMnist = Annotated[str | None, typer.Option("--mnist", help="Folder on the hosts of your own MNIST idx files.")]
+"""Without the config's and environment's default, which names devices of this machine."""
+NodeMnist = Annotated[
+    str | None, typer.Option("--mnist", metavar="DIR", help="Folder on the hosts with your own MNIST idx files.")
+]
 
 commands = typer.Typer()
 
@@ -44,7 +51,7 @@ def run(
     max_size: opt.MaxSize = None,
     full: opt.Full = False,
     rounds: opt.Rounds = None,
-    repeat: Annotated[int, typer.Option(help="Runs of one series.")] = 1,
+    repeat: Annotated[int, typer.Option(metavar="COUNT", help="Number of runs in the series.")] = 1,
     max_seconds: opt.MaxSeconds = None,
     case_timeout: opt.CaseTimeout = None,
     start_timeout: opt.StartTimeout = 120.0,
@@ -58,10 +65,15 @@ def run(
     no_save: opt.NoSave = False,
     simulate: opt.Simulate = None,
     export: opt.Exports = None,
-    tui: Annotated[bool, typer.Option("--tui", help="Show the hosts live, and leave the tables behind.")] = False,
+    tui: Annotated[
+        bool, typer.Option("--tui", help="Show the hosts live in the app, and print the tables at the end.")
+    ] = False,
     theme: opt.Theme = None,
 ) -> None:
-    """Run presets or workloads on every GPU of every host; one table, and each host's run in the history."""
+    """Run presets or workloads on every GPU of every host.
+
+    The result is one table. The history saves a run for each host.
+    """
     from cpugpu_tui.cli.fleet.running import HostsRequest
     from cpugpu_tui.cli.running.options import RunOptions, simulation
     from cpugpu_tui.cli.running.outputs import Outputs
@@ -83,7 +95,7 @@ def run(
 
 
 def _in_the_app(theme: str | None) -> Callable[[Fleet, Run], None]:
-    """Return what shows a fleet in the app while it runs."""
+    """Return a function that runs a fleet and shows it in the app."""
     from cpugpu_tui.config import config, paths
     from cpugpu_tui.ui.key_overrides import keymap_of
     from cpugpu_tui.ui.options import FleetOptions
@@ -99,10 +111,10 @@ def _run_fleet(
 ) -> int:  # fmt: skip
     """Run a request on every host and return the exit code: 3 if a host or a case failed, 130 if it was stopped.
 
-    `show` runs the fleet in place of a line of progress, and returns when it is over.
+    `show` runs the fleet in the app and returns when it has ended. Without it, a line of progress is shown.
 
     Raises:
-        CpuGpuError: request, hosts or terminal cannot be used (with `--json` it is a `RunFinished` line as well).
+        CpuGpuError: request, hosts or terminal cannot be used. With `--json` it is also printed as a `RunFinished`.
     """
     from dataclasses import replace
 
@@ -132,8 +144,8 @@ def _run_fleet(
         code = save_rest(outbox, fleet.signal_exit or run.state.exit_code)
     if as_json:
         hosts = [host_data(each) for each in run.state.hosts.values()]
-        said = {"event": "FleetFinished", "fleet": fleet.fleet_id, "exit_code": code, "says": run.state.sentence}
-        print_line({**said, "hosts": hosts})
+        finished = {"event": "FleetFinished", "fleet": fleet.fleet_id, "exit_code": code, "says": run.state.sentence}
+        print_line({**finished, "hosts": hosts})
     else:
         print_fleet(run.state)
         sys.stdout.flush()

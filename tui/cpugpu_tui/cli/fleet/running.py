@@ -1,4 +1,4 @@
-"""A fleet on its way to a table or a stream: which hosts, what they tell, and how far they are."""
+"""Runs a fleet for a command: the requested hosts, their events, and the line of progress."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from cpugpu_tui.transport.wire import encode
 
 @dataclass(frozen=True)
 class HostsRequest:
-    """Which hosts, and how they are treated."""
+    """The requested hosts, and how to reach them."""
 
     file: Path | None = None
     names: tuple[str, ...] = ()
-    """`n[1-4]`, `gpu7`: hosts without a file, or those of the file that are wanted."""
+    """`n[1-4]`, `gpu7`: the hosts, or with a file the subset of it."""
     launcher: str | None = None
-    """Of hosts that do not say it."""
+    """For hosts whose inventory does not name one."""
     python: str | None = None
-    """The same."""
+    """For hosts whose inventory does not name one."""
     start_timeout_s: float = HELLO_LIMIT_S
     at_once: int = AT_ONCE
 
     def hosts(self) -> tuple[Host, ...]:
-        """Return the hosts that a person named, with what Slurm gives to each.
+        """Return the named hosts, with the resources that Slurm reports for each.
 
         Raises:
-            UsageError: none is named, one is not in the file, or a file says what cannot be.
-            UnfitError: Slurm cannot be asked what its nodes have.
+            UsageError: no host is named, a host is not in the file, or the file is wrong.
+            UnfitError: Slurm did not report the resources of its nodes.
         """
         return with_resources(self._named())
 
     def _named(self) -> tuple[Host, ...]:
-        told = {"launcher": self.launcher, "python": self.python}
-        defaults = {name: value for name, value in told.items() if value is not None}
+        given = {"launcher": self.launcher, "python": self.python}
+        defaults = {name: value for name, value in given.items() if value is not None}
         if self.file is None:
             if not self.names:
-                raise UsageError("No host is named.", "Name a file of hosts with -H, or hosts with -w gpu[1-4].")
+                raise UsageError("No hosts given.", "Use -w gpu[1-4], or -H FILE.")
             return hosts_of(self.names, defaults)
         hosts = read_hosts(self.file, defaults)
         if not self.names:
@@ -58,11 +58,11 @@ class HostsRequest:
         wanted = {host.host for host in hosts_of(self.names)}
         missing = sorted(wanted - {host.host for host in hosts})
         if missing:
-            raise UsageError(f"{self.file} has no host {missing[0]!r}.", "Name one that stands in it with -w.")
+            raise UsageError(f"Host {missing[0]!r} is not in {self.file}.", "Use -w with hosts from this file.")
         return tuple(host for host in hosts if host.host in wanted)
 
     def plan(self, plan: Plan, repeat: int, case_timeout_s: float | None) -> FleetPlan:
-        """Return what is run where.
+        """Return the plan of the fleet: the hosts, and the plan that each of them runs.
 
         Raises:
             UsageError, UnfitError: see `hosts`.
@@ -74,27 +74,27 @@ class HostsRequest:
 
 @dataclass
 class Run:
-    """A fleet run on its way to a table or a stream."""
+    """The state and outputs of a fleet run."""
 
     state: FleetState
     outputs: Outputs
     as_json: bool = False
     kept: dict[str, list[Event]] = field(default_factory=dict)
-    """Host → events of its run, as long as it is to be exported."""
+    """Host → events of its run, until they are exported."""
 
-    def take(self, host: str, told: Told) -> None:
-        """Take note of something, and print it if every line is wanted."""
-        before, self.state = self.state, self.state.apply(host, told)
-        if isinstance(told, HostChanged):
+    def take(self, host: str, news: Told) -> None:
+        """Apply an event or a change of a host, and print it with `--json`."""
+        before, self.state = self.state, self.state.apply(host, news)
+        if isinstance(news, HostChanged):
             if self.as_json and self.state is not before:
-                print_told(host, told)
+                print_told(host, news)
             return
         if self.outputs.wants_files:
-            self._keep(host, told)
+            self._keep(host, news)
         if self.as_json:
-            if isinstance(told, RunFinished) and self.state.hosts[host].run.run is not None:
+            if isinstance(news, RunFinished) and self.state.hosts[host].run.run is not None:
                 print_answer(self.state.hosts[host].run, host=host)
-            print_told(host, told)
+            print_told(host, news)
 
     def _keep(self, host: str, event: Event) -> None:
         if isinstance(event, RunStarted):
@@ -106,11 +106,11 @@ class Run:
 
 
 def run_to_the_end(fleet: Fleet, run: Run) -> None:
-    """Run a fleet with a line of progress on stderr; ctrl+c stops all of it, twice at once."""
+    """Run a fleet with a line of progress on stderr. ctrl+c stops all hosts, a second one at once."""
     line = ProgressLine()
 
-    def deliver(host: str, told: Told) -> None:
-        run.take(host, told)
+    def deliver(host: str, news: Told) -> None:
+        run.take(host, news)
         if line.is_live and line.is_due:
             counts = (f"{count} {word}" for word, count in run.state.counts.items())
             line.paint(", ".join([*counts, run.state.cases_text]))
@@ -120,10 +120,10 @@ def run_to_the_end(fleet: Fleet, run: Run) -> None:
     line.clear()
 
 
-def print_told(host: str, told: Told) -> None:
-    """Print something of a host as a line of JSON, at once: an event as everywhere, with the host before it."""
-    if isinstance(told, HostChanged):
-        print_line({"host": host, "event": "HostChanged", **vars(told)})
+def print_told(host: str, news: Told) -> None:
+    """Print an event or a change of a host as a line of JSON, with the host as first field."""
+    if isinstance(news, HostChanged):
+        print_line({"host": host, "event": "HostChanged", **vars(news)})
     else:
-        sys.stdout.buffer.write(b'{"host":' + json.dumps(host).encode() + b"," + encode(told)[1:])
+        sys.stdout.buffer.write(b'{"host":' + json.dumps(host).encode() + b"," + encode(news)[1:])
         sys.stdout.buffer.flush()

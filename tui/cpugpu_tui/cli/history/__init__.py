@@ -1,1 +1,1 @@
-"""Past runs: the commands `history` with its own, `show`, `rm`, `tag`."""
+"""Saved runs: the commands `history` with its subcommands, `show`, `rm` and `tag`."""

@@ -1,4 +1,4 @@
-"""`cpugpu-tui history`: past runs as a table or as JSON lines."""
+"""`cpugpu-tui history`: saved runs as a table or JSON lines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ commands = typer.Typer()
 def history(
     context: typer.Context,
     text: Annotated[
-        str, typer.Option("--filter", help="Words that are in the name, status, machine, tags or devices.")
+        str,
+        typer.Option(
+            "--filter", metavar="WORDS", help="Only runs with these words in name, status, machine, tags or devices."
+        ),
     ] = "",
-    tag: Annotated[list[str] | None, typer.Option("--tag", help="Only runs with this tag; repeatable.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="Only runs with this tag. Repeatable.")
+    ] = None,
     json: Json = False,
     database: Database = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many runs.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="Maximum number of runs.")] = 20,
 ) -> None:
-    """List past runs, newest first."""
+    """List saved runs, newest first."""
     if context.invoked_subcommand is not None:
         return
     import msgspec
@@ -41,11 +46,11 @@ def history(
     if runs:
         console().print(history_table(runs))
     if not total:
-        tell("No runs yet. `cpugpu-tui run` makes the first.")
+        tell("No runs yet. Start one with `cpugpu-tui run`.")
     elif text or tag:
         match = "matches" if len(runs) == 1 else "match"
-        more = f", the {limit:,} newest are shown" if len(runs) == limit else ""
-        tell(f"{len(runs):,} of {runs_text(total)} {match}{more}; {store.path} has {megabytes(size)}.")
+        more = f", showing the newest {limit:,}" if len(runs) == limit else ""
+        tell(f"{len(runs):,} of {runs_text(total)} {match}{more}. Database: {store.path}, {megabytes(size)}.")
     else:
-        newest = f"The {len(runs):,} newest of " if len(runs) < total else ""
-        tell(f"{newest}{runs_text(total)}; {store.path} has {megabytes(size)}.")
+        newest = f"The newest {len(runs):,} of " if len(runs) < total else ""
+        tell(f"{newest}{runs_text(total)}. Database: {store.path}, {megabytes(size)}.")

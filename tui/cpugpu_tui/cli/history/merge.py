@@ -1,4 +1,4 @@
-"""`cpugpu-tui history merge`: copies the runs of another database into the history."""
+"""`cpugpu-tui history merge`: copy the runs of another database into the history."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ commands = typer.Typer()
 
 @commands.command()
 def merge(
-    other: Annotated[Path, typer.Argument(metavar="OTHER.db", help="Database to copy from; it is only read.")],
+    other: Annotated[Path, typer.Argument(metavar="OTHER.db", help="Database to copy from. It is not changed.")],
     json: Json = False,
     database: Database = None,
 ) -> None:
-    """Copy the runs of another database into this one; those that are here already are left as they are."""
+    """Copy the runs of another database into this history.
+
+    Runs that are already here are not changed.
+    """
     import msgspec
 
     from cpugpu_tui.cli.history.past_runs import runs_text, writing
@@ -31,8 +34,8 @@ def merge(
     if json:
         print_json(msgspec.to_builtins(merged))
         return
-    said = [f"{runs_text(merged.added)} added"]
-    said += [f"{merged.known:,} known already"] if merged.known else []
-    said += [f"{merged.running:,} still running and left out"] if merged.running else []
-    said += [f"the baseline {name!r} stays what it was here" for name in merged.baselines]
-    tell(f"{'; '.join(said)}.")
+    parts = [f"Added {runs_text(merged.added)}"]
+    parts += [f"{merged.known:,} already here"] if merged.known else []
+    parts += [f"skipped {merged.running:,} still running"] if merged.running else []
+    parts += [f"kept this history's baseline {name!r}" for name in merged.baselines]
+    tell(f"{', '.join(parts)}.")

@@ -1,6 +1,6 @@
-"""The history opened for a command, and its runs as a table.
+"""Opens the history for a command, and lists its runs as a table.
 
-A list needs neither agents nor the tables of a run: with them it took 0.6 s, of which 0.25 s were imports.
+Import neither agents nor the tables of a run here: a list took 0.6 s with them, of which 0.25 s were imports.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from cpugpu_tui.store import RunSummary, Store, open_store, open_to_read
 
 @contextmanager
 def reading(database: Path | None) -> Iterator[Store]:
-    """Open the history for a command that writes nothing, and say on stderr what opening did."""
+    """Open the history for a command that only reads, and print on stderr what opening changed."""
     with _closing(open_to_read(database)) as store:
         yield store
 
 
 @contextmanager
 def writing(database: Path | None, *, keep_aside: bool = False) -> Iterator[Store]:
-    """Open the history for a command that changes runs in it; `keep_aside` for one that brings runs.
+    """Open the history for a command that changes it.
+
+    With `keep_aside`, a damaged database is moved away and a new one is started.
 
     Raises:
-        StoreError: it cannot be opened, or nothing can be written to it.
+        StoreError: the database cannot be opened or written.
     """
     with _closing(open_store(database, keep_aside=keep_aside)) as store:
         yield store
@@ -47,13 +49,13 @@ def _closing(store: Store) -> Iterator[Store]:
 
 
 def say_remark(store: Store) -> None:
-    """Say on stderr what opening did to the file, if it did something."""
+    """Print on stderr what opening the file changed, if anything."""
     if store.remark:
         print_notice(f"cpugpu-tui: {store.remark}")
 
 
 def history_table(runs: Sequence[RunSummary]) -> Table:
-    """Return one row per run, newest first."""
+    """Return a table with one row per run, in the given order."""
     table = new_table()
     add_columns(table, "run", justify="right")
     add_columns(table, "started", "what", "status")
@@ -78,10 +80,10 @@ def history_table(runs: Sequence[RunSummary]) -> Table:
 
 
 def runs_text(count: int) -> str:
-    """Return a number of runs in words."""
+    """Return a count with its noun: `1 run`, `3 runs`."""
     return f"{count:,} run{'' if count == 1 else 's'}"
 
 
 def megabytes(size_bytes: int) -> str:
-    """Return the size of a file, as `doctor` says it."""
+    """Return the size of a file in MB or GB."""
     return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.1f} MB"

@@ -1,4 +1,4 @@
-"""`cpugpu-tui history prune`: deletes old runs, or says which would go."""
+"""`cpugpu-tui history prune`: delete old runs, or list those that would be deleted."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ from cpugpu_tui.cli.options import Database, Json
 from cpugpu_tui.errors import UsageError
 
 LISTED = 20
-"""Runs that a dry run names one by one."""
+"""Maximum number of runs in the list of a dry run."""
 
 commands = typer.Typer()
 
 
 @commands.command()
 def prune(
-    keep: Annotated[int | None, typer.Option(min=0, help="Keep this many of the newest runs.")] = None,
-    older_than: Annotated[str | None, typer.Option(help="Only runs older than this: 30d, 12h, 2w.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete them; without it they are only listed.")] = False,
+    keep: Annotated[int | None, typer.Option(min=0, metavar="COUNT", help="Keep this many of the newest runs.")] = None,
+    older_than: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Only runs older than this, such as 30d, 12h or 2w.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete the runs instead of listing them.")] = False,
     json: Json = False,
     database: Database = None,
 ) -> None:
-    """Delete old runs; those with a tag, of a baseline or running stay."""
+    """List old runs, or delete them with --yes.
+
+    Runs are kept if they have a tag, belong to a baseline or are still running.
+    """
     import time
 
     import msgspec
@@ -34,7 +39,7 @@ def prune(
     from cpugpu_tui.store.maintenance import age_ns, pruning
 
     if keep is None and older_than is None:
-        raise UsageError("What is old has to be said.", "Write --keep 100, or --older-than 30d, or both.")
+        raise UsageError("No runs selected to prune.", "Use --older-than 30d, --keep 100 or both.")
     before = time.time_ns() - age_ns(older_than) if older_than is not None else None
     with (writing if yes else reading)(database) as store:
         found = pruning(store.runs(), keep, before)
@@ -47,13 +52,13 @@ def prune(
         for run in found.going:
             print_json(msgspec.to_builtins(run))
         return
-    spared = f" {runs_text(len(found.spared))} with a tag, of a baseline or running stay." if found.spared else ""
+    spared = f" Kept: {runs_text(len(found.spared))} (tagged, in a baseline or running)." if found.spared else ""
     if not found.going:
         tell(f"Nothing to delete.{spared}")
     elif yes:
-        sizes = f"{store.path} has {megabytes(size_after)}, it had {megabytes(size)}"
-        tell(f"Deleted {runs_text(len(found.going))}: {sizes}.{spared}")
+        sizes = f"{store.path}: {megabytes(size)} before, {megabytes(size_after)} now"
+        tell(f"Deleted {runs_text(len(found.going))}. {sizes}.{spared}")
     else:
         console().print(history_table(found.going[:LISTED]))
-        more = f"{len(found.going) - LISTED:,} more and these: " if len(found.going) > LISTED else ""
-        tell(f"{more}{runs_text(len(found.going))} would be deleted; add --yes to do it.{spared}")
+        listed = f", {LISTED} of them listed" if len(found.going) > LISTED else ""
+        tell(f"Would delete {runs_text(len(found.going))}{listed}. Add --yes to delete them.{spared}")

@@ -1,4 +1,4 @@
-"""`cpugpu-tui rm`: deletes runs, all that are named or, if one cannot be, none."""
+"""`cpugpu-tui rm`: delete all named runs, or none if one of them cannot be deleted."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ commands = typer.Typer()
 
 @commands.command()
 def rm(
-    run_names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Numbers, latest, or beginnings of ids.")],
+    run_names: Annotated[list[str], typer.Argument(metavar="RUN", help="Run numbers, latest, or starts of run ids.")],
     force: Annotated[
-        bool, typer.Option("--force", help="A baseline's too, and one whose end was never written.")
+        bool, typer.Option("--force", help="Also delete runs of a baseline, and runs that seem to be still running.")
     ] = False,
     database: Database = None,
 ) -> None:
-    """Delete runs, with all that was measured in them."""
+    """Delete runs and their results from the history."""
     from cpugpu_tui.cli.history.past_runs import writing
     from cpugpu_tui.cli.output.table_style import tell
 
@@ -30,8 +30,8 @@ def rm(
         for run in runs:
             if run.baselines and not force:
                 raise UsageError(
-                    f"Run {run.number} is of the baseline {run.baselines[0]!r}.",
-                    "Name another series as the baseline first, or delete it all the same with --force.",
+                    f"Run {run.number} belongs to the baseline {run.baselines[0]!r}.",
+                    "Give this name to another series first, or add --force.",
                 )
         store.delete_all(run_ids, force=force)
     tell(f"Deleted {'run' if len(runs) == 1 else 'runs'} {', '.join(str(run.number) for run in runs)}.")

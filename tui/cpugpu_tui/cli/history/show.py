@@ -1,4 +1,4 @@
-"""`cpugpu-tui show`: a past run as its table, or as its events."""
+"""`cpugpu-tui show`: a saved run as a table or as its events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ commands = typer.Typer()
 
 @commands.command()
 def show(run_name: RunName = "latest", json: Json = False, database: Database = None) -> None:
-    """Print the table of a past run (or its events, with --json)."""
+    """Print the table of a saved run.
+
+    With --json, print its events.
+    """
     from cpugpu_tui.cli.history.past_runs import reading
     from cpugpu_tui.state.folding import folded
 
@@ -32,7 +35,7 @@ def show(run_name: RunName = "latest", json: Json = False, database: Database = 
     is_over = bool(events) and isinstance(events[-1], RunFinished)
     for event in events[:-1] if is_over else events:
         sys.stdout.buffer.write(encode(event))
-    # As `run --json` has it: the end of the run is the end of the stream.
+    # In the order of `run --json`: `RunFinished` is the last line.
     print_answer(state)
     if is_over:
         sys.stdout.buffer.write(encode(events[-1]))

@@ -1,4 +1,4 @@
-"""`cpugpu-tui tag`: gives a run tags and takes them from it."""
+"""`cpugpu-tui tag`: add tags to a run, or remove them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from cpugpu_tui.cli.options import Database, Json, RunName
 from cpugpu_tui.errors import UsageError
 
 LONGEST_TAG = 40
-"""Characters: a tag is a word of a table."""
+"""Maximum length of a tag, which has to fit into a table."""
 
-# `-hot` must be a tag that goes, hence no -h here; and `-b` is not taken for an option that is unknown.
+# `-hot` removes the tag `hot`, so there is no -h here, and unknown options such as `-b` are arguments.
 WITH_SIGNS = {"help_option_names": ["--help"], "ignore_unknown_options": True}
 
 commands = typer.Typer()
@@ -21,16 +21,22 @@ commands = typer.Typer()
 @commands.command(context_settings=WITH_SIGNS)
 def tag(
     run_name: RunName,
-    changes: Annotated[list[str] | None, typer.Argument(metavar="[+WORD|-WORD]...", help="Give or take.")] = None,
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="+TAG|-TAG", help="Tags to add (+TAG) or remove (-TAG).")
+    ] = None,
     json: Json = False,
     database: Database = None,
 ) -> None:
-    """Give a run tags and take them from it; a run with a tag is never pruned."""
+    """Add tags to a run, or remove them.
+
+    Use +TAG to add and -TAG to remove a tag. Without a tag, print the tags of the run.
+    `history prune` keeps every run that has a tag.
+    """
     from cpugpu_tui.cli.history.past_runs import reading, writing
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import tell
 
-    # The last word on a tag counts, as in `+a -a`.
+    # For the same tag the last sign counts, as in `+a -a`.
     signs = {tag_word(change): change[:1] for change in changes or ()}
     with (writing if signs else reading)(database) as store:
         run_id = store.find(run_name)
@@ -44,16 +50,16 @@ def tag(
 
 
 def tag_word(change: str) -> str:
-    """Return the tag of `+word` or `-word`.
+    """Return the tag in `+TAG` or `-TAG`.
 
     Raises:
-        UsageError: the sign is missing, or it is no word of a table.
+        UsageError: the sign is missing, or the tag is not a single printable word.
     """
     from cpugpu_tui.machine.text import printable
 
     sign, word = change[:1], change[1:]
     if sign not in ("+", "-"):
-        raise UsageError(f"{change!r} neither gives nor takes a tag.", "Write +word to give it, -word to take it.")
+        raise UsageError(f"{change!r} does not start with + or -.", "Use +TAG to add and -TAG to remove a tag.")
     if not word or len(word) > LONGEST_TAG or word != printable(word) or any(c.isspace() or c == "," for c in word):
-        raise UsageError(f"{word!r} is no tag.", f"A tag is one word of at most {LONGEST_TAG} characters.")
+        raise UsageError(f"Invalid tag {word!r}.", f"Use one word of at most {LONGEST_TAG} characters, without commas.")
     return word

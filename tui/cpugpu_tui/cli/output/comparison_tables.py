@@ -1,4 +1,4 @@
-"""Two series side by side, as tables: what differed around them, the verdicts, the geometric mean."""
+"""Two compared series as tables: differences between the machines, verdicts, geometric mean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, again
 
 
 def show_comparison(found: SeriesComparison) -> None:
-    """Print what differed around the series, the verdicts, and the geometric mean."""
+    """Print the differences between the machines, the verdicts, and the geometric mean."""
     out = console()
     out.print(plain(against(found)), soft_wrap=True)
     if found.differences:
@@ -25,12 +25,12 @@ def show_comparison(found: SeriesComparison) -> None:
 
 
 def differences_table(differences: tuple[Difference, ...]) -> Table:
-    """Return one row for each thing that is not the same."""
+    """Return a table with one row per difference."""
     columns = [(name, True) for name in ("differs", "base", "new")]
     return table_of(columns, (map(printable, (each.what, each.base, each.new)) for each in differences))
 
 
 def verdicts_table(judged: tuple[Judged, ...]) -> Table:
-    """Return one row for each verdict."""
+    """Return a table with one row per verdict."""
     columns = [(name, name in WORDS) for name in COMPARED]
     return table_of(columns, ([printable(found[name]) for name in COMPARED] for found in map(cells, judged)))

@@ -1,4 +1,4 @@
-"""JSON on stdout, one object a line."""
+"""JSON on stdout, one object per line."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def print_json(data: dict[str, Any]) -> None:
 
 
 def print_line(data: dict[str, Any]) -> None:
-    """Print an object past Python's text layer, which would hold it back behind the events that go past it."""
+    """Print a JSON object at once, in order with events: both bypass the buffer of Python's text layer."""
     sys.stdout.buffer.write(json.dumps(data, allow_nan=False).encode() + b"\n")
     sys.stdout.buffer.flush()
 
 
 def print_event(event: Event) -> None:
-    """Print one event as a line, at once."""
+    """Print one event as a line, without buffering."""
     from cpugpu_tui.transport.wire import encode
 
     sys.stdout.buffer.write(encode(event))
@@ -35,18 +35,18 @@ def print_event(event: Event) -> None:
 
 
 def print_answer(state: RunState, **host: str) -> None:
-    """Print what the run says as a line of JSON; it is derived, so it is no event and nothing reads it back."""
+    """Print the run's answer as a line of JSON. It is derived from the events and never read back."""
     from cpugpu_tui.model.quantities import with_micro
     from cpugpu_tui.render.answers import as_data
     from cpugpu_tui.state.condition import conditions_data
 
-    said = with_micro({**host, "event": "Answer", "sweeps": as_data(state), "machine": conditions_data(state)})
-    sys.stdout.buffer.write(json.dumps(said).encode() + b"\n")
+    answer = with_micro({**host, "event": "Answer", "sweeps": as_data(state), "machine": conditions_data(state)})
+    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
 
 
 @contextmanager
 def failure_as_event(*, as_json: bool) -> Iterator[None]:
-    """With --json, print a failure as the `RunFinished` of a run that could not begin; it goes on as an exception."""
+    """With --json, print a failure as the `RunFinished` of a run that could not begin, and raise it again."""
     try:
         yield
     except CpuGpuError as error:

@@ -1,4 +1,4 @@
-"""How every table on stdout looks, on terminals that know ASCII alone too."""
+"""The style of all tables on stdout, also on terminals that show only ASCII."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from cpugpu_tui.render.capabilities import capabilities
 
 
 class _HarmlessConsole(Console):
-    """A console that shows what strangers wrote, and obeys only its own styles."""
+    """A console that escapes control characters in its texts. Only its own styles reach the terminal."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the segments with everything spelled out that a terminal would obey."""
+        """Yield the segments with control characters escaped."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable() or segment.text == "\n":
                 yield segment
@@ -29,36 +29,36 @@ class _HarmlessConsole(Console):
 
 
 def console() -> Console:
-    """Return a console on stdout that never cuts a table that goes into a pipe."""
+    """Return a console on stdout. In a pipe it is 160 columns wide, so that tables are not cut."""
     return _HarmlessConsole(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 
 
 def shown_lines(text: str) -> str:
-    """Return lines of text with everything spelled out that a terminal would obey."""
+    """Return lines of text with control characters escaped."""
     return "\n".join(map(shown, text.split("\n")))
 
 
 def tell(text: str) -> None:
-    """Print lines on stdout, as `shown` shows them."""
+    """Print lines on stdout with control characters escaped."""
     print(shown_lines(text))
 
 
 def new_table() -> Table:
-    """Return an empty table in the house style."""
+    """Return an empty table in the common style."""
     return Table(box=box.SIMPLE_HEAD if unicode() else box.ASCII, pad_edge=False, padding=(0, 1, 0, 0))
 
 
 def add_columns(table: Table, *names: str, justify: JustifyMethod = "left", ratio: int | None = None) -> None:
-    """Add columns whose cells are wrapped where they do not fit, never cut: "9.3..." would be read as a number.
+    """Add columns whose cells are wrapped, never cut: "9.3..." would be read as a number.
 
-    And rich cuts with a sign that a terminal without UTF-8 cannot show, after `plain` had its say.
+    Rich also cuts with a character that a terminal without UTF-8 cannot show.
     """
     for name in names:
         table.add_column(name, justify=justify, overflow="fold", ratio=ratio)
 
 
 def table_of(columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[str]]) -> Table:
-    """Return a table of rows as this terminal can show them; `columns` are headings, and whether they hold words."""
+    """Return a table of rows in characters that stdout can show. `columns`: heading, and whether it holds words."""
     table = new_table()
     for heading, is_words in columns:
         add_columns(table, heading, justify="left" if is_words else "right")
@@ -68,10 +68,9 @@ def table_of(columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[str]])
 
 
 def unicode() -> bool:
-    """Whether stdout takes more than ASCII; a terminal as the app judges it, which Python's encoding does not tell.
+    """Return whether stdout shows more than ASCII. For a terminal, the app's rule decides.
 
-    Under LC_ALL=C Python writes UTF-8 all the same (PEP 540), and the app's last words would be in signs that the app
-    itself did without.
+    Python's encoding is not enough: under LC_ALL=C it is UTF-8 (PEP 540), although the app itself uses ASCII there.
     """
     encoding = sys.stdout.encoding or ""
     if sys.stdout.isatty():
@@ -80,7 +79,7 @@ def unicode() -> bool:
 
 
 def plain(text: str) -> str:
-    """Return text that stdout can show."""
+    """Return text in characters that stdout can show."""
     if unicode():
         return micro(text)
     return (

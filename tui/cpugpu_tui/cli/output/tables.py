@@ -1,4 +1,4 @@
-"""Tables on stdout, from the same rows and sentences that the panes show."""
+"""Tables of runs on stdout, from the same rows and sentences as in the app."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from cpugpu_tui.session.repeat_command import repeat_commands
 from cpugpu_tui.state.state import RunState
 
 OPTIONAL = (Key.WRITTEN, Key.KERNEL, Key.LIMIT, Key.MOVED)
-"""Columns that a narrow terminal goes without, in this order; the detail and `--json` have them always."""
+"""Columns that are dropped on a narrow terminal, in this order. `--json` always has them."""
 
 WITHOUT_CPU = (Key.CPU, Key.SPEEDUP, Key.MOVED, Key.VERDICT)
-"""Columns that say nothing where several GPUs were timed and no CPU."""
+"""Columns that are empty where several GPUs were timed, but no CPU."""
 
 LEAST_REMARK = 12
-"""Cells that the remarks need, which are words and may be wrapped."""
+"""Minimum width of the remarks, which may be wrapped."""
 
 
 def spelled_table(state: RunState) -> RunTable:
-    """Return the table of a run in signs that stdout can show, without the columns that hold nothing."""
+    """Return the table of a run in characters that stdout can show, without empty columns."""
     found = run_table(state)
     lines = tuple({key: plain(text) for key, text in line.items()} for line in found.lines)
     nothing = ("", plain(NONE))
@@ -42,7 +42,7 @@ def spelled_table(state: RunState) -> RunTable:
 
 
 def keys_within(table: RunTable, width: int) -> list[str]:
-    """Return the columns that fit, so that no number has to be wrapped: `0.0406×` over two lines reads as `0.040`."""
+    """Return the columns that fit without wrapping a number: `0.0406×` over two lines would read as `0.040`."""
     keys = list(table.headings)
     for key in OPTIONAL:
         if _least_width(table, keys) <= width:
@@ -52,33 +52,28 @@ def keys_within(table: RunTable, width: int) -> list[str]:
 
 
 def _least_width(table: RunTable, keys: Sequence[str]) -> int:
-    """Return the cells that a table takes if nothing but its remarks is wrapped: each column has two more between."""
+    """Return the width of a table whose remarks alone are wrapped, with two cells between columns."""
     texts = {key: (table.headings[key], *(line[key] for line in table.lines)) for key in keys}
     return sum(LEAST_REMARK if key == Key.REMARKS else max(map(len, texts[key])) for key in keys) + 2 * len(keys)
 
 
 def rich_table(found: RunTable, keys: Sequence[str]) -> Table:
-    """Return these columns of a run's table."""
+    """Return these columns of a run's table for printing."""
     columns = [(found.headings[key], is_words(key)) for key in keys]
     return table_of(columns, ([line[key] for key in keys] for line in found.lines))
 
 
 def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[str]:
-    """Return the lines under the table: answer, failures, and where the run is kept.
+    """Return the lines below the table: answer, failures, and the number of the saved run.
 
-    `is_saved` off is for a run that the history lacks, or has in part: `notice` says why.
+    With `is_saved` False the history lacks some or all of the run, and `notice` holds the reason.
     """
     answers = table_lines(state, console().width, plain)
-    said = (*answers, *lines_beside_table(state)) if answers else answer_lines(state)
+    sentences = (*answers, *lines_beside_table(state)) if answers else answer_lines(state)
     lines = [
-        *said,
-        *run_receipt(state),
-        cut_short(state),
-        *mark_lines(state),
-        *energy_lines(state),
-        *notes(state),
+        *sentences, *run_receipt(state), cut_short(state), *mark_lines(state), *energy_lines(state), *notes(state),
         notice,
-    ]
+    ]  # fmt: skip
     if state.run is not None and state.run.number is not None:
         part = "Saved" if is_saved else "Saved in part"
         lines.append(f"{part} as run {state.run.number}: cpugpu-tui show {state.run.number}")
@@ -86,12 +81,12 @@ def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[
 
 
 def matrix_table(matrix: Matrix) -> Table:
-    """Return a matrix of copies between GPUs as a table."""
+    """Return the rates of copies between GPUs as a table."""
     return table_of([(head, index == 0) for index, head in enumerate(matrix.heads)], matrix.rows)
 
 
 def print_state(state: RunState, notice: str | None = None, is_saved: bool = True) -> None:
-    """Print heading, table and summary of a run; see `summary`."""
+    """Print heading, table and summary of a run. Arguments: see `summary`."""
     out = console()
     if state.rows:
         out.print(plain(heading(state)))
@@ -108,4 +103,4 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
     for line in summary(state, notice, is_saved):
         out.print(line, soft_wrap=not sys.stdout.isatty())  # a pipe has no width
     for command in repeat_commands(state.run) if state.run is not None else ():
-        out.print(plain(f"Again: {command}"), soft_wrap=True)  # a command to copy must not be broken by us
+        out.print(plain(f"Again: {command}"), soft_wrap=True)  # keep the command on one line, so that it can be copied

@@ -1,9 +1,9 @@
-"""Sweeps over the machine as lines of text: a header, then a line per GPU and one for the host, like vmstat."""
+"""Telemetry as lines of text, like vmstat: a header, then one line per GPU and one for the host."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,9 +11,9 @@ from cpugpu_tui.model import GpuTelemetry, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.telemetry.reasons import REASONS
 
 DASH = "–"
-"""In place of a number that is not known; why is said once, below."""
+"""Shown for an unknown number. The reason is printed once, below the rows."""
 STALE_INTERVALS = 2.5
-"""A number older than so many intervals has `~` in front."""
+"""A number older than this many intervals is shown with `~`."""
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,14 @@ class Column:
     unit: str
     gpu_key: str
     host_key: str = ""
-    """Empty where the host has no such number: its cell is blank then."""
+    """Empty if the host has no such number. Its cell is blank then."""
     factor: float = 1.0
-    """From the reading's unit to this one."""
+    """Factor from the reading's unit to `unit`."""
     digits: int = 0
 
     @property
     def width(self) -> int:
-        """Cells: room for five characters at least, `~1980` among them."""
+        """Width in cells, at least five: `~1980` must fit."""
         return max(len(self.title), len(self.unit), 5)
 
 
@@ -44,13 +44,13 @@ COLUMNS = (
     Column("to GPU", "MB/s", "pcie_rx_bytes_per_s", factor=1e-6),
     Column("from", "MB/s", "pcie_tx_bytes_per_s", factor=1e-6),
 )
-"""`active` of a GPU is the share of time in which a kernel ran, of the host that of its cores in use."""
+"""`active` is the share of time in which a kernel ran (GPU), or the share of cores in use (host)."""
 GPM_COLUMNS = (
     Column("SM", "%", "sm_occupancy_pct"),
     Column("tensor", "%", "tensor_active_pct"),
     Column("DRAM", "%", "dram_active_pct"),
 )
-"""Shown where they were asked for."""
+"""Columns that are added by `--gpm`."""
 SHARES = {
     "power-capped": "throttled_power_cap_pct",
     "sync-boost": "throttled_sync_boost_pct",
@@ -58,14 +58,14 @@ SHARES = {
     "hw-thermal": "throttled_hw_thermal_pct",
     "power-brake": "throttled_power_brake_pct",
 }
-"""Words for throttle reasons → their share of time."""
+"""Throttle reason → reading with its share of time."""
 
 
 class Table:
-    """Turns sweeps into lines. It remembers what it has told, so that nothing is said every second."""
+    """Turns readings into lines. Identities and remarks are printed only when they change."""
 
     def __init__(self, interval_s: float, tag: str = "", *, gpm: bool = False, page_lines: int | None = None) -> None:
-        """`tag` stands in front of every row; the header comes again after `page_lines`, None for never."""
+        """Put `tag` before each row, and repeat the header after `page_lines` lines (None: never)."""
         self._stale_s = STALE_INTERVALS * interval_s
         self._clock = "%H:%M:%S.%f" if interval_s < 1 else "%H:%M:%S"
         self._tag = f"{tag} " if tag else ""
@@ -73,10 +73,10 @@ class Table:
         self._page_lines = page_lines
         self._since_header: int | None = None
         self._identities: dict[int, tuple[str, ...]] = {}
-        self._remarks: frozenset[str] = frozenset()
+        self._remarks: frozenset[Hashable] = frozenset()
 
     def lines(self, read: TelemetryRead) -> list[str]:
-        """Return the lines of one sweep."""
+        """Return the lines for one set of readings."""
         lines = self._new_identities(read.gpus)
         rows = self._rows(read)
         full = self._page_lines is not None and (self._since_header or 0) + len(rows) > self._page_lines
@@ -88,13 +88,13 @@ class Table:
         return [*lines, *rows, *remarks]
 
     def _new_identities(self, gpus: Sequence[GpuTelemetry]) -> list[str]:
-        """Return who the GPUs are that were not named yet; one that is lost is still who it was."""
+        """Return a line for each GPU that is new or has changed."""
         new: list[str] = []
         for gpu in gpus:
             before = self._identities.get(gpu.index)
             if before is not None and gpu.uuid and before[1] not in ("", gpu.uuid):
-                before = None  # another GPU stands there now
-            # What is not told just now (a GPU that is lost, or back but not read yet) has not changed.
+                before = None  # another GPU has this index now
+            # A fact that is missing now (the GPU is lost, or not read again yet) has not changed.
             pairs = zip(_facts(gpu), before or _NOTHING, strict=True)
             facts = tuple(now or known for now, known in pairs)
             if facts != before:
@@ -125,7 +125,7 @@ class Table:
         return "".join(self._cell(column, gpu.readings.get(column.gpu_key)) for column in self._columns)
 
     def _mig_cells(self, instance: MigInstance) -> str:
-        """Return what a slice has of its own; the rest is its board's."""
+        """Return the cells of a MIG instance, blank where only the whole GPU has a value."""
         found = (instance.readings.get(column.gpu_key) for column in self._columns)
         pairs = zip(self._columns, found, strict=True)
         return "".join(self._cell(column, r) if r is not None else " " * (column.width + 1) for column, r in pairs)
@@ -143,31 +143,37 @@ class Table:
         return f" {('~' if reading.age_s > self._stale_s else '') + text:>{column.width}}"
 
     def _new_remarks(self, read: TelemetryRead) -> list[str]:
-        """Return what was not so at the sweep before: problems, and why a number is missing."""
-        remarks = [] if read.problem is None else [read.problem]
+        """Return the problems, and the reasons for missing numbers, that the previous readings did not have."""
+        remarks: dict[Hashable, str] = {}
+        if read.problem is not None:
+            # The driver's problem has no code. Its text counts the seconds of silence, which alone are not news.
+            remarks["driver", _DURATION.sub("", read.problem)] = read.problem
         for gpu in read.gpus:
+            name = f"GPU {gpu.index}"
             if gpu.problem is not None:
-                remarks.append(f"GPU {gpu.index}: {gpu.problem}")
-            else:
-                cells = {column.title: gpu.readings.get(column.gpu_key) for column in self._columns}
-                remarks += _missing(f"GPU {gpu.index}", {**cells, "throttle": gpu.readings.get("throttle_bits")})
-                reserved = gpu.readings.get("memory_reserved_bytes")
-                if reserved is not None and reserved.reason == "in-used":
-                    remarks.append(f"GPU {gpu.index}: memory holds the driver's own reserve: {REASONS['in-used']}")
-        remarks += _missing("host", {c.title: read.host.get(c.host_key) for c in self._columns if c.host_key})
-        before, self._remarks = self._remarks, frozenset(map(_without_numbers, remarks))
-        return [self._tag + remark for remark in remarks if _without_numbers(remark) not in before]
+                remarks[name, gpu.problem] = f"{name}: {gpu.problem}"
+                continue
+            cells = {column.title: gpu.readings.get(column.gpu_key) for column in self._columns}
+            remarks |= _missing(name, {**cells, "throttle": gpu.readings.get("throttle_bits")})
+            reserved = gpu.readings.get("memory_reserved_bytes")
+            if reserved is not None and reserved.reason == "in-used":
+                remarks[name, reserved.reason] = f"{name}: memory includes the driver's reserve: {REASONS['in-used']}"
+        remarks |= _missing("host", {c.title: read.host.get(c.host_key) for c in self._columns if c.host_key})
+        before, self._remarks = self._remarks, frozenset(remarks)
+        return [self._tag + text for key, text in remarks.items() if key not in before]
 
+
+_DURATION = re.compile(r"\b\d+ s\b")
 
 _NOTHING = ("",) * 6
-"""As many as `_facts`."""
+"""As long as the result of `_facts`."""
 
 
 def _facts(gpu: GpuTelemetry) -> tuple[str, ...]:
-    """Return what a GPU is and what does not change, in words; empty where it is not known now."""
+    """Return the constant facts of a GPU as text, empty where unknown."""
     total, limit = (gpu.readings.get(key) for key in ("memory_total_bytes", "power_limit_mw"))
     return (
-        "" if gpu.name == f"GPU {gpu.index}" else gpu.name,  # its number stands in for a name that was never told
+        "" if gpu.name == f"GPU {gpu.index}" else gpu.name,  # a placeholder for an unknown name
         gpu.uuid or "",
         f"PCI {gpu.pci_bus_id}" if gpu.pci_bus_id else "",
         f"{total.value / 2**30:.0f} GiB" if total is not None and total.value is not None else "",
@@ -184,7 +190,7 @@ def _identity(index: int, facts: tuple[str, ...]) -> str:
 
 
 def throttle_text(gpu: GpuTelemetry) -> str:
-    """Return what holds the GPU back, with the share of time where the driver counts it, and who else is on it."""
+    """Return the throttle reasons, with their share of time if known, and the number of foreign processes."""
     shares = {word: gpu.readings.get(key) for word, key in SHARES.items()}
     counted = {word: reading.value for word, reading in shares.items() if reading is not None and reading.value}
     words = [f"{w} {counted[w]:.0f}%" if w in counted else w for w in dict.fromkeys([*gpu.throttle, *counted])]
@@ -196,23 +202,21 @@ def throttle_text(gpu: GpuTelemetry) -> str:
 
 
 def host_text(host: Mapping[str, Reading]) -> str:
-    """Return load and quota."""
+    """Return the host's load average and CPU quota."""
     load, quota = host.get("load_1min"), host.get("cpu_quota_cores")
     parts = [f"load {load.value:.2f}"] if load is not None and load.value is not None else []
     parts += [f"quota {quota.value:.3g} cores"] if quota is not None and quota.value is not None else []
     return ", ".join(parts)
 
 
-def _missing(what: str, readings: Mapping[str, Reading | None]) -> list[str]:
-    """Return one sentence for each reason why numbers of one row are missing."""
+def _missing(row: str, readings: Mapping[str, Reading | None]) -> dict[Hashable, str]:
+    """Return a sentence for each reason why numbers of a row are missing, by row, reason and numbers."""
     titles: dict[str, list[str]] = {}
     for title, reading in readings.items():
         if reading is None or reading.value is None:
             reason = "not-supported" if reading is None else reading.reason or "unknown"
-            titles.setdefault(REASONS.get(reason, reason), []).append(title)
-    return [f"{DASH} {what}, {', '.join(names)}: {reason}" for reason, names in titles.items()]
-
-
-def _without_numbers(sentence: str) -> str:
-    """Return what makes a remark the same: `has not answered for 3 s` is no news after `for 2 s`."""
-    return re.sub(r"\b\d+ s\b", "", sentence)
+            titles.setdefault(reason, []).append(title)
+    return {
+        (row, reason, *names): f"{DASH} {row}, {', '.join(names)}: {REASONS.get(reason, reason)}"
+        for reason, names in titles.items()
+    }

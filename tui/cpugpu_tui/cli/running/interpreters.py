@@ -1,4 +1,4 @@
-"""`cpugpu-tui run --python A --python B`: interpreters in turn, run by run, and what that says of them."""
+"""`cpugpu-tui run --python A --python B`: run in several interpreters in turn, and compare them."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from cpugpu_tui.transport.interpreter_search import AUTO
 def run_in_turn(
     request: PlanRequest, options: RunOptions, pythons: tuple[str, ...], outputs: Outputs, *, as_json: bool
 ) -> int:
-    """Run a plan in several interpreters, run by run in turn, then compare each with the first; return the exit code.
+    """Run a plan in several interpreters in turn, compare each with the first, and return the exit code.
 
     Raises:
-        CpuGpuError: the request cannot be run at all, or an interpreter is named twice.
+        CpuGpuError: the request cannot be run at all, or an interpreter is given twice.
     """
-    if len(set(pythons)) < len(pythons):
-        raise UsageError("An interpreter is named twice.", "Name each once; --repeat makes more runs.")
+    if twice := [python for python in pythons if pythons.count(python) > 1]:
+        raise UsageError(f"--python {twice[0]} is given twice.", "Name each interpreter once. --repeat sets the runs.")
     if AUTO in pythons:
-        raise UsageError("--python auto finds a single interpreter.", "Name each one to compare them.")
+        raise UsageError("--python auto finds only one interpreter.", "Name each interpreter to compare them.")
     if options.worker != "process":
-        raise UsageError("Several interpreters need a process each.", "Leave --worker thread out.")
+        raise UsageError(f"--worker {options.worker} runs only one interpreter.", "Leave --worker out.")
     request = with_own(request, options.workloads, pythons[0])
     plan = build_plan(request)
     if plan.search is not None:
-        # A search chooses other sizes every time: what is to be compared must be the same.
+        # A search chooses other sizes in each run, and only equal sizes can be compared.
         plan = replace(plan, search=None)
     outputs.check()
     agents = [
@@ -87,24 +87,24 @@ def _take_turns(
 
 
 def turns(count: int, rounds: int) -> list[int]:
-    """Return whose turn it is: each of `count` once a round, every other round backwards.
+    """Return the order of turns: each of `count` once per round, every second round in reverse (0 1, 1 0, 0 1, …).
 
-    So drift of the machine is in all of them alike: 0 1, 1 0, 0 1, …
+    This spreads drift of the machine evenly.
     """
     order: Sequence[int] = range(count)
     return [each for index in range(rounds) for each in (order if index % 2 == 0 else reversed(order))]
 
 
 def _compare(pythons: tuple[str, ...], runs: list[list[MeasuredRun]], *, as_json: bool) -> None:
-    """Print how each interpreter differs from the first, as far as runs were finished."""
+    """Print the comparison of each interpreter with the first, if both have finished runs."""
     base, *others = (Series(python, tuple(each)) for python, each in zip(pythons, runs, strict=True))
     for new in others:
         if not base.runs or not new.runs:
-            print_notice(f"No comparison with {new.name}: there is no finished run of both.")
+            print_notice(f"No comparison with {new.name}: a side has no finished run.")
             continue
         try:
             found = compare_series(base, new)
-        except UsageError as error:  # they share no case: the runs are saved all the same
+        except UsageError as error:  # they share no case; the runs are saved anyway
             print_notice(f"No comparison with {new.name}: {error}")
             continue
         if as_json:

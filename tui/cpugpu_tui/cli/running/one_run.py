@@ -1,4 +1,4 @@
-"""One run of a session as commands run it: sampled, stopped by signals, printed or kept for a comparison."""
+"""One run for a command: with telemetry, stopped by signals, printed or collected for a comparison."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.signal_watch import watch_signals
 
 TELEMETRY_S = 1.0
-"""Between two samples of the machine."""
+"""Interval of telemetry during a run."""
 
 See = Callable[[RunState, Event], None]
-"""Is told each event, and the state after it."""
+"""Called with each event and the state after it."""
 
 
 class Stoppable(Protocol):
-    """What a signal stops: a session, or a fleet of them."""
+    """A session or a fleet, which signals stop."""
 
     signal_exit: int
 
     @property
     def stopping(self) -> bool:
-        """Whether a stop was asked for."""
+        """Whether a stop was requested."""
 
     def stop(self) -> None:
-        """Stop after the block in flight."""
+        """Stop after the current block."""
 
     def kill(self) -> None:
         """Stop at once."""
 
 
 def facts() -> dict[str, object]:
-    """Return what the controller adds to a run's environment."""
+    """Return the facts that this process adds to a run's environment."""
     return {"argv": sys.argv[1:]}
 
 
 def watched(session: Session, agents: Agents, plan: Plan, see: See) -> tuple[RunState, RunFinished]:
-    """Run a session to its end with a line of progress; signals stop it."""
+    """Run a session to its end with a line of progress. Signals stop it."""
     state, progress = RunState(), Progress()
 
     def deliver(event: Event) -> None:
@@ -69,7 +69,7 @@ def watched(session: Session, agents: Agents, plan: Plan, see: See) -> tuple[Run
 
 
 def seen_by(outputs: Outputs, *, as_json: bool) -> See:
-    """Return what hands the events to `outputs`, and with --json prints them as they come."""
+    """Return a function that passes events to `outputs`, and with --json prints them as they come."""
 
     def see(state: RunState, event: Event) -> None:
         outputs.see(state, event)
@@ -82,7 +82,7 @@ def seen_by(outputs: Outputs, *, as_json: bool) -> See:
 
 
 def say_why(finished: RunFinished) -> None:
-    """Say on stderr why a run ended as it did, if it says that."""
+    """Print the message and remedy of a finished run on stderr, if it has any."""
     if finished.message:
         print_notice(f"cpugpu-tui: {finished.message} {finished.remedy}".strip())
 
@@ -90,10 +90,9 @@ def say_why(finished: RunFinished) -> None:
 def run_once(
     session: Session, agents: Agents, plan: Plan, remark: str | None, *, as_json: bool, outputs: Outputs
 ) -> int:
-    """Run one session; print its events as they come, or its table at the end, and write what else was asked for.
+    """Run one session, print its events as they come or its table at the end, and write the outputs.
 
-    `remark` is what opening the history did that a person should know. Returns the exit code of the run itself: files
-    that could not be written are told by `outputs`.
+    `remark`: notice about opening the history. Returns the exit code of the run. Failed exports set that of `outputs`.
     """
     state, finished = watched(session, agents, plan, seen_by(outputs, as_json=as_json))
     if finished.status == "failed" and (as_json or state.run is None):
@@ -113,7 +112,7 @@ def run_once(
 
 @contextmanager
 def telemetry(session: Session, agents: Agents, plan: Plan) -> Iterator[None]:
-    """Sample the machine while the session runs; its readings become events of the run."""
+    """Read telemetry during the session. The readings become events of the run."""
     if plan.simulation is not None and plan.simulation.pace == 0:
         yield
         return
@@ -124,7 +123,7 @@ def telemetry(session: Session, agents: Agents, plan: Plan) -> Iterator[None]:
     )
 
     def hush(live: bool) -> None:
-        """Leave readings that cost the driver milliseconds to the seconds before the plan is sent."""
+        """Skip readings that take the driver milliseconds while the plan runs."""
         sampler.quiet = live
 
     session.on_live = hush
@@ -137,7 +136,7 @@ def telemetry(session: Session, agents: Agents, plan: Plan) -> Iterator[None]:
 
 @contextmanager
 def signals_stop(session: Stoppable) -> Iterator[None]:
-    """ctrl+c stops after the block, twice at once; SIGTERM and SIGHUP stop at once and exit 143 and 129."""
+    """Stop after the block on ctrl+c, at once on a second one, and at once on SIGTERM and SIGHUP (exit 143, 129)."""
 
     def obey(number: int) -> None:
         if number != signal.SIGINT:
@@ -149,7 +148,7 @@ def signals_stop(session: Stoppable) -> Iterator[None]:
             session.stop()
             if sys.stderr.isatty():
                 with suppress(OSError):  # the terminal may be gone
-                    os.write(2, b"\r\x1b[KStopping after the block in flight; ctrl+c again stops at once.\n")
+                    os.write(2, b"\r\x1b[KStopping after the current block. Press ctrl+c again to stop at once.\n")
 
     with watch_signals(obey):
         yield
@@ -166,19 +165,19 @@ class RanOnce:
     """None if it never began."""
     finished: RunFinished
     exit_code: int
-    """As `run` would exit with."""
+    """The exit code that `run` would return."""
     is_over: bool
-    """Whether another run would be unwanted (somebody stopped this one) or in vain (it cannot be run here)."""
+    """Whether no further run should start: this one was stopped, or cannot run here."""
 
 
 def run_quietly(
     session: Session, agents: Agents, plan: Plan, label: str, see: See = lambda _state, _event: None
 ) -> RanOnce:
     """Run a session with a line of progress below `label`."""
-    kept: list[Event] = []
+    events: list[Event] = []
 
     def keep(state: RunState, event: Event) -> None:
-        kept.append(event)
+        events.append(event)
         see(state, event)
 
     if sys.stderr.isatty():
@@ -186,4 +185,4 @@ def run_quietly(
     _, finished = watched(session, agents, plan, keep)
     code = session.signal_exit or finished.exit_code
     is_over = session.stopping or finished.status == "stopped" or code in (EXIT_USAGE, EXIT_UNFIT)
-    return RanOnce(measured(kept), finished, code, is_over)
+    return RanOnce(measured(events), finished, code, is_over)

@@ -1,4 +1,4 @@
-"""How commands run: the options that are no part of a plan, checked."""
+"""The options of a command that are not part of the plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run, as opposed to what.
+    """How to run a plan.
 
     Raises:
         UsageError: the worker is neither `process` nor `thread`.
@@ -26,20 +26,20 @@ class RunOptions:
     database: Path | None = None
     save: bool = True
     workloads: tuple[str, ...] = ()
-    """Files of the person's own workloads."""
+    """Files with the user's own workloads."""
     ceilings: bool = True
-    """Whether a run may measure what `limited by` needs, where the history lacks it."""
+    """Whether a run may measure peak rates for `limited by`, if the history has none."""
 
     def __post_init__(self) -> None:
         if self.worker not in ("process", "thread"):
-            raise UsageError(f"There is no worker mode {self.worker!r}.", "Write process or thread.")
+            raise UsageError(f"Invalid worker {self.worker!r}.", "Use process or thread.")
 
 
 def found_python(python: str | None, worker: str = "process", simulation: Simulation | None = None) -> str | None:
-    """Return the interpreter that `--python` names. For `auto` search for it, and say on stderr which one it is."""
+    """Return the interpreter of `--python`. For `auto`, search for one and print on stderr which one was found."""
     if python != AUTO:
         return python
-    if worker == "thread" or simulation is not None:  # no process of another interpreter will import torch
+    if worker == "thread" or simulation is not None:  # torch is not imported in another interpreter
         return None
     from cpugpu_tui.transport.interpreter_search import choose
 
@@ -50,7 +50,7 @@ def found_python(python: str | None, worker: str = "process", simulation: Simula
 
 
 def simulation(text: str | None) -> Simulation | None:
-    """Return the simulated machine that `--simulate` asks for."""
+    """Return the simulated machine of `--simulate`, or None without the option."""
     if text is None:
         return None
     from cpugpu_tui.config.parsing import parse_simulation

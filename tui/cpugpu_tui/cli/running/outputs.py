@@ -1,4 +1,4 @@
-"""What the runs of one command write beside the history: `run --export FILE`, `run --tensorboard DIR`."""
+"""Files that the runs of a command write: `run --export FILE`, `run --tensorboard DIR`."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ def tensorboard_line(folder: Path) -> str:
 
 
 class Outputs:
-    """What the runs of one command write beside the history: files at the end of each run, TensorBoard as it goes."""
+    """The files of a command: exports are written after each run, TensorBoard during it."""
 
     def __init__(self, files: Sequence[Path] = (), tensorboard: Path | None = None) -> None:
         self._files = dict.fromkeys(files, "")
         self._tensorboard = tensorboard
         self._board: LiveTensorboard | None = None
         self._board_error: CpuGpuError | None = None
-        """Why TensorBoard gets nothing more, None as long as it gets something: a failure ends it, not the run."""
+        """Why TensorBoard is no longer written, or None. A failure ends only TensorBoard, not the run."""
         self._has_board = False
-        """Whether there is something to open."""
+        """Whether TensorBoard files hold any result."""
         self._runs: list[ExportedRun] = []
         self._events: list[Event] = []
         self.exit_code = EXIT_OK
-        """What the command exits with when nothing worse happened."""
+        """Exit code of the command, unless something worse happened."""
 
     def check(self) -> None:
-        """Look at every place before anything is timed, and load what writes there.
+        """Check every output before anything is timed, and load the packages that it needs.
 
         Raises:
-            UsageError: a name says no format, is a folder, or in a folder that does not exist.
-            UnfitError: a place cannot be written, or a package is missing.
+            UsageError: a file has no known ending, is a folder, or its folder does not exist.
+            UnfitError: an output cannot be written, or a package is missing.
         """
         for path in self._files:
             name = self._files[path] = formats.required_format_of(path)
@@ -52,7 +52,7 @@ class Outputs:
             self._board = LiveTensorboard(self._tensorboard)
 
     def see(self, state: RunState, event: Event) -> None:
-        """Take note of an event; `state` knows it already."""
+        """Record an event. `state` is the state after it."""
         if self._board is not None and self._board_error is None:
             try:
                 self._board.see(state, event)
@@ -71,34 +71,34 @@ class Outputs:
 
     @property
     def wants_files(self) -> bool:
-        """Whether runs are to be written to files."""
+        """Whether runs are exported to files."""
         return bool(self._files)
 
     def add(self, run: ExportedRun) -> None:
-        """Take a run that is over, for the files: of a fleet several go on at the same time."""
+        """Add a finished run to the exports. In a fleet, several runs go on at the same time."""
         self._runs.append(run)
 
     def write(self) -> list[str]:
-        """Write the runs that are over, and return what to say: which file could not be written, what opens them.
+        """Write the finished runs, and return notices: files that failed, and the command that opens TensorBoard.
 
-        The files are written anew after each run of a series: whoever stops the third has the first two.
+        The files are written again after each run of a series, so that stopping the third keeps the first two.
         """
-        said = []
+        notices = []
         for path, name in self._files.items() if self._runs else ():
             try:
                 target.write(path, formats.rendered(name, self._runs))
             except CpuGpuError as error:
-                said.append(self._failed(error))
+                notices.append(self._failed(error))
         if self._board is not None and self._tensorboard is not None:
             try:
                 self._board.close()
             except CpuGpuError as error:
                 self._board_error = self._board_error or error
             if self._board_error is not None:
-                said.append(self._failed(self._board_error))
+                notices.append(self._failed(self._board_error))
             if self._has_board:
-                said.append(f"Open it: {tensorboard_line(self._tensorboard)}")
-        return said
+                notices.append(f"Open it: {tensorboard_line(self._tensorboard)}")
+        return notices
 
     def _failed(self, error: CpuGpuError) -> str:
         self.exit_code = max(self.exit_code, error.exit_code)

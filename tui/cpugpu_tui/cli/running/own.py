@@ -1,4 +1,4 @@
-"""A person's own workloads and presets, for the commands that plan or list."""
+"""The user's own workloads and presets, for commands that plan or list."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from cpugpu_tui.workloads import catalogue
 
 
 def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> PlanRequest:
-    """Return a request that knows the presets of the config, the files named, and packages if a name needs them.
+    """Return a request with the presets of the config, the named files, and installed packages if a name needs them.
 
     Raises:
         UsageError: the config or a file is wrong, or a file ended the agent.
-        UnfitError: the interpreter cannot become an agent.
+        UnfitError: the interpreter cannot run an agent.
     """
     own = replace(request.own, presets=config.load().presets)
     paths = named_files(files)
     if paths:
         own, refused = learn(own, paths, python, installed=False)
         refuse(refused)
-    # Packages are loaded only for a name that nobody else has: a bad one must not spoil a run that has no use for it.
+    # Load packages only for a name that is still unknown, so that a broken package fails no other run.
     if _lacks(request, own) and (python is not None or offers_installed()):
         own, refused = learn(own, paths, python, installed=True)
         say(refused)
@@ -36,7 +36,7 @@ def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> 
 
 
 def all_own(files: Iterable[str], python: str | None = None) -> tuple[OwnWorkloads, tuple[Refused, ...]]:
-    """Return everything that there is, and what could not be loaded: for lists and the app.
+    """Return all of the user's workloads and presets, and those that could not be loaded, for lists and the app.
 
     Raises:
         UsageError: the config is wrong, or a file ended the agent.
@@ -49,7 +49,7 @@ def all_own(files: Iterable[str], python: str | None = None) -> tuple[OwnWorkloa
 
 
 def _lacks(request: PlanRequest, own: OwnWorkloads) -> bool:
-    """Whether a name, or a workload of a named preset, is known to nobody yet."""
+    """Return whether a name, or a workload of a named preset, is still unknown."""
     infos = own.infos()
     presets = {name: own.preset(name) for name in request.names}
     needed = {part.workload for preset in presets.values() if preset is not None for part in preset.parts}
@@ -58,12 +58,12 @@ def _lacks(request: PlanRequest, own: OwnWorkloads) -> bool:
 
 
 def words_for(plan: Plan, files: Iterable[str]) -> tuple[str, ...]:
-    """Return what `Agents` takes for a saved plan: its files only if the person names them again.
+    """Return the arguments of `Agents` that load the workloads of a saved plan.
 
-    A plan may come from a stranger's export, and no file is run that nobody named.
+    The plan may come from someone else's export, so its files run only if the user names them again.
 
     Raises:
-        UsageError: a file does not exist, or one that the plan needs is not named.
+        UsageError: a file does not exist, or a file that the plan needs is not named.
     """
     if plan.codes:
         raise UsageError(
@@ -82,7 +82,7 @@ def words_for(plan: Plan, files: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_unchanged(plan: Plan) -> None:
-    """Refuse to go on with a run whose workloads are others by now.
+    """Refuse to resume a run whose workload files have changed.
 
     Raises:
         UsageError: a file has changed since the run began.
@@ -91,14 +91,14 @@ def check_unchanged(plan: Plan) -> None:
 
     for file in plan.own_files:
         if hashlib.sha256(Path(file.path).read_bytes()).hexdigest() != file.sha256:
-            raise UsageError(f"{file.path} has changed since this run began.", "Run it anew, without --resume.")
+            raise UsageError(f"{file.path} has changed since this run began.", "Start a new run without --resume.")
 
 
 def refuse(refused: tuple[Refused, ...]) -> None:
-    """Raise the first of what could not be loaded; say the others on stderr.
+    """Raise the first loading error, after printing the others on stderr.
 
     Raises:
-        UsageError: there is one.
+        UsageError: `refused` is not empty.
     """
     if refused:
         say(refused[1:])
@@ -106,6 +106,6 @@ def refuse(refused: tuple[Refused, ...]) -> None:
 
 
 def say(refused: tuple[Refused, ...]) -> None:
-    """Say on stderr what could not be loaded."""
+    """Print loading errors on stderr."""
     for each in refused:
         print_notice(f"cpugpu-tui: {each.message} {each.remedy}".strip())

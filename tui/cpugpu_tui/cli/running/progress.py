@@ -1,4 +1,4 @@
-"""One line on stderr that says how far a headless run or a fleet is; only where stderr is a terminal."""
+"""A line on stderr with the progress of a run or a fleet. Shown only if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cpugpu_tui.render.progress import bar, left_text, points_text
 from cpugpu_tui.state.state import RunState
 
 EVERY_S = 0.5
-"""Between two updates of the line: painting while a block is timed costs CPU time that the block wants."""
+"""Least time between updates: painting takes CPU time from the block that is being timed."""
 
 
 class ProgressLine:
@@ -31,7 +31,7 @@ class ProgressLine:
         return time.monotonic() - self._painted_s >= EVERY_S
 
     def paint(self, text: str) -> None:
-        """Draw a text that fits the line: one that wraps cannot be removed."""
+        """Draw a text, which must fit the line: a wrapped one cannot be removed."""
         self._painted_s = time.monotonic()
         self.stream.write(f"\r\x1b[K{text}")
         self.stream.flush()
@@ -52,7 +52,7 @@ class Progress:
         self._heard_s = 0.0
 
     def show(self, state: RunState, event: Event) -> None:
-        """Take note of an event, and repaint if it is time."""
+        """Record an event, and repaint if an update is due."""
         if not self._line.is_live or isinstance(event, RunFinished):
             return
         if isinstance(event, Progressed) and event.seconds_left is not None:

@@ -1,4 +1,4 @@
-"""`cpugpu-tui run --resume [RUN]`: the run goes on where it ended, in the same table and under the same number."""
+"""`cpugpu-tui run --resume [RUN]`: continue a run where it ended, under the same number."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cpugpu_tui.cli.running.own import check_unchanged, words_for
 from cpugpu_tui.cli.running.saving import save_rest, way_into
 from cpugpu_tui.errors import StoreError, UsageError
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.session.planning import PlanRequest, check_positive
 from cpugpu_tui.session.resume import Unfinished, unfinished
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.store import Store, open_store
@@ -22,30 +23,31 @@ if TYPE_CHECKING:
     import typer
 
 TAKEN = ("names", "resume", "json", "database", "python", "case_timeout", "workloads", "export", "tensorboard")
-"""Parameters of `run` that mean something to a run whose plan is made."""
+"""Parameters of `run` that can be used with --resume. The plan is fixed."""
 
 
 def resume_run(context: typer.Context) -> int:
-    """Run what is missing in a saved run, as the words of `run --resume` say, and return the exit code.
+    """Run the missing cases of a saved run and return the exit code.
 
     Raises:
-        UsageError: there are options that a made plan cannot follow.
-        CpuGpuError: there is nothing to go on with (with `--json` it is a `RunFinished` line as well).
+        UsageError: an option would change the plan.
+        CpuGpuError: no run can be resumed. With `--json` it is also printed as a `RunFinished` line.
     """
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if parameter.name not in TAKEN and source is not None and source.name == "COMMANDLINE":
-            raise UsageError(f"{parameter.opts[0]} cannot change a run that has begun.", "Leave it out with --resume.")
+            raise UsageError(f"{parameter.opts[0]} cannot be combined with --resume.", "Leave it out.")
     given = context.params
     as_json, database, pythons = given["json"], given["database"], given["python"] or ()
     if len(pythons) > 1:
-        raise UsageError("Several interpreters are named, and one is enough here.", "Name one with --python PATH.")
+        raise UsageError(f"--resume runs one interpreter, not {len(pythons)}.", "Use --python once.")
     named_python = pythons[0] if pythons else None
     outputs = Outputs(given["export"] or (), given["tensorboard"])
     with way_into(database, open_store(database, keep_aside=False), keep_aside=False) as outbox:
         store = outbox.store
         assert store is not None
         with failure_as_event(as_json=as_json):
+            check_positive(PlanRequest((), case_timeout_s=given["case_timeout"]))
             run = _wanted(store, given["names"] or ())
             plan = run.started.plan
             outputs.check()
@@ -64,15 +66,19 @@ def resume_run(context: typer.Context) -> int:
 
 
 def _require_python(run: Unfinished, python: str | None) -> None:
-    """Refuse to start an interpreter that nobody named: a run may come from a stranger's export."""
+    """Refuse to start an interpreter that the user did not name: the run may come from someone else's export."""
     used = run.started.environment.get("python_option")
     if used and python is None:
-        raise UsageError(f"Run {run.summary.number} was measured with --python {printable(str(used))}.", "Add that.")
+        raise UsageError(
+            f"Run {run.summary.number} was measured with --python {printable(str(used))}.", "Add this option."
+        )
 
 
 def _wanted(store: Store, names: Sequence[str]) -> Unfinished:
     if len(names) > 1:
-        raise UsageError("--resume goes on with one run.", "Name one, or none for the newest that is unfinished.")
+        raise UsageError(
+            f"--resume takes one run, not {len(names)}.", "Name one, or none for the newest unfinished run."
+        )
     if store.notice:
         raise StoreError(store.notice)
     return unfinished(store, names[0] if names else None)

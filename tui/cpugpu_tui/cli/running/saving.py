@@ -1,4 +1,4 @@
-"""The way of a command's runs into the history, and what is said in the end of those that are not in it."""
+"""Saves the runs of a command, and reports at the end what could not be saved."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from cpugpu_tui.store import Store, open_store
 from cpugpu_tui.store.outbox import Outbox, Unsaved
 
 LAST_TRY_S = 10.0
-"""How long the end of a command waits for a database that is still locked."""
+"""How long a command waits at its end for a locked database."""
 
 STOPPED_TRY_S = 2.0
-"""The same after ctrl+c. After SIGTERM and SIGHUP, which end the process within 2 s, there is one try."""
+"""The same after ctrl+c. After SIGTERM or SIGHUP, which end the process within 2 s, saving is tried once."""
 
 
 @contextmanager
 def saving(options: RunOptions) -> Iterator[Outbox | None]:
-    """Give the way into the history, None with --no-save; a history that cannot be opened is tried again."""
+    """Yield the outbox of the history, or None with --no-save. A history that cannot be opened is tried again later."""
     if not options.save:
         yield None
         return
     store = None
-    with suppress(StoreError):  # the outbox opens it later, or says in the end why it could not
+    with suppress(StoreError):  # the outbox tries again, and reports the reason at the end
         store = open_store(options.database)
     with way_into(options.database, store) as outbox:
         yield outbox
 
 
 def way_into(database: Path | None, store: Store | None, *, keep_aside: bool = True) -> AbstractContextManager[Outbox]:
-    """Return the way into a history, which `with` closes."""
+    """Return the outbox of a history as a context manager."""
     return closed(Outbox(lambda wait_s: open_store(database, keep_aside=keep_aside, wait_s=wait_s), store))
 
 
 @contextmanager
 def closed(outbox: Outbox) -> Iterator[Outbox]:
-    """Close an outbox in the end; what waits when an exception ends the command has one more chance."""
+    """Close an outbox at the end. After an exception, try once more to save what waits."""
     try:
         yield outbox
     except BaseException:
@@ -52,7 +52,7 @@ def closed(outbox: Outbox) -> Iterator[Outbox]:
 
 
 def as_saved(state: RunState, unsaved: Unsaved | None, remark: str | None) -> tuple[RunState, str | None, bool]:
-    """Return a run as the history has it now, what to say of that, and whether it is saved whole."""
+    """Return the state with its saved number, the notice about saving, and whether the run is saved completely."""
     if unsaved is None or state.run is None:
         return state, remark, state.run is not None and state.run.number is not None
     run_id = state.run.run_id
@@ -61,21 +61,21 @@ def as_saved(state: RunState, unsaved: Unsaved | None, remark: str | None) -> tu
 
 
 def remark_of(outbox: Outbox | None) -> str | None:
-    """Return what opening the history did that a person should know."""
+    """Return the notice about opening the history, if any."""
     return outbox.store.remark if outbox is not None and outbox.store is not None else None
 
 
 def save_rest(outbox: Outbox | None, code: int) -> int:
-    """Save what waits, say on stderr what cannot be saved, and return the exit code of the command.
+    """Save what waits, print on stderr what cannot be saved, and return the exit code of the command.
 
-    Every other code tells more than that something is not saved and stays; only 0 becomes 4.
+    If something is not saved, 0 becomes 4. Other exit codes say more and stay.
     """
     if outbox is None or not (before := outbox.unsaved):
         return code
     limit_s = 0.0
     if isinstance(before.cause, LockedError) and (code <= 128 or code == EXIT_INTERRUPTED):
         limit_s = STOPPED_TRY_S if code == EXIT_INTERRUPTED else LAST_TRY_S
-        _say(f"Not saved yet: {before.cause} Saving is tried for up to {limit_s:g} s more.")
+        _say(f"Not saved yet: {before.cause} Trying again for up to {limit_s:g} s.")
     try:
         outbox.flush(limit_s)
     except KeyboardInterrupt:
@@ -98,7 +98,7 @@ def _saved(before: Unsaved, now: Unsaved) -> str:
 
 
 def _missing(left: Unsaved) -> str:
-    """Return why something is not saved, and how much."""
+    """Return what is not saved, and the reason."""
     cases = sum(map(len, left.cases.values()))
     if not cases:
         return left.final_text

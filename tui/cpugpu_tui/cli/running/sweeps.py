@@ -1,4 +1,4 @@
-"""Sweeps over the machine, one after the other: of this machine, of a simulated one, of a trace; and recording them."""
+"""Streams of telemetry readings: of this machine, a simulated one or a trace. Also records them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from cpugpu_tui.model import Simulation, TelemetryRead
 from cpugpu_tui.telemetry.recording import Recorder, header_of
 
 WAITING = 16
-"""Sweeps kept for a reader that does not read; then they are dropped, so that memory stays bounded."""
+"""Maximum number of readings that wait to be printed. Further ones are dropped to bound the memory."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where sweeps come from, as every output says it."""
+    """The origin of readings, as every output shows it."""
 
     source: str
     tag: str = ""
-    """Empty for this machine, now."""
+    """Empty for live readings of this machine."""
     trace: str | None = None
     """Name of the trace."""
     driver: str | None = None
@@ -28,31 +28,31 @@ class Origin:
 
 
 OriginOf = Callable[[TelemetryRead], Origin]
-"""What is known of the origin when a sweep comes: a driver that hangs tells its version late."""
+"""Returns the origin of a reading. It is asked each time, because a slow driver reports its version late."""
 
 
 def live_origin() -> OriginOf:
-    """Return what says of each live sweep which driver it comes from, as soon as the driver has told."""
+    """Return the function that adds the driver's version to live readings, once the driver has reported it."""
     from cpugpu_tui.telemetry.driver import PATIENCE_S, Versions
 
     versions = Versions()
-    versions.known(PATIENCE_S)  # before another session opens, unless the driver hangs
+    versions.known(PATIENCE_S)  # ask before another NVML session opens; a driver that hangs must not block
 
     def origin_of(read: TelemetryRead) -> Origin:
-        # GPUs without a version: the driver was loaded, or woke up, after we asked.
+        # Ask again if there are GPUs but no version: the driver was loaded, or woke up, after the first question.
         return Origin("live", "", None, *versions.known(again=bool(read.gpus)))
 
     return origin_of
 
 
 def numbered(sweeps: Iterable[TelemetryRead]) -> Generator[TelemetryRead, None, None]:
-    """Yield sweeps with their position from 1, unless they have one: a trace keeps the holes of its recording."""
+    """Yield readings numbered from 1. Those of a trace keep their numbers, and with them its gaps."""
     for seq, read in enumerate(sweeps, 1):
         yield read if read.seq else replace(read, seq=seq)
 
 
 def paced(timed: Iterable[tuple[float, TelemetryRead]]) -> Iterator[TelemetryRead]:
-    """Yield sweeps at their times."""
+    """Yield readings after their pauses."""
     due_s = time.monotonic()
     for pause_s, read in timed:
         due_s += pause_s
@@ -60,8 +60,8 @@ def paced(timed: Iterable[tuple[float, TelemetryRead]]) -> Iterator[TelemetryRea
         yield read
 
 
-def made_up(interval_s: float, simulated: Simulation) -> Generator[TelemetryRead, None, None]:
-    """Yield what a simulated machine reads, for ever."""
+def simulated_sweeps(interval_s: float, simulated: Simulation) -> Generator[TelemetryRead, None, None]:
+    """Yield readings of a simulated machine, without end."""
     from cpugpu_tui.telemetry.simulated import simulated_sample
 
     start_s = due_s = time.monotonic()
@@ -72,7 +72,7 @@ def made_up(interval_s: float, simulated: Simulation) -> Generator[TelemetryRead
 
 
 def sampled(interval_s: float, *, gpm: bool) -> Generator[TelemetryRead, None, None]:
-    """Yield what this machine reads, for ever, from the moment at which the driver has said what there is."""
+    """Yield readings of this machine, without end, once the driver has listed its GPUs."""
     from cpugpu_tui.telemetry.sampler import Sampler
 
     waiting: queue.Queue[TelemetryRead] = queue.Queue(WAITING)
@@ -81,8 +81,8 @@ def sampled(interval_s: float, *, gpm: bool) -> Generator[TelemetryRead, None, N
     def emit(read: TelemetryRead) -> None:
         nonlocal seq
         if not read.gpus and read.problem is None:
-            return  # neither a GPU nor a reason why there is none: the driver is still waking up
-        seq += 1  # also of one that is dropped: the hole tells that it was
+            return  # neither a GPU nor a problem: the driver is still waking up
+        seq += 1  # also if the reading is dropped, so that the gap shows it
         if not waiting.full():
             waiting.put(replace(read, seq=seq))
 
@@ -98,7 +98,7 @@ def sampled(interval_s: float, *, gpm: bool) -> Generator[TelemetryRead, None, N
 def recorded(
     sweeps: Iterable[TelemetryRead], recorder: Recorder, origin_of: OriginOf, interval_s: float
 ) -> Iterator[TelemetryRead]:
-    """Yield the sweeps after each was written."""
+    """Write each reading to the recorder, then yield it."""
     for number, read in enumerate(sweeps):
         if number == 0:
             origin = origin_of(read)

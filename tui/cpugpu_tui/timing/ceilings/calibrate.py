@@ -1,4 +1,4 @@
-"""What the devices of this machine can do at most, and what it costs to ask them: measured, never a data sheet."""
+"""Calibration: measure peak rates and fixed overheads of the devices. Nothing is taken from data sheets."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ from cpugpu_tui.timing.torch_devices import first_line
 
 FIRST_N = 512
 LARGEST_N = 8192
-"""Products grow from the first to at most the largest: beyond 8192 no rate of an H200 grew."""
+"""Range of n of the matrix products. Beyond 8,192 no rate of an H200 increased."""
 
 GROWTH = 1.03
-"""Doubling n goes on while the rate still grows by more than this."""
+"""n is doubled while the rate grows by more than this factor."""
 
 SURELY_LARGE_N = 4096
-"""Below this n a step without growth ends nothing: on a GPU it is a tile that does not fit, or the launch."""
+"""Below this n, a step without growth is ignored: on a GPU the cause may be the tile size or launch overhead."""
 
 PRODUCT_NS = 0.6e9
-"""A product that would take longer is not tried: a CPU's calibration stays near 15 s."""
+"""Longest expected product that is tried, ns; keeps a CPU's calibration near 15 s."""
 
 MEMORY_SHARE = 1 / 8
-"""Most of the free memory that one measurement takes."""
+"""Largest share of the free memory that one measurement uses."""
 
-AGAIN = 2
-"""The fastest product and the copy are timed so often again, and the best stands: beside other programs on two cores
-one measurement in four read half of the rate."""
+REPEATS = 2
+"""Repeats of the fastest product and of the copy, of which the best counts. Beside other programs on two cores, one
+measurement in four had half of the rate."""
 
-AGAIN_NS = 0.15e9
-"""Products slower than this are not timed again: types that a CPU only emulates would take seconds."""
+LONGEST_REPEATED_NS = 0.15e9
+"""Longest product that is repeated, ns: dtypes that a CPU only emulates would take seconds."""
 
 LARGEST_COPY = 1 << 30
-"""An H200 copies 128 MiB at 91 % of the rate that element-wise work of 400 MB reached: limits of 110 % were shown."""
+"""128 MiB is too small for an H200: its rate was 91 % of element-wise work on 400 MB, which gave limits of 110 %."""
 QUICK_CPU_COPY = 1 << 27
 SMALLEST_COPY = 1 << 24
 
 TRANSFER_SIZES = tuple(4**k for k in range(1, 15))
 """4 B to 256 MiB."""
 
-Tell = Callable[[str], None]
-"""Announces the next step, in words; raises `_Over` instead if a stop was asked for."""
+Announce = Callable[[str], None]
+"""Announces the next step in words; raises `_StopRequested` if a stop was requested."""
 
 
 @dataclass(frozen=True)
@@ -68,49 +68,49 @@ class Effort:
 
     first_n: int = FIRST_N
     products_s: float | None = None
-    """Time for the products of one dtype, their matrices included; None for no such limit."""
-    again: int = AGAIN
+    """Time limit for the products of one dtype with creating their matrices, seconds; None for no limit."""
+    repeats: int = REPEATS
     largest_copy: int = LARGEST_COPY
     transfer_sizes: tuple[int, ...] = TRANSFER_SIZES
     dtypes: tuple[str, ...] | None = None
-    """Element types whose products are timed, as far as the device has them; None for all."""
+    """Element types of the products, if the device supports them; None for all."""
     limit_s: float | None = None
-    """After this time no further step begins, and what is not essential is left out; None for no limit."""
+    """Time after which no step starts and optional ones are left out, seconds; None for no limit."""
 
 
 FULL = Effort()
 
 
 def quick(dtypes: tuple[str, ...], limit_s: float, *, is_cpu: bool) -> Effort:
-    """Return the effort that fits into `limit_s` on one device: the dtypes of a run, few sizes, no repeats.
+    """Return the effort that fits into `limit_s` on one device: dtypes of the run, few sizes, no repeats.
 
-    On two loaded cores of an EPYC at 75 GFLOP/s it took 0.6 s.
+    It took 0.6 s on two loaded cores of an EPYC with 75 GFLOP/s.
     """
     sizes = tuple(4**k for k in (1, 5, 8, 10, 12, 13))  # 4 B to 64 MiB
     return Effort(
-        first_n=256, products_s=limit_s / 2, again=0, transfer_sizes=sizes,
+        first_n=256, products_s=limit_s / 2, repeats=0, transfer_sizes=sizes,
         largest_copy=QUICK_CPU_COPY if is_cpu else LARGEST_COPY,
         dtypes=tuple(dict.fromkeys(("float32", *dtypes))), limit_s=limit_s,
     )  # fmt: skip
 
 
-WAYS = {
+TRANSFER_NAMES = {
     "h2d_pageable": "copies to the GPU, pageable memory",
     "h2d_pinned": "copies to the GPU, pinned memory",
     "d2h_pageable": "copies back, pageable memory",
     "d2h_pinned": "copies back, pinned memory",
 }
-"""Keys of `Ceilings.transfers` in words."""
+"""Keys of `Ceilings.transfers` → description."""
 
 
-class _Over(Exception):
-    """A stop was asked for between two steps."""
+class _StopRequested(Exception):
+    """A stop was requested between two steps."""
 
 
 def calibrate(
     gauge: Gauge, environment: dict[str, Any], emit: Emit, control: Control, *, gaps: bool = False
 ) -> Ceilings | None:
-    """Measure one device in full and report it, as `measure` does."""
+    """Measure one device in full and emit the result; returns and raises as `measure`."""
     ceilings = measure(gauge, environment, emit, control, gaps=gaps)
     if ceilings is not None:
         emit(CeilingsMeasured(ceilings=ceilings))
@@ -122,60 +122,60 @@ def measure(
     gauge: Gauge, environment: dict[str, Any], emit: Emit, control: Control, effort: Effort = FULL, *,
     gaps: bool = False,
 ) -> Ceilings | None:  # fmt: skip
-    """Return one device's ceilings and costs; None if a stop came before the last step. Its memory is given back.
+    """Return one device's peak rates and overheads; None if the run was stopped. Frees its memory.
 
     Raises:
-        UnfitError: the device failed on the way, most likely for want of memory, or `effort.limit_s` was too short.
+        UnfitError: the device failed, most likely out of memory, or `effort.limit_s` was too short.
     """
     watch = Stopwatch()
 
     def is_late() -> bool:
         return effort.limit_s is not None and watch.elapsed_s() > effort.limit_s
 
-    def tell(what: str) -> None:
+    def announce(step: str) -> None:
         control.wait_while_paused()
         if control.stopping:
-            raise _Over
+            raise _StopRequested
         if is_late():
             raise UnfitError(
                 f"{gauge.device.name} was not measured within {effort.limit_s:.1f} s.",
                 "Measure it in full with cpugpu-tui machine --measure.",
             )
-        if effort.limit_s is None:  # 20 gaps would take a third of the time of a quick one
-            emit(Progressed(case="", device=gauge.device.name, phase=CALIBRATION, note=what))
+        if effort.limit_s is None:  # 20 gaps would be a third of a quick calibration
+            emit(Progressed(case="", device=gauge.device.name, phase=CALIBRATION, note=step))
             emit.flush()
             if gaps:
                 leave_gap(GAP_MS)
 
     try:
-        return _measured(gauge, environment, tell, effort, is_late)
-    except _Over:
+        return _measured(gauge, environment, announce, effort, is_late)
+    except _StopRequested:
         return None
     except RuntimeError as error:
         raise UnfitError(
-            f"{gauge.device.name} failed while it was measured: {first_line(error).rstrip('.')}.",
-            "Free some of its memory, then measure again.",
+            f"Calibration of {gauge.device.name} failed: {first_line(error).rstrip('.')}.",
+            "Free some of its memory, then calibrate again.",
         ) from error
     finally:
         gauge.release()
 
 
 def _measured(
-    gauge: Gauge, environment: dict[str, Any], tell: Tell, effort: Effort, is_late: Callable[[], bool]
+    gauge: Gauge, environment: dict[str, Any], announce: Announce, effort: Effort, is_late: Callable[[], bool]
 ) -> Ceilings:
     dtypes = gauge.dtypes if effort.dtypes is None else tuple(each for each in effort.dtypes if each in gauge.dtypes)
     products: dict[str, tuple[int, float]] = {}
     for dtype in dtypes:
-        if not (products and is_late()) and (found := largest_product(gauge, dtype, tell, effort)) is not None:
+        if not (products and is_late()) and (found := largest_product(gauge, dtype, announce, effort)) is not None:
             products[dtype] = found
     copy_bytes = min(copy_size(gauge.free_bytes()), effort.largest_copy)
-    tell(f"copy of {copy_bytes >> 20:,} MiB")
-    copy_ns = min(gauge.copy_ns(copy_bytes) for _ in range(1 + effort.again))
-    tell("launch and wait")
+    announce(f"copy of {copy_bytes >> 20:,} MiB")
+    copy_ns = min(gauge.copy_ns(copy_bytes) for _ in range(1 + effort.repeats))
+    announce("launch and synchronise")
     launch_ns, synchronize_ns, round_trip_ns = gauge.launch_ns(), gauge.synchronize_ns(), gauge.round_trip_ns()
     transfers: dict[str, Line] = {}
     for name in gauge.directions:
-        if not is_late() and (line := cable(gauge, name, tell, effort.transfer_sizes)) is not None:
+        if not is_late() and (line := transfer_line(gauge, name, announce, effort.transfer_sizes)) is not None:
             transfers[name] = line
     return Ceilings(
         device=gauge.device.name,
@@ -199,8 +199,8 @@ def _measured(
     )
 
 
-def largest_product(gauge: Gauge, dtype: str, tell: Tell, effort: Effort = FULL) -> tuple[int, float] | None:
-    """Return (n, FLOP/s) of the fastest product, doubling n while that helps; None where the dtype does not run.
+def largest_product(gauge: Gauge, dtype: str, announce: Announce, effort: Effort = FULL) -> tuple[int, float] | None:
+    """Return (n, FLOP/s) of the fastest product, doubling n while the rate grows; None if the dtype is unsupported.
 
     A dtype that the device only emulates keeps the rate of its first product.
     """
@@ -208,11 +208,11 @@ def largest_product(gauge: Gauge, dtype: str, tell: Tell, effort: Effort = FULL)
     best_n, n = 0, effort.first_n
     whole = Stopwatch()
     while n <= LARGEST_N and 3 * n * n * ITEMSIZE_BYTES[dtype] <= MEMORY_SHARE * gauge.free_bytes():
-        tell(f"{dtype} matmul {n}")
+        announce(f"{dtype} matmul {n}")
         watch = Stopwatch()
         try:
             times_ns[n] = gauge.matmul_ns(dtype, n)
-        except RuntimeError:  # not implemented for this dtype, or no memory after all
+        except RuntimeError:  # dtype not implemented, or out of memory in spite of the check
             break
         has_grown = best_n == 0 or _rate(n, times_ns) > GROWTH * _rate(best_n, times_ns)
         best_n = max(times_ns, key=lambda tried: _rate(tried, times_ns))
@@ -223,28 +223,30 @@ def largest_product(gauge: Gauge, dtype: str, tell: Tell, effort: Effort = FULL)
         n *= 2
     if best_n == 0:
         return None
-    if effort.again and times_ns[best_n] < AGAIN_NS:
-        tell(f"{dtype} matmul {best_n}, again")
-        times_ns[best_n] = min(times_ns[best_n], *(gauge.matmul_ns(dtype, best_n) for _ in range(effort.again)))
+    if effort.repeats and times_ns[best_n] < LONGEST_REPEATED_NS:
+        announce(f"{dtype} matmul {best_n}, again")
+        times_ns[best_n] = min(times_ns[best_n], *(gauge.matmul_ns(dtype, best_n) for _ in range(effort.repeats)))
     return best_n, _rate(best_n, times_ns)
 
 
 def _rate(n: int, times_ns: dict[int, float]) -> float:
-    """Return FLOP/s of the product of two n×n matrices."""
+    """Return the FLOP/s of the product of two n×n matrices."""
     return 2e9 * n**3 / times_ns[n]
 
 
 def copy_size(free_bytes: float) -> int:
-    """Return how much to copy: 1 GiB, or what an eighth of the free memory holds twice."""
+    """Return the size of the copy, bytes: 1 GiB, or less so that source and target fit into an eighth of the memory."""
     size = LARGEST_COPY
     while size > SMALLEST_COPY and 2 * size > MEMORY_SHARE * free_bytes:
         size //= 2
     return size
 
 
-def cable(gauge: Gauge, direction: str, tell: Tell, transfer_sizes: tuple[int, ...] = TRANSFER_SIZES) -> Line | None:
-    """Return start-up and rate of copies in one direction; None where too little memory is free to tell them apart."""
-    tell(WAYS[direction])
+def transfer_line(
+    gauge: Gauge, direction: str, announce: Announce, transfer_sizes: tuple[int, ...] = TRANSFER_SIZES
+) -> Line | None:
+    """Return fixed time and rate of copies in one direction; None if memory allows too few sizes for a fit."""
+    announce(TRANSFER_NAMES[direction])
     sizes = [size for size in transfer_sizes if size <= MEMORY_SHARE * gauge.free_bytes()]
     try:
         return fit_line([(float(size), gauge.transfer_ns(direction, size)) for size in sizes])
@@ -253,22 +255,22 @@ def cable(gauge: Gauge, direction: str, tell: Tell, transfer_sizes: tuple[int, .
 
 
 LEAST_SHARE_S = 0.5
-"""A device is not measured in less time than this."""
+"""Least time to calibrate a device, seconds."""
 
 STEPS_SHARE = 0.7
-"""Share of a device's time after which no step of its calibration begins: the last one takes the rest."""
+"""Share of a device's time after which no step of its calibration starts; the rest is left for the last step."""
 
 STARVED_TRIES = 2
-"""A device whose threads lacked a core is measured again, as long as there is time."""
+"""Attempts to calibrate a device whose threads waited for a core, if time is left."""
 
 
 def first_ceilings(
     plan: Plan, machine: Machine, environment: dict[str, Any], emit: Emit, control: Control, left_s: float | None
 ) -> CpuGpuError | None:
-    """Measure, within `plan.ceilings_s`, the devices of which the plan has no ceilings; return why one is missing.
+    """Calibrate, within `plan.ceilings_s`, the devices without known ceilings; return the error if one fails.
 
-    The cases are over by now. Whatever goes wrong here, even a GPU that is lost, leaves their results as they are.
-    `left_s` is what is left of the run's own time limit, None without one.
+    Runs after all cases, so a failure, even of a lost GPU, does not affect their results. `left_s` is the rest of the
+    run's time limit; None without a limit.
     """
     missing = [d for d in machine.devices if not any(known.is_of(d) for known in plan.ceilings)]
     if plan.ceilings_s is None or not missing:
@@ -278,19 +280,19 @@ def first_ceilings(
     for index, device in enumerate(missing):
         share_s = (limit_s - watch.elapsed_s()) / (len(missing) - index)
         if control.stopping or share_s < LEAST_SHARE_S:
-            return None  # the next run finds what is still missing
+            return None  # left for the next run
         _announce(device, plan, emit, limit_s)
         try:
             _measure_one(device, plan, machine, environment, emit, control, share_s)
         except CpuGpuError as error:
             return error
         except RuntimeError as error:
-            return UnfitError(f"{device.name} failed while it was measured: {first_line(error).rstrip('.')}.")
+            return UnfitError(f"Calibration of {device.name} failed: {first_line(error).rstrip('.')}.")
     return None
 
 
 def _announce(device: Device, plan: Plan, emit: Emit, limit_s: float) -> None:
-    """Say what comes, and leave a user interface the time to show it."""
+    """Announce the calibration, and leave a gap in which a user interface can show it."""
     note = f"peak rates for 'limited by', once, at most {limit_s:.0f} s"
     emit(Progressed(case="", device=device.name, phase=CALIBRATION, note=note))
     if plan.gaps:
@@ -307,11 +309,11 @@ def _measure_one(
     """Measure one device within `share_s`.
 
     Raises:
-        CpuGpuError: it failed, or other work took the cores: a tenth of the true rate would be kept for good.
+        CpuGpuError: it failed, or other processes used the cores; a rate ten times too low would be saved for good.
     """
     watch = Stopwatch()
     dtypes = tuple(dict.fromkeys(case.dtype for case in plan.cases))
-    gauge = machine.gauge(device.name)  # of a GPU it warms up for 0.3 s
+    gauge = machine.gauge(device.name)  # on a GPU this warms up for 0.3 s
     for _ in range(STARVED_TRIES):
         left_s = share_s - watch.elapsed_s()
         if left_s < LEAST_SHARE_S:
@@ -324,6 +326,6 @@ def _measure_one(
             emit(CeilingsMeasured(ceilings=found))
             return
     raise UnfitError(
-        f"Peak rates of {device.name} are not known yet: other work took its cores while they were measured.",
+        f"Peak rates of {device.name} were not measured: other processes used its cores.",
         "They are measured after the next run.",
     )

@@ -1,4 +1,4 @@
-"""The gauges of CPU and GPU: bare operations by the host's clock, and by events for what a GPU does."""
+"""Gauges of CPU and GPU: bare operations timed with the host's clock, and kernels with CUDA events."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cpugpu_tui.model import Device, torch_dtype
 from cpugpu_tui.timing.timers.cuda import spin, timing_event
 
 SMALLEST_CALLS = 5_000
-"""Calls of the smallest operation in a block: 5 ms."""
+"""Calls of the smallest operation per block: 5 ms."""
 
 
 class CpuGauge:
-    """Times torch on the host."""
+    """Gauge of the CPU."""
 
     directions: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ("float32", "bfloat16", "float16", "float64")
@@ -26,17 +26,17 @@ class CpuGauge:
         self.device = device
 
     def threads(self) -> int:
-        """Return the intra-op threads in force."""
+        """Return torch's number of intra-op threads."""
         import torch
 
         return torch.get_num_threads()
 
     def free_bytes(self) -> float:
-        """Return the host's available memory."""
+        """Return the available memory of the host, bytes."""
         return float(procfs.available_memory_bytes() or (1 << 30))
 
     def matmul_ns(self, dtype: str, n: int) -> float:
-        """Time a product of normals into a preallocated result."""
+        """Time a product of normally distributed matrices into a preallocated result."""
         import torch
 
         kind = getattr(torch, torch_dtype(dtype))
@@ -45,41 +45,41 @@ class CpuGauge:
         return timed_ns(lambda: torch.matmul(a, b, out=out))
 
     def copy_ns(self, size_bytes: int) -> float:
-        """Time a copy into memory that is mapped already."""
+        """Time a copy into memory whose pages are mapped already."""
         import torch
 
         source, target = (torch.full((size_bytes // 4,), value) for value in (1.5, 0.5))
         return timed_ns(lambda: target.copy_(source))
 
     def launch_ns(self) -> float:
-        """Time an addition of two numbers into a given one: what the framework costs."""
+        """Time an addition of two numbers into a third one, which is only overhead of the framework."""
         import torch
 
         a, b, out = torch.ones(1), torch.ones(1), torch.ones(1)
         return block_ns(lambda: torch.add(a, b, out=out), SMALLEST_CALLS)
 
     def synchronize_ns(self) -> float | None:
-        """Return None: a call on a CPU returns when it is done."""
+        """Return None: calls on a CPU are synchronous."""
         return None
 
     def round_trip_ns(self) -> float | None:
-        """Return None, as above."""
+        """Return None: calls on a CPU are synchronous."""
         return None
 
     def transfer_ns(self, direction: str, size_bytes: int) -> float:
-        """There is no cable between a CPU and itself."""
+        """Raise NotImplementedError: a CPU has no `directions`."""
         raise NotImplementedError(f"{direction} of {size_bytes} bytes on a CPU")
 
     def release(self) -> None:
-        """Python has freed it all."""
+        """Do nothing, because Python has freed all memory."""
 
 
 TRIES = 3
-"""Runs of each measurement; their median stands."""
+"""Runs of each measurement, of which the median counts."""
 
 
 def timed_ns(call: Callable[[], object], tries: int = TRIES) -> float:
-    """Return the median wall time of single calls, once warm."""
+    """Return the median wall time of single calls after one warm-up call, ns."""
     call()
     samples = []
     for _ in range(tries):
@@ -90,7 +90,7 @@ def timed_ns(call: Callable[[], object], tries: int = TRIES) -> float:
 
 
 def block_ns(call: Callable[[], object], calls: int) -> float:
-    """Return the time of one call: the median over blocks of so many, once warm."""
+    """Return the time per call, ns: median over blocks of so many calls, after one warm-up block."""
 
     def block() -> None:
         for _ in repeat(None, calls):
@@ -100,29 +100,29 @@ def block_ns(call: Callable[[], object], calls: int) -> float:
 
 
 LAUNCHES = 500
-"""Launches queued behind a held stream: fewer than its queue holds (about 1000), or the launch would wait."""
+"""Launches queued on a held stream. The queue holds about 1,000; launches into a full queue would block."""
 
 HOLD_CYCLES = 60_000_000
-"""Length of the hold, 30 ms at 1980 MHz: longer than 500 launches of 10 µs take."""
+"""Length of the hold in SM cycles: 30 ms at 1,980 MHz, longer than 500 launches of 10 µs."""
 
 WAITS = 500
-"""Synchronisations and round trips in a block: 10 ms."""
+"""Synchronisations or round trips per block: 10 ms."""
 
 SMALL_COPY_BYTES, SMALL_COPY_TRIES = 1 << 20, 25
-"""Copies below this size take some 10 us, of which three runs would be too few."""
+"""Copies below this size take about 10 µs and vary, so they are repeated more often."""
 
 WARM_UP_NS = 300e6
-"""Work before the first product: an idle H200 runs at 345 MHz instead of 1980."""
+"""Warm-up before the first product, ns: an idle H200 runs at 345 MHz instead of 1,980."""
 
 
 class CudaGauge:
-    """Times torch on one GPU, its default stream."""
+    """Gauge of one GPU, on its default stream."""
 
     directions: tuple[str, ...] = ("h2d_pageable", "h2d_pinned", "d2h_pageable", "d2h_pinned")
     dtypes: tuple[str, ...] = ("float32", "tf32", "bfloat16", "float16", "float64")
 
     def __init__(self, device: Device) -> None:
-        """Create the context and leave idle clocks behind."""
+        """Create the context and warm up until the clocks have left idle."""
         import torch
 
         self.device = device
@@ -135,19 +135,19 @@ class CudaGauge:
             self._stream.synchronize()
 
     def threads(self) -> int:
-        """Return the intra-op threads in force on the host."""
+        """Return torch's number of intra-op threads on the host."""
         import torch
 
         return torch.get_num_threads()
 
     def free_bytes(self) -> float:
-        """Return the GPU's free memory."""
+        """Return the free memory of the GPU, bytes."""
         import torch
 
         return float(torch.cuda.mem_get_info(self.device.name)[0])
 
     def matmul_ns(self, dtype: str, n: int) -> float:
-        """Time a product of normals; TF32 is switched on for `tf32` alone, and put back. Zeros would read 13 % more."""
+        """Time a product of normally distributed matrices; zeros would be 13 % faster. TF32 is on only for `tf32`."""
         import torch
 
         backend = torch.backends.cuda.matmul
@@ -170,7 +170,7 @@ class CudaGauge:
         return self._hardware_ns(lambda: target.copy_(source))
 
     def _hardware_ns(self, call: Any) -> float:
-        """Return the median time of a long kernel between two events."""
+        """Return the median time of a long kernel between two CUDA events, ns."""
         for _ in range(2):
             call()
         pairs = [(timing_event(), timing_event()) for _ in range(TRIES)]
@@ -183,7 +183,7 @@ class CudaGauge:
         return median([start.elapsed_time(end) * 1e6 for start, end in pairs])
 
     def launch_ns(self) -> float:
-        """Queue small kernels behind a held stream, so that the host never waits for the GPU: the host's time alone."""
+        """Time the launches of small kernels on a held stream, so that the host never waits for the GPU."""
         call = self._smallest()
 
         def held_block() -> float:
@@ -200,28 +200,28 @@ class CudaGauge:
         return launch_ns
 
     def synchronize_ns(self) -> float | None:
-        """Wait for a stream on which nothing is left to do."""
+        """Time the synchronisation with an empty stream."""
         return block_ns(self._stream.synchronize, WAITS)
 
     def round_trip_ns(self) -> float | None:
-        """Queue the smallest operation and wait for it, again and again."""
+        """Time the smallest operation with a synchronise after each call."""
         call, wait = self._smallest(), self._stream.synchronize
 
-        def there_and_back() -> None:
+        def round_trip() -> None:
             call()
             wait()
 
-        return block_ns(there_and_back, WAITS)
+        return block_ns(round_trip, WAITS)
 
     def _smallest(self) -> Callable[[], object]:
-        """Return an addition of two numbers on the GPU, into a third one."""
+        """Return the smallest operation: an addition of two numbers on the GPU into a third one."""
         import torch
 
         a, b, out = (torch.ones(1, device=self.device.name) for _ in range(3))
         return lambda: torch.add(a, b, out=out)
 
     def transfer_ns(self, direction: str, size_bytes: int) -> float:
-        """Time a copy between the host and the GPU with the wait at its end."""
+        """Time a copy between host and GPU, with a synchronise at its end."""
         import torch
 
         host = torch.ones(size_bytes, dtype=torch.uint8)
@@ -237,7 +237,7 @@ class CudaGauge:
         return timed_ns(copy, SMALL_COPY_TRIES if size_bytes < SMALL_COPY_BYTES else TRIES)
 
     def release(self) -> None:
-        """Return torch's cached blocks."""
+        """Free torch's cached memory."""
         import torch
 
         torch.cuda.empty_cache()

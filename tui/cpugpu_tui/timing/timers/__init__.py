@@ -1,7 +1,7 @@
-"""Everything that reads a clock: one timer per kind of device, all with the same questions.
+"""Interfaces of everything that reads a clock: timers, watchers and the machine, one class per kind of device.
 
-A timer answers in nanoseconds and never decides anything: how many calls, in which order and when to
-stop is the protocol's business (`timing.case_run`).
+A timer returns nanoseconds and makes no decisions. The protocol (`timing.case_run`) chooses the number of calls, their
+order and the end.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from cpugpu_tui.timing.host_watch import Disturbance
 
 Singles = Mapping[str, tuple[float, ...]]
-"""Metric → samples that are taken once, before any warm-up; ns."""
+"""Metric → samples that are taken once, before any warm-up, ns."""
 
 
 class CaseError(Exception):
-    """A case cannot go on; becomes a `CaseFailed` row."""
+    """A case cannot continue; reported as `CaseFailed`."""
 
     def __init__(self, kind: str, message: str, remedy: str = "", *, fatal: bool = False) -> None:
         super().__init__(message)
@@ -34,28 +34,28 @@ class CaseError(Exception):
         self.message = message
         self.remedy = remedy
         self.fatal = fatal
-        """Whether the process is of no use afterwards (sticky CUDA error)."""
+        """Whether the process is unusable afterwards (sticky CUDA error)."""
 
 
 class Stopped(Exception):
-    """Raised out of a long operation that reports its progress, when the run is to end."""
+    """Raised in a long operation that reports its progress, once the run must end."""
 
 
 @dataclass(frozen=True)
 class FirstCall:
-    """What is taken once, before any warm-up."""
+    """Times and result of the first call, before any warm-up."""
 
     elapsed_ns: float
-    """Wall time of the first call, device waited for: a first estimate."""
+    """Wall time of the first call, synchronised, ns; the first estimate."""
     singles: Singles
-    """`as_written`, `as_written_synced` and `cold_start`, as far as they apply; ns."""
+    """`as_written`, `as_written_synced` and `cold_start`, if they apply, ns."""
     result: Any
-    """What is compared between devices."""
+    """The result to compare between devices."""
 
 
 @dataclass(frozen=True)
 class DeviceSamples:
-    """Samples of the `device` metric: what the hardware needs for one call."""
+    """Samples of kernel time (metric `device`), ns."""
 
     elapsed_ns: tuple[float, ...]
     marks: tuple[str, ...] = field(default=())
@@ -63,7 +63,7 @@ class DeviceSamples:
 
 @dataclass(frozen=True)
 class Readiness:
-    """The state of a device as a half-round begins."""
+    """State of a device at the start of a half-round."""
 
     sm_clock_mhz: float | None = None
     marks: tuple[str, ...] = ()
@@ -71,11 +71,11 @@ class Readiness:
 
 @dataclass(frozen=True)
 class Kernels:
-    """What one profiled call ran on the GPU."""
+    """Kernels of one profiled call."""
 
     count: int
     elapsed_ns: float
-    """Sum of their times."""
+    """Sum of their times, ns."""
 
 
 class Timer(Protocol):
@@ -84,113 +84,115 @@ class Timer(Protocol):
     device: Device
 
     def load(self, case: Case, inputs: Any) -> Any:
-        """Move the inputs to the device and return an operation. Raises CaseError(oom)."""
+        """Copy the inputs to the device and return an operation. Raises CaseError(oom)."""
 
     def first_call(self, operation: Any) -> FirstCall:
-        """Run the operation for the first time, in the publication's way where that is the call alone."""
+        """Time the first call; also with the publication's clock if that covers only the call."""
 
     def ready(self, operation: Any, calls: int) -> Readiness:
-        """Set threads and precision, put changed state back, wait for a settled clock: before each half-round."""
+        """Prepare a half-round: set threads and precision, restore changed state, wait until the clock has settled."""
 
     def latency_block(self, operation: Any, calls: int) -> float:
-        """Return the mean wall time per call, ns, of `calls` calls, each waited for."""
+        """Return the mean wall time of `calls` calls, each synchronised, ns per call."""
 
     def singles(self, operation: Any, count: int) -> dict[str, tuple[float, ...]]:
-        """Return the wall times of `count` calls, timed one by one and waited for, ns: `latency_single`, `enqueue`."""
+        """Return wall times of `count` calls, each synchronised and timed alone, ns: `latency_single`, `enqueue`."""
 
     def throughput_block(self, operation: Any, calls: int) -> float | None:
-        """Return the wall time per call, ns, of `calls` queued calls with one wait; None where calls cannot queue."""
+        """Return the wall time of `calls` queued calls with one synchronise, ns per call; None without a queue."""
 
     def device_samples(self, operation: Any, count: int) -> DeviceSamples:
-        """Return up to `count` times of single calls as the hardware sees them, ns."""
+        """Return up to `count` kernel times of single calls."""
 
     def overheads(self, operation: Any) -> dict[str, tuple[float, ...]]:
-        """Return what `decompose` asks beside latency and end to end, by metric, ns; nothing on a CPU."""
+        """Return the overheads that `decompose` needs, metric → ns; empty on a CPU."""
 
     def end_to_end(self, operation: Any, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
-        """Return the wall times of calls whose data starts and ends on the host, and from ordinary memory the part
-        until the inputs were there, by metric, ns; nothing where that is the latency."""
+        """Return wall times of calls with copies, metric → ns; empty without copies.
+
+        With pageable memory also the part until the inputs were copied.
+        """
 
     def kernels(self, operation: Any) -> Kernels | None:
-        """Profile one call; None on a CPU and where the profiler cannot see the GPU."""
+        """Profile one call; None on a CPU, or if the profiler cannot see the GPU."""
 
     def threads(self) -> int:
-        """Return the CPU threads in force."""
+        """Return torch's number of CPU threads."""
 
     def on_one_thread(self, operation: Any) -> Any | None:
-        """Return the same operation on one CPU thread; None on a GPU, and where it has no more than one."""
+        """Return the same operation on one CPU thread; None on a GPU, or if it already uses one."""
 
     def clock_ns(self) -> float:
-        """Return the clock that this device's times are read from."""
+        """Return the clock of this device's times, ns."""
 
 
 class Watch(Protocol):
-    """Notices what disturbs the host while blocks are timed."""
+    """Detects disturbances of the host while blocks are timed."""
 
     cores: int
     """Logical CPUs that this process may use."""
 
     def begin(self, device: Device) -> None:
-        """Start watching what is timed on a device."""
+        """Start watching the threads that work for a device."""
 
     def end(self) -> Disturbance:
-        """Return what happened since `begin`."""
+        """Return the disturbances since `begin`."""
 
     def rest(self, seconds: float) -> None:
-        """Let time pass in which nothing is timed."""
+        """Sleep outside timed blocks."""
 
     def snapshot(self) -> Snapshot:
-        """Return what all processes have used so far; for the edges of a case."""
+        """Return the CPU time of all processes so far; called at the edges of a case."""
 
     def core_use(self, before: Snapshot) -> CoreUse | None:
         """Return who used the cores since a snapshot."""
 
     def close(self) -> None:
-        """Give back what is open; the next `begin` opens it anew."""
+        """Close open files; the next `begin` opens them again."""
 
 
 class Watcher(Protocol):
-    """The machine beside one device, by a clock of its own."""
+    """Reads counters and state of one device, with a clock of its own."""
 
     tick_ns: float
-    """How often the energy counter is refreshed."""
+    """Refresh interval of the energy counter, ns."""
     scope: str
-    """What it counts, see `EnergyMeasured.scope`."""
+    """Scope of the energy counter, see `EnergyMeasured.scope`."""
 
     def edge(self) -> Edge | None:
-        """Return what stands at one side of a half-round; None on a CPU. Costs 0.03 ms on an H200."""
+        """Return the counters at the edge of a half-round; None on a CPU. Takes 0.03 ms on an H200."""
 
     def state(self) -> State | None:
-        """Return what stands at one side of a case; None on a CPU. Costs up to 18 ms on an H200."""
+        """Return the state at the edge of a case; None on a CPU. Takes up to 18 ms on an H200."""
 
     def energy_mj(self) -> Reading:
-        """Return the energy counter."""
+        """Return the energy counter, mJ."""
 
     def power_mw(self) -> Reading:
-        """Return the power just now."""
+        """Return the instantaneous power, mW."""
 
     def clock_ns(self) -> float:
-        """Return the clock that windows are measured with."""
+        """Return the clock of energy windows, ns."""
 
     def rest(self, duration_ns: float) -> None:
-        """Do nothing for a while."""
+        """Sleep for so many ns."""
 
 
 class PeerLink(Protocol):
-    """The way from one GPU to another."""
+    """Times copies from one GPU to another."""
 
     has_access: bool | None
-    """Whether one reaches the other's memory by itself; None where nobody can tell."""
+    """Whether the GPUs have peer access; None if unknown."""
 
     def latencies_ns(self) -> tuple[float, ...]:
-        """Return the wall times of the smallest copies, from the call until both GPUs had finished, ns."""
+        """Return the wall times of the smallest copies, from the call until both GPUs have finished, ns."""
 
     def large_ns(self) -> tuple[int, tuple[float, ...]]:
-        """Return the size of a large copy, bytes, and the GPUs' own times of some of them, ns."""
+        """Return the size of a large copy, bytes, and its times between CUDA events, ns."""
 
 
 class Machine(Protocol):
-    """The devices of this process, and what is needed to make, move and compare tensors on them."""
+    """The devices of this process; creates, copies and compares tensors on them."""
 
     devices: tuple[Device, ...]
     no_gpu: str | None
@@ -200,34 +202,34 @@ class Machine(Protocol):
         """Return the timer of a device of `devices`."""
 
     def watcher(self, device: str) -> Watcher:
-        """Return what the driver says of a device, for the edges of half-rounds and cases."""
+        """Return the watcher of a device, for the edges of half-rounds and cases."""
 
     def gauge(self, device: str) -> Gauge:
-        """Return what a calibration asks of a device."""
+        """Return the gauge of a device for a calibration."""
 
     def peers(self) -> tuple[Device, ...]:
-        """Return the GPUs between which copies are timed: every visible one, unless the plan names its GPUs."""
+        """Return the GPUs between which copies are timed: all visible ones, unless the plan names GPUs."""
 
     def peer_link(self, source: Device, target: Device) -> PeerLink:
-        """Return the way from one GPU to another."""
+        """Return the timer of copies from one GPU to another."""
 
     def operations(self, case: Case) -> int:
-        """Return the calls' worth of work between the publication's two clock readings; 0 without one."""
+        """Return the number of calls between the publication's clock readings; 0 without a publication."""
 
     def has_whole_clock(self, case: Case) -> bool:
-        """Whether the publication's clock had more inside than one call."""
+        """Return whether the publication's clock covers more than one call."""
 
     def written(self, case: Case, device: str, report: Report) -> Singles:
-        """Time what such a publication did, before anything else touches the device."""
+        """Run such a clock, before anything else uses the device."""
 
     def make_inputs(self, case: Case) -> Any:
-        """Return the host inputs, the same bytes for every device. Raises CaseError(oom) before allocating."""
+        """Return the host inputs, shared by all devices. Raises CaseError(oom) before allocating."""
 
     def check(self, case: Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> Check | None:
         """Compare the devices' results, against float64 if `exact`. Raises CaseError(mismatch)."""
 
     def placement(self, operation: Any, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
-        """Return where an operation's inputs and its result lie, a line for each tensor."""
+        """Return shape, dtype and device of an operation's inputs and result, one line per tensor."""
 
     def examine(self, operation: Any, device: str) -> CodeTraced | None:
         """Return what one call of a person's own code executed; None for other workloads. Raises CaseError(refused)."""
@@ -236,14 +238,14 @@ class Machine(Protocol):
         """Compare a call after a half-round with earlier ones, of own code. Raises CaseError(refused)."""
 
     def explain(self, error: Exception | SystemExit, case: Case) -> CaseError:
-        """Return the failure row for an exception that a workload or torch raised."""
+        """Return the case's failure for an exception of torch or the workload."""
 
     def release(self) -> None:
-        """Give back the memory that cases used, and put back what they changed in this process."""
+        """Free the memory of cases, and restore settings that they have changed in this process."""
 
 
 class Stopwatch:
-    """Seconds since it was made, for budgets of a whole run and for pacing gaps."""
+    """Elapsed seconds, for time limits of a run and for the interval of gaps."""
 
     def __init__(self) -> None:
         self._started_s = time.monotonic()
@@ -253,27 +255,27 @@ class Stopwatch:
         return time.monotonic() - self._started_s
 
     def restart(self) -> None:
-        """Begin again at zero."""
+        """Restart at zero."""
         self._started_s = time.monotonic()
 
 
 @dataclass(frozen=True)
 class Instant:
-    """Both clocks at one moment."""
+    """Wall and monotonic clock at one time."""
 
     wall_ns: int
     mono_ns: int
 
 
 def now() -> Instant:
-    """Read both clocks."""
+    """Return the current time on both clocks."""
     return Instant(time.time_ns(), time.monotonic_ns())
 
 
 GAP_MS = 50.0
-"""Length of a gap: a full repaint of a large terminal takes 30 ms."""
+"""Length of a gap, ms: a full repaint of a large terminal takes 30 ms."""
 
 
 def leave_gap(duration_ms: float) -> None:
-    """Do nothing for a while, so that whoever watches can paint."""
+    """Sleep, so that a user interface can paint."""
     time.sleep(duration_ms / 1000)

@@ -1,4 +1,4 @@
-"""Times torch operations on the host's processor."""
+"""Time torch operations on the CPU."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from cpugpu_tui.timing.timers import DeviceSamples, FirstCall, Kernels, Readines
 from cpugpu_tui.timing.timers.timed_operation import Operation, operation
 
 FLUSH_CAP_BYTES = 128 << 20
-"""Most memory walked to flush the CPU's caches: about 25 ms; a last level above 64 MiB is flushed in part only,
-which the environment of a run records."""
+"""Most memory to write for flushing the CPU's caches, about 25 ms. A last-level cache above 64 MiB is flushed only
+partly, which the environment of a run records."""
 
 PROBED = 1_000_000
-"""Elements of each input that are looked at for denormals."""
+"""Elements of each input that are checked for denormals."""
 
 
 class CpuTimer:
-    """Wall time on the CPU; calls return when the work is done, so nothing is waited for."""
+    """Measures wall time on the CPU, where calls are synchronous."""
 
     def __init__(self, device: Device, flush_bytes: int, threads: int, cores: int, *, cold: bool, fresh: bool) -> None:
-        """Time on `threads` threads unless a case names a number; `fresh` if nothing was ever called before."""
+        """`threads` is the default number of threads; `fresh` means that the process has made no call yet."""
         self.device = device
         self._default_threads = threads
         self._cores = cores
@@ -33,21 +33,21 @@ class CpuTimer:
         self._process_is_cold = fresh
 
     def threads(self) -> int:
-        """Return the intra-op threads in force."""
+        """Return torch's number of intra-op threads."""
         import torch
 
         return torch.get_num_threads()
 
     def on_one_thread(self, op: Operation) -> Operation | None:
-        """Return the same operation on one thread."""
+        """Return the same operation on one thread; None if it already uses one."""
         return replace(op, case=replace(op.case, threads=1)) if self.threads() > 1 else None
 
     def clock_ns(self) -> float:
-        """Return the monotonic clock that all times are read from."""
+        """Return the monotonic clock, ns, which all times use."""
         return float(perf_counter_ns())
 
     def load(self, case: Case, inputs: tuple[Any, ...]) -> Operation:
-        """Use the host inputs as they are, or as the workload places them."""
+        """Return the operation on the host inputs, as the workload places them."""
         self._use_threads(case)
         return operation(case, inputs, "cpu")
 
@@ -73,7 +73,7 @@ class CpuTimer:
         return FirstCall(elapsed, singles, op.to_check(result))
 
     def ready(self, op: Operation, calls: int) -> Readiness:
-        """Set the threads and put changed state back."""
+        """Set the number of threads and restore changed state."""
         del calls
         self._use_threads(op.case)
         op.workload.reset(op.case.variant, op.inputs)
@@ -113,12 +113,12 @@ class CpuTimer:
         return {SINGLE: tuple(samples)}
 
     def throughput_block(self, op: Operation, calls: int) -> float | None:
-        """Return None: calls on a CPU do not queue, `latency` is measured in blocks already."""
+        """Return None: calls on a CPU do not queue, so `latency` is the throughput."""
         del op, calls
         return None
 
     def device_samples(self, op: Operation, count: int) -> DeviceSamples:
-        """Time single calls with flushed caches and a preallocated result where the step takes one."""
+        """Time single calls with flushed caches and, if the step takes `out=`, a preallocated result."""
         step, inputs = op.step, op.inputs
         keywords = {} if op.out is None else {"out": op.out}
         samples = []
@@ -132,7 +132,7 @@ class CpuTimer:
         return DeviceSamples(tuple(samples))
 
     def _flush(self) -> None:
-        """Walk twice the last-level cache, so that neither inputs nor result are left in it."""
+        """Write twice the size of the last-level cache, which evicts inputs and result."""
         if not self._flush_bytes:
             return
         import torch
@@ -142,30 +142,30 @@ class CpuTimer:
         self._flush_buffer.add_(1)
 
     def overheads(self, op: Operation) -> dict[str, tuple[float, ...]]:
-        """Return nothing: a CPU call is all there is."""
+        """Return nothing: a CPU call has no launch or copy."""
         del op
         return {}
 
     def end_to_end(self, op: Operation, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
-        """Return nothing: everything is on the host, so this is the latency."""
+        """Return nothing: the data is on the host already, so this equals the latency."""
         del op, count, pinned
         return {}
 
     def kernels(self, op: Operation) -> Kernels | None:
-        """Return None: a CPU call is no kernel."""
+        """Return None: only GPU kernels are profiled."""
         del op
         return None
 
 
 def flushes_denormals() -> bool:
-    """Whether denormal numbers are treated as zero on this thread right now."""
+    """Return whether this thread treats denormals as zero."""
     import torch
 
     return bool((torch.full((1,), 1e-40) * 1.0).item() == 0.0)
 
 
 def has_denormals(tensor: Any) -> bool:
-    """Whether any of the first million elements is a denormal number; False for what is no float tensor."""
+    """Return whether one of the first million elements is denormal; False if it is not a float tensor."""
     import torch
 
     if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point():

@@ -1,8 +1,8 @@
-"""Times torch operations on an NVIDIA GPU: latency by waiting, hardware time by events behind a backlog.
+"""Time torch operations on an NVIDIA GPU: latency with synchronisation, kernel time with events behind a backlog.
 
-Why a backlog: one kernel in a plain event pair reads 23 µs on an H200 where the kernel needs 5
-(method.md): the pair times the launch. So the stream is held by a spinning kernel until the start
-event, the call and the end event are all queued; then the pair spans the call alone.
+The backlog is necessary because a plain event pair also covers the launch: on an H200 it measures 23 µs for a kernel of
+5 µs (method.md). So a spinning kernel holds the stream until start event, call and end event are queued. The pair then
+covers only the call.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from cpugpu_tui.timing.timers.timed_operation import Operation, operation
 from cpugpu_tui.workloads.containers import pinned as pinned_copies
 
 SPIN_MARGIN_NS = 200_000.0
-"""Added to 1.5 × the enqueue time (method.md, step 5)."""
+"""Added to 1.5 × the enqueue time to give the length of a spin, ns (method.md, step 5)."""
 
 SPIN_CAP_NS = 20_000_000.0
-"""Longest spin; an operation that needs more to enqueue is launch-bound."""
+"""Longest spin, ns; an operation that takes longer to enqueue is launch-bound."""
 
 MAX_QUEUED = 1000
-"""Most calls queued before one wait (method.md, step 5): the driver's queue holds about as many launches."""
+"""Most calls queued before a synchronise (method.md, step 5): the depth of the driver's queue is about the same."""
 
 
 class CudaTimer:
-    """One GPU, its default stream."""
+    """Times operations on one GPU, on its default stream."""
 
     def __init__(self, device: Device, *, cold: bool, fresh: bool = True, clock: SettledClock | None = None) -> None:
-        """Create the context, timed: it is part of the cold start, if nothing was called before (`fresh`)."""
+        """Create the context and time it, because it is part of the cold start of a `fresh` process."""
         import torch
 
         self.device = device
@@ -66,27 +66,27 @@ class CudaTimer:
         self._enqueue_ns = 60_000.0
 
     def threads(self) -> int:
-        """Return the intra-op threads in force on the host."""
+        """Return torch's number of intra-op threads on the host."""
         import torch
 
         return torch.get_num_threads()
 
     def _enter(self) -> None:
-        """Make this GPU the current one: holds and events belong to whichever is, and another was timed meanwhile."""
+        """Make this GPU the current device, which spins and events use; another one may have been timed before."""
         import torch
 
         torch.cuda.set_device(self.device.name)
 
     def on_one_thread(self, op: Operation) -> None:
-        """Return None: one thread launches."""
+        """Return None: only one thread launches."""
         del op
 
     def clock_ns(self) -> float:
-        """Return the host's monotonic clock."""
+        """Return the host's monotonic clock, ns."""
         return float(perf_counter_ns())
 
     def load(self, case: Case, inputs: tuple[Any, ...]) -> Operation:
-        """Copy the host inputs to the GPU, or place them as the workload does.
+        """Copy the host inputs to the GPU, as the workload places them.
 
         Raises:
             CaseError: they do not fit (`oom`).
@@ -96,23 +96,23 @@ class CudaTimer:
         return operation(case, inputs, self.device.name)
 
     def _use_precision(self, case: Case) -> None:
-        """Switch TF32 on for a case that asks for it, and back to what was inherited for all others."""
+        """Switch TF32 on for a `tf32` case, and back to the inherited setting for others."""
         import torch
 
         torch.backends.cuda.matmul.allow_tf32 = case.dtype == "tf32" or self._inherited_tf32
 
     def close(self) -> None:
-        """Put back what cases changed in this process."""
+        """Restore the settings that cases have changed in this process."""
         import torch
 
         torch.backends.cuda.matmul.allow_tf32 = self._inherited_tf32
 
     def first_call(self, op: Operation) -> FirstCall:
-        """Time the first call twice over: when the host was free again, and when the GPU was done."""
+        """Time the first call until it returned, and until the GPU had finished."""
         self._enter()
         self._use_precision(op.case)
         started = perf_counter_ns()
-        # P1 moves the result to the device it is on: it does nothing and stands inside the clock.
+        # P1's clock includes a copy of the result to its own device, which does nothing.
         result = op.step(*op.inputs)
         if op.is_written_as_called:
             result = result.to(self.device.name)
@@ -126,7 +126,7 @@ class CudaTimer:
         return FirstCall(elapsed, singles, op.to_check(result))
 
     def ready(self, op: Operation, calls: int) -> Readiness:
-        """Set the precision, put changed state back, and wait until the SM clock has settled under this operation."""
+        """Set the precision, restore changed state, and run the operation until the SM clock has settled."""
         self._enter()
         self._use_precision(op.case)
         op.workload.reset(op.case.variant, op.inputs)
@@ -186,37 +186,37 @@ class CudaTimer:
         return lambda: torch.cuda.synchronize(self.device.name)
 
     def overheads(self, op: Operation) -> dict[str, tuple[float, ...]]:
-        """Return what waiting costs, the kernel with warm caches, and fetching the result."""
+        """Return the times of synchronising, of the kernel with warm caches, and of copying the result to the host."""
         self._enter()
         return self._overheads.of(op, self._enqueue_ns)
 
     def _hold(self, hold_ns: float) -> Any:
-        """Keep the stream busy; return an event that happens when it is free."""
+        """Queue a spin; return an event recorded after it."""
         spin(int(min(hold_ns, SPIN_CAP_NS) * self._cycles_per_ns))
         released = timing_event()
         released.record()
         return released
 
     def end_to_end(self, op: Operation, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
-        """Time host to device, the call, device to host and the wait; nothing where moving is the work itself."""
+        """Time copy to the GPU, call, copy to the host and synchronise; empty if copying is the work itself."""
         if not op.workload.has_end_to_end:
             return {}
         self._enter()
         target, host = self._host_result(op, pinned=pinned), self._pinned(op) if pinned else op.host_inputs
-        samples, brought = [], []
+        samples, copied = [], []
         for _ in repeat(None, count):
             started = perf_counter_ns()
-            placed = self._brought(op, host)
-            there = perf_counter_ns()
+            placed = self._copy_inputs(op, host)
+            returned = perf_counter_ns()
             target.copy_(op.step(*placed), non_blocking=pinned)
             self._stream.synchronize()
             samples.append(float(perf_counter_ns() - started))
-            brought.append(float(there - started))
+            copied.append(float(returned - started))
             del placed
-        return {PINNED: tuple(samples)} if pinned else {PAGEABLE: tuple(samples), H2D_PAGEABLE: tuple(brought)}
+        return {PINNED: tuple(samples)} if pinned else {PAGEABLE: tuple(samples), H2D_PAGEABLE: tuple(copied)}
 
     def _host_result(self, op: Operation, *, pinned: bool) -> Any:
-        """Return where a result goes on the host, made when it is first needed; its pages exist."""
+        """Return the host buffer for a result, created on first use with its pages mapped."""
         import torch
 
         if op.host_result.get(pinned) is None:
@@ -224,8 +224,8 @@ class CudaTimer:
             op.host_result[pinned] = torch.zeros(result.shape, dtype=result.dtype, pin_memory=pinned)
         return op.host_result[pinned]
 
-    def _brought(self, op: Operation, host: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Bring the inputs to the GPU: copies are queued, also pageable ones; torch waits by itself where it must."""
+    def _copy_inputs(self, op: Operation, host: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Queue copies of the inputs to the GPU; torch itself waits where pageable memory needs it."""
         if op.plainly_placed:  # a walk through containers would add 2 µs to a call
             return tuple(tensor.to(self.device.name, non_blocking=True) for tensor in host)
         return op.workload.place(op.case.variant, host, self.device.name)
@@ -236,17 +236,17 @@ class CudaTimer:
         return op.pinned
 
     def kernels(self, op: Operation) -> Kernels | None:
-        """Profile one call after one that is not."""
+        """Profile one call, after one without the profiler."""
         self.ready(op, 1)
         op.step(*op.inputs)
         self._stream.synchronize()
         return profiled_kernels(lambda: op.step(*op.inputs), self._stream.synchronize)
 
     def device_samples(self, op: Operation, count: int) -> DeviceSamples:
-        """Time single calls by event pairs behind a spin, L2 flushed before each.
+        """Time single calls with event pairs behind a spin, with the L2 cache flushed before each.
 
-        A start event that has already happened when its pair is queued means that the stream ran dry
-        (starved): the spin is doubled and the batch redone; at the cap the operation is launch-bound.
+        If a start event has already occurred when its pair is queued, the stream ran dry (starved). The spin is then
+        doubled and the batch repeated. At the longest spin, the operation is launch-bound.
         """
         spin_ns = min(1.5 * self._enqueue_ns * count + SPIN_MARGIN_NS, SPIN_CAP_NS)
         if op.waits_for_all:
@@ -263,7 +263,7 @@ class CudaTimer:
             spin_ns = min(2 * spin_ns, SPIN_CAP_NS)
 
     def _batch(self, op: Operation, count: int, spin_ns: float) -> tuple[tuple[float, ...], bool]:
-        """Queue spin, then (flush, start, call, end) × count; return the times and whether any starved."""
+        """Queue a spin, then (flush, start, call, end) × count; return times, ns, and whether the stream starved."""
         self._enter()
         step, inputs, flush = op.step, op.inputs, self._flush_target()
         pairs = [(timing_event(), timing_event()) for _ in range(count)]
@@ -285,7 +285,7 @@ class CudaTimer:
         return tuple(start.elapsed_time(end) * 1e6 for start, end in pairs), starved
 
     def _flush_target(self) -> Any:
-        """Return the buffer whose zeroing evicts the L2, or None for warm caches."""
+        """Return the buffer whose zeroing evicts the L2 cache; None for warm caches."""
         if not self._flush_bytes:
             return None
         import torch
@@ -295,27 +295,27 @@ class CudaTimer:
         return self._flush_buffer
 
     def calibrate_spin(self) -> None:
-        """Measure how many cycles of the spinning kernel make a nanosecond."""
+        """Measure the cycles per nanosecond of the spinning kernel."""
         cycles = 2_000_000
         start, end = timing_event(), timing_event()
         start.record()
         spin(cycles)
         end.record()
         end.synchronize()
-        # An idle clock reads slow (345 MHz against 1980 on an H200): a spin made from it would be too short.
+        # At least 1: an idle clock (345 instead of 1,980 MHz on an H200) would make later spins too short.
         self._cycles_per_ns = max(cycles / (start.elapsed_time(end) * 1e6), 1.0)
 
 
 def timing_event() -> Any:
-    """Return a CUDA event that keeps its time."""
+    """Return a CUDA event with timing enabled."""
     import torch
 
-    cuda: Any = torch.cuda  # its events are not annotated
+    cuda: Any = torch.cuda  # its events have no annotations
     return cuda.Event(enable_timing=True)
 
 
 def spin(cycles: int) -> None:
-    """Queue a kernel that does nothing for so many SM cycles."""
+    """Queue a kernel that spins for so many SM cycles."""
     import torch
 
     cuda: Any = torch.cuda
@@ -323,16 +323,16 @@ def spin(cycles: int) -> None:
 
 
 def require_memory(device: Device, need_bytes: float) -> None:
-    """Refuse what does not fit before it is allocated.
+    """Check that a case fits into GPU memory before it is allocated.
 
     Raises:
-        CaseError: `oom`, with need and free.
+        CaseError: `oom`, with needed and free memory.
     """
     import torch
 
     free_bytes, _ = torch.cuda.mem_get_info(device.name)
     if need_bytes > free_bytes:
-        # Blocks that torch caches are free to us too, once they are given back: in pieces they hold nothing large.
+        # torch's cached blocks become usable once they are freed; a fragmented cache has no room for large tensors.
         torch.cuda.empty_cache()
         free_bytes, _ = torch.cuda.mem_get_info(device.name)
     if need_bytes > free_bytes:
@@ -340,7 +340,7 @@ def require_memory(device: Device, need_bytes: float) -> None:
 
 
 def out_of_memory(where: str, need_bytes: float, free_bytes: float) -> CaseError:
-    """Return the failure of a case that does not fit."""
+    """Return the failure of a case that does not fit into memory; arguments in bytes."""
     return CaseError(
         "oom",
         f"Needs {significant(need_bytes / 1e9)} GB on {where}, {significant(free_bytes / 1e9)} GB free.",
@@ -349,25 +349,25 @@ def out_of_memory(where: str, need_bytes: float, free_bytes: float) -> CaseError
 
 
 def ran_out_of_memory(where: str, need_bytes: float, free_bytes: float) -> CaseError:
-    """Return the failure of a case that was let in and did not fit; `free_bytes` is 0 where it is not known."""
+    """Return the failure of a case that ran out of memory in spite of the check; `free_bytes` is 0 if unknown."""
     if need_bytes > free_bytes:
         return out_of_memory(where, need_bytes, free_bytes)
-    reckoned = f"{significant(need_bytes / 1e9)} GB" if need_bytes >= 1e6 else f"{need_bytes:,.0f} bytes"
+    estimate = f"{significant(need_bytes / 1e9)} GB" if need_bytes >= 1e6 else f"{need_bytes:,.0f} bytes"
     return CaseError(
         "oom",
-        f"Needs more than the {reckoned} reckoned with on {where}, {significant(free_bytes / 1e9)} GB free.",
-        "Choose smaller sizes; let memory_bytes of your own workload count all that it allocates.",
+        f"Needs more than the estimated {estimate} on {where}, {significant(free_bytes / 1e9)} GB free.",
+        "Choose smaller sizes. In a workload of your own, return all allocations from memory_bytes.",
     )
 
 
 def profiled_kernels(call: Callable[[], object], synchronize: Callable[[], None]) -> Kernels | None:
-    """Return number and summed time of the kernels of one call; None where the profiler sees no GPU."""
+    """Return number and total time of the kernels of one call; None if the profiler sees no GPU."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         call()
         synchronize()
-    # The profiler's own event list; copies and fills are work of the GPU too.
+    # Copies and fills count too, because the GPU runs them.
     events: Any = seen.events() or ()
     elapsed_ns = [event.time_range.elapsed_us() * 1e3 for event in events if event.device_type.name == "CUDA"]
     return Kernels(len(elapsed_ns), sum(elapsed_ns)) if elapsed_ns else None

@@ -1,4 +1,4 @@
-"""Copies from one GPU to another: what a caller waits for the smallest, what the link does with a large one."""
+"""Time copies from one GPU to another: latency of the smallest, and rate of a large one."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any
 from cpugpu_tui.timing.timers.cuda import spin, timing_event
 
 LARGE_BYTES, SMALLEST_BYTES = 1 << 28, 1 << 20
-"""Size of a large copy: 0.7 ms over NVLink of an H200; less where memory is short, but no less than 1 MiB."""
+"""Size of a large copy and its lower limit with little memory; 256 MiB take 0.7 ms over NVLink of an H200."""
 
 MEMORY_SHARE = 1 / 8
-"""Most of either GPU's free memory that it takes."""
+"""Largest share of either GPU's free memory that a copy uses."""
 
 LARGE_COPIES, SMALL_COPIES = 7, 50
 """Samples of each kind."""
 
 WARM_UP = 10
-"""Small copies before the first sample: the first one opens the way, which takes a second between some GPUs."""
+"""Small copies before the first sample: the first one sets up peer access, which takes 1 s between some GPUs."""
 
 HOLD_CYCLES = 400_000
-"""Length of the hold in front of a large copy, 0.2 ms at 2 GHz: queueing copy and events takes 40 us."""
+"""Length of the hold before a large copy, SM cycles: 0.2 ms at 2 GHz. Queueing copy and events takes 40 µs."""
 
 MOST_HOLDS = 6
-"""How often the hold is doubled before the sample stands as it is."""
+"""Most doublings of the hold; the sample is then used as it is."""
 
 CHECKED_BYTES = 1 << 20
-"""Bytes at either end of a large copy that are looked at: behind some mainboards what arrives is something else."""
+"""Bytes at both ends of a large copy that are compared: some mainboards corrupt copies between GPUs."""
 
 
 class GpuLink:
-    """The way between two GPUs of this process, on their default streams; creates their contexts."""
+    """Times copies between two GPUs on their default streams; creates their contexts."""
 
     def __init__(self, source: str, target: str) -> None:
-        """Name both as torch does."""
+        """`source` and `target` are torch's names, such as `cuda:0`."""
         import torch
 
         self._source, self._target = source, target
@@ -47,7 +47,7 @@ class GpuLink:
             stream.synchronize()
 
     def latencies_ns(self) -> tuple[float, ...]:
-        """Copy one number, and wait for both GPUs."""
+        """Time copies of one number, synchronised with both GPUs."""
         import torch
 
         torch.cuda.set_device(self._source)
@@ -62,10 +62,10 @@ class GpuLink:
         return tuple(samples[WARM_UP:])
 
     def large_ns(self) -> tuple[int, tuple[float, ...]]:
-        """Copy between two events of the source's stream, which torch queues such a copy on, behind a hold.
+        """Time copies behind a hold with events in the source's stream, where torch queues such copies.
 
         Raises:
-            RuntimeError: too little memory is free, or other bytes arrive than were sent.
+            RuntimeError: too little memory is free, or a copy arrives corrupted.
         """
         import torch
 
@@ -75,7 +75,8 @@ class GpuLink:
         while size > MEMORY_SHARE * free_bytes:
             size //= 2
         if size < SMALLEST_BYTES:
-            raise RuntimeError(f"{free_bytes >> 20} MiB are free, too few for a copy of {SMALLEST_BYTES >> 20} MiB")
+            need_bytes = int(SMALLEST_BYTES / MEMORY_SHARE)
+            raise RuntimeError(f"Only {free_bytes >> 20} MiB are free, but copies need {need_bytes >> 20} MiB")
         here = torch.randint(0, 256, (size,), dtype=torch.uint8, device=self._source)
         there = torch.zeros(size, dtype=torch.uint8, device=self._target)
         self._require_intact(here, there)
@@ -88,7 +89,7 @@ class GpuLink:
         self._wait()
         for part in (slice(None, CHECKED_BYTES), slice(-CHECKED_BYTES, None)):
             if not torch.equal(here[part].cpu(), there[part].cpu()):
-                raise RuntimeError("other bytes arrive than were sent: no time of it means anything")
+                raise RuntimeError("Copies arrive corrupted, so their times are not reported")
 
     def _held_ns(self, here: Any, there: Any) -> float:
         for doubled in range(MOST_HOLDS + 1):

@@ -1,4 +1,4 @@
-"""What a call on a GPU is made of, beside what latency and end to end tell: kernel, wait, copy back."""
+"""Components of a GPU call that other metrics do not measure: warm kernel, synchronise, copy of the result."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from cpugpu_tui.model import D2H_PAGEABLE, DEVICE_WARM, SYNCHRONISE
 from cpugpu_tui.timing.timers.timed_operation import Operation
 
 EVENTS_NS = 10_000.0
-"""What recording a pair of events costs the host, amply."""
+"""Upper estimate of the host time to record a pair of events, ns."""
 
 HOLDS = (2, 20)
-"""Holds in multiples of what queueing should take: a process's first one was over too soon in one agent of six."""
+"""Lengths of holds, in multiples of the expected queueing time: the first hold of one process in six was too short."""
 
 QUEUED = 10
-"""Calls queued behind a held stream; fewer where they queue so much that the hold would end."""
+"""Calls queued on a held stream; fewer if queueing them would outlast the hold."""
 
 SMALLEST_CALLS = 200
-"""Calls of the smallest operation, for what waiting costs: 5 ms, once a process."""
+"""Calls of the smallest operation to measure synchronising: 5 ms, once per process."""
 
 MOVES = 3
-"""Copies of each kind in a row, as in an end-to-end half-round: the first finds nothing in the host's caches."""
+"""Copies in a row, as in a half-round with copies: the first one finds cold host caches."""
 
 LONGEST_NS = 5e6
-"""A call that takes longer to queue is not held back: the hold ends at 20 ms, and the queue is full after a
-thousand launches."""
+"""Longest queueing time of a call that is measured behind a hold, ns: the hold ends at 20 ms, and the queue is full
+after 1,000 launches."""
 
 
 class Overheads:
-    """Asks one GPU's default stream; what is the same for all operations is measured once."""
+    """Measures on one GPU's default stream; values common to all operations are measured once."""
 
     def __init__(self, device: str, stream: Any, hold: Callable[[float], Any], event: Callable[[], Any]) -> None:
-        """`hold(ns)` queues a kernel that keeps the stream busy for so long and returns an event recorded after it."""
+        """`hold(ns)` queues a spin of this length and returns an event recorded after it."""
         self._event = event
         self._device = device
         self._stream = stream
@@ -43,25 +43,25 @@ class Overheads:
         self._wait_ns: float | None = None
 
     def of(self, op: Operation, enqueue_ns: float) -> dict[str, tuple[float, ...]]:
-        """Return `synchronise`, `device_warm` and the copy back, ns; what cannot be told is left out.
+        """Return `synchronise`, `device_warm` and `d2h_pageable`, ns; without those that cannot be measured.
 
-        `enqueue_ns` is about what queueing one call takes.
+        `enqueue_ns` is the approximate time to queue one call.
         """
         found: dict[str, tuple[float, ...]] = {}
-        if (wait_ns := self._waited_ns()) is not None:
+        if (wait_ns := self._synchronise_ns()) is not None:
             found[SYNCHRONISE] = (round(wait_ns, 1),)
         kernel_ns = self._kernel_ns(lambda: op.step(*op.inputs), enqueue_ns)
         if kernel_ns is not None:
             found[DEVICE_WARM] = (round(kernel_ns, 1),)
         target = op.host_result.get(False)
-        if target is not None:  # made by the first end-to-end call
-            found[D2H_PAGEABLE] = self._fetched(op.step(*op.inputs), target)
+        if target is not None:  # created by the first call with copies
+            found[D2H_PAGEABLE] = self._result_copies_ns(op.step(*op.inputs), target)
         return found
 
-    def _waited_ns(self) -> float | None:
-        """Return what a caller waits for beyond queueing and the kernel, with the smallest operation there is.
+    def _synchronise_ns(self) -> float | None:
+        """Return the latency of the smallest operation minus its queueing and kernel time, ns.
 
-        None as long as that operation could not be queued behind a hold.
+        None until that operation was measured behind a hold.
         """
         if self._wait_ns is None:
             import torch
@@ -85,17 +85,17 @@ class Overheads:
         return self._wait_ns
 
     def _kernel_ns(self, call: Callable[[], Any], queued_ns: float) -> float | None:
-        """Return the GPU's time for a call with warm caches; None for what queues more than the stream can be held for.
+        """Return the kernel time of a call with warm caches, ns; None if queueing it would outlast the hold.
 
-        Between events behind a hold: they are ordered by the stream, and no launch is waited for.
+        Measured between events behind a hold, so that launches are not included.
         """
         if queued_ns > LONGEST_NS:
             return None
         count = max(1, min(QUEUED, int(LONGEST_NS / max(queued_ns, 1.0))))
         pairs = [(self._event(), self._event()) for _ in range(count)]
-        for patience in HOLDS:
+        for multiple in HOLDS:
             self._stream.synchronize()
-            held = self._hold(patience * (queued_ns + EVENTS_NS) * count + 100_000.0)
+            held = self._hold(multiple * (queued_ns + EVENTS_NS) * count + 100_000.0)
             for start, end in pairs:
                 start.record()
                 call()
@@ -106,8 +106,8 @@ class Overheads:
                 return median([start.elapsed_time(end) * 1e6 for start, end in pairs])
         return None
 
-    def _fetched(self, result: Any, target: Any) -> tuple[float, ...]:
-        """Time copying a finished result to the host, some times in a row, ns."""
+    def _result_copies_ns(self, result: Any, target: Any) -> tuple[float, ...]:
+        """Time `MOVES` copies of a finished result to the host in a row, ns."""
         self._stream.synchronize()
         samples = []
         for _ in repeat(None, MOVES):

@@ -1,7 +1,7 @@
-"""Waits until a GPU's SM clock has settled, and says what the driver says about its clocks.
+"""Wait until a GPU's SM clock has settled, and turn its throttle reasons into marks.
 
-Why: 0 / 50 / 100 / 500 ms after a power-capped load the next light kernel reads 69 / 64.5 / 60.8 / 59.8 µs
-on an H200 (method.md): a heavy neighbour makes it look 15 % slow.
+A power-capped load slows the kernels that follow: 0, 50, 100 and 500 ms later, a light kernel takes 69, 64.5, 60.8 and
+59.8 µs on an H200 (method.md), so at first it would appear 15 % too slow.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from cpugpu_tui.machine.nvml import GpuProbe
 
 SETTLED = 0.02
-"""The last three readings must lie within this (method.md, step 6)."""
+"""Largest relative difference of the last readings of a settled clock (method.md, step 6)."""
 
 READINGS = 3
 
 WAIT_S = 0.6
-"""A power-capped neighbour takes 0.5 s to wear off; after this long the half-round is marked instead."""
+"""Longest wait, seconds; then the half-round is marked. The effect of a power-capped load lasts 0.5 s."""
 
 REFRESH_S = 0.02
-"""Work between two readings of a clock that moves: faster than this the driver repeats itself."""
+"""Work between two readings, seconds: the driver refreshes the clock about this often."""
 
 MARKS = {
     "power-capped": "power-capped",
@@ -34,18 +34,18 @@ MARKS = {
     "power-brake": "throttled",
     "hw-slowdown": "throttled",
 }
-"""Throttle words of the driver that become marks of a half-round."""
+"""Throttle reason → mark of a half-round."""
 
 
 class SettledClock:
-    """One GPU's clock, read before each half-round."""
+    """The SM clock of one GPU, read before each half-round."""
 
     def __init__(self, probe: GpuProbe) -> None:
         self._probe = probe
         self._readings: deque[float] = deque(maxlen=READINGS)
 
     def settle(self, work: Callable[[], object]) -> Readiness:
-        """Do `work` until the clock stands still; return its reading, and marks if it did not."""
+        """Repeat `work` until the clock has settled; return its last reading and the marks."""
         work()
         clock_mhz = self._read()
         if clock_mhz is None:
@@ -72,7 +72,7 @@ class SettledClock:
 
     def _marks(self) -> tuple[str, ...]:
         marks = dict.fromkeys(MARKS[word] for word in self._probe.throttle() if word in MARKS)
-        # One of them is this process, under whatever number its namespace gives it.
+        # One of them is this process; its PID may differ in this namespace.
         if self._probe.processes() > 1:
             marks["shared-gpu"] = "shared-gpu"
         return tuple(marks)

@@ -1,4 +1,4 @@
-"""A step with its inputs on one device; and what a publication's clock had inside, with what it reports meanwhile."""
+"""A step with its inputs on one device; a publication's clock that covers more than a call; its progress reports."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Operation:
     workload: Workload
     step: Callable[..., Any]
     inputs: tuple[Any, ...]
-    """What the step takes: placed on the device."""
+    """Arguments of the step, on the device."""
     host_inputs: tuple[Any, ...]
-    """What `Workload.inputs` returned."""
+    """Result of `Workload.inputs`."""
     out: Any = None
-    """Result of the first call, reused as `out=` where the step takes one."""
+    """Result of the first call, reused as `out=` if the step takes it."""
     pinned: tuple[Any, ...] | None = None
-    """Copies of the host inputs in pinned memory, made when they are first needed."""
+    """Copies of the host inputs in pinned memory, created on first use."""
     host_result: dict[bool, Any] = field(default_factory=dict)
-    """Where end-to-end calls leave their result on the host: pageable, pinned."""
+    """Is pinned → host buffer for the results of calls with copies."""
     restore: Callable[[], None] | None = None
     """Puts the inputs back before each call, outside the clock, where the step changes them."""
     waits_for_all: bool = False
@@ -47,29 +47,29 @@ class Operation:
     settings: Mapping[str, Any] | None = None
     """Settings of torch before the first call, of a person's own code."""
     marks: tuple[str, ...] | None = None
-    """What is odd about the case itself on this device; None until somebody looked."""
+    """Marks of the case itself on this device; None before they were determined."""
 
     @property
     def is_written_as_called(self) -> bool:
-        """Whether a publication timed exactly this first call."""
+        """Return whether a publication timed exactly this first call."""
         written = self.workload.as_written
         scale = self.workload.setting.scale
         return written is not None and not written.whole and written.covers(self.case.variant, self.case.size, scale)
 
     @cached_property
     def plainly_placed(self) -> bool:
-        """Whether placing means nothing but moving each tensor."""
+        """Return whether `place` only copies tensors."""
         import torch
 
         return self.workload.is_placed_plainly and all(isinstance(each, torch.Tensor) for each in self.host_inputs)
 
     @cached_property
     def takes_out(self) -> bool:
-        """Whether the step can write its result into a given tensor."""
+        """Return whether the step accepts `out=`."""
         return "out" in inspect.signature(self.step).parameters
 
     def to_check(self, result: Any) -> Any:
-        """Return what is compared between devices: the step's result unless the workload says otherwise."""
+        """Return the tensor to compare between devices: the step's result, or the workload's `checked`."""
         if type(self.workload).checked is Workload.checked:
             return self.workload.comparable(result)
         checked = self.workload.checked(self.case.variant, self.inputs)
@@ -78,7 +78,7 @@ class Operation:
 
 
 def operation(case: Case, inputs: tuple[Any, ...], device: str) -> Operation:
-    """Return the operation of a case on a device, from its host inputs."""
+    """Return the operation of a case on a device, with the host inputs placed there."""
     workload = catalogue.find(case.workload)
     placed = workload.place(case.variant, inputs, device)
     found = Operation(case, workload, workload.step_for(case.variant, placed), placed, inputs)
@@ -90,9 +90,9 @@ def operation(case: Case, inputs: tuple[Any, ...], device: str) -> Operation:
 def time_written(
     case: Case, device: str, report: Report, synchronize: Callable[[], None] | None, import_ns: float
 ) -> dict[str, tuple[float, ...]]:
-    """Run what the publication had inside its clock, and read the clock when it did: before the device was done.
+    """Run the publication's timed code; return the time without waiting for the device, as it did, and with waiting.
 
-    `import_ns` is the time that importing the framework took, for clocks that have it inside.
+    `import_ns` is the time to import the framework, for clocks that include it.
     """
     import torch
 
@@ -126,27 +126,27 @@ def time_written(
 
 
 TELL_EVERY_NS = 1e9
-"""A long operation says how far it is once a second: writing an event costs it about 30 µs."""
+"""Interval of progress events of a long operation, ns: writing one takes about 30 µs."""
 
 
 class Reporter:
-    """Hands on what one `Workload.written` reports; implements `workloads.Report`."""
+    """Turns the reports of `Workload.written` into events; implements `workloads.Report`."""
 
-    def __init__(self, case: Case, device: str, emit: Emit, over: Callable[[], bool]) -> None:
-        """`over` tells whether the run is to end: a stop was asked for, or its time is up."""
+    def __init__(self, case: Case, device: str, emit: Emit, should_stop: Callable[[], bool]) -> None:
+        """`should_stop` returns True once the run must end."""
         self._case = case
         self._device = device
         self._emit = emit
-        self._over = over
+        self._should_stop = should_stop
         self._started_ns = self._told_ns = self.stopwatch_ns()
 
     def __call__(self, done: int, of: int, note: str = "") -> None:
-        """Say that `done` of `of` parts are over.
+        """Report that `done` of `of` parts are complete.
 
         Raises:
-            Stopped: the run is to end.
+            Stopped: the run must end.
         """
-        if self._over():
+        if self._should_stop():
             raise Stopped
         now_ns = self.stopwatch_ns()
         if now_ns - self._told_ns < TELL_EVERY_NS:
@@ -168,7 +168,7 @@ class Reporter:
     def epoch(
         self, epoch: int, epochs: int, loss: float, accuracy: float | None, elapsed_ns: float, steps: int
     ) -> None:
-        """Hand on how an epoch went.
+        """Report a finished epoch.
 
         Raises:
             CaseError: the training has diverged.
@@ -177,7 +177,7 @@ class Reporter:
             raise CaseError(
                 "mismatch",
                 f"The training diverged in epoch {epoch}: its loss is {loss}.",
-                "Do not trust a time of this case; try another dtype.",
+                "Do not use the times of this case. Try another dtype.",
             )
         self._emit(
             EpochFinished(
@@ -194,5 +194,5 @@ class Reporter:
         self._emit.flush()
 
     def stopwatch_ns(self) -> float:
-        """Return the harness's monotonic clock."""
+        """Return the harness's monotonic clock, ns."""
         return float(perf_counter_ns())

@@ -1,4 +1,4 @@
-"""Training on handwritten digits, publication P5: data, network, and the workloads made of them."""
+"""Training on handwritten digits as in publication P5: data, network and workloads."""
 
 from __future__ import annotations
 

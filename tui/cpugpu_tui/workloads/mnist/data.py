@@ -1,7 +1,8 @@
-"""The images that a process trains on: a person's own, from idx files checked before anything is allocated, or drawn.
+"""The training images: the user's MNIST idx files, checked before anything is allocated, or generated digits.
 
 The idx format: two zero bytes, the type (8 for unsigned bytes), the number of dimensions, each dimension as four bytes
-big-endian, then the data. Files are plain or gzip. Drawn digits are ten glyphs, turned, stretched, shifted, noisy."""
+big-endian, then the data. Files are plain or gzip. Generated digits are ten glyphs: rotated, stretched, shifted, noisy.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +19,24 @@ from cpugpu_tui.workloads.contract import Setting
 
 if TYPE_CHECKING:
     import torch
-if TYPE_CHECKING:
-    import torch
-if TYPE_CHECKING:
-    import torch
-
 
 IMAGES, LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
 TRAIN, TEST = "train", "t10k"
 
 MAX_COUNT = 1_000_000
-"""More images than this are no MNIST: 784 MB."""
+"""Largest accepted number of images (784 MB); MNIST has 60,000."""
+
+GIVE_MNIST = "Give the original MNIST files."
 
 PLACES = ("", "MNIST/raw")
-"""Folders below the named one in which the files may lie; torchvision makes the second."""
+"""Subfolders to look in; torchvision creates the second."""
 
 
 def read_idx(folder: str, part: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (images uint8 [count, 28, 28], labels int64 [count]) of `train` or `t10k`.
 
     Raises:
-        UsageError: a file is missing, unreadable, no idx file, cut off, too long, or its labels are no digits.
+        UsageError: a file is missing, unreadable, not an idx file, truncated or too long, or a label is not a digit.
     """
     import torch
 
@@ -46,24 +44,26 @@ def read_idx(folder: str, part: str) -> tuple[torch.Tensor, torch.Tensor]:
     image_shape = header(images_path, 3)
     label_shape = header(labels_path, 1)
     if image_shape[1:] != (28, 28):
-        raise UsageError(f"{images_path} holds images of {image_shape[1]}×{image_shape[2]}.", "They must be 28×28.")
+        raise UsageError(
+            f"Images in {images_path} have {image_shape[1]}×{image_shape[2]} pixels, not 28×28.", GIVE_MNIST
+        )
     if image_shape[0] != label_shape[0]:
         raise UsageError(
-            f"{images_path} holds {image_shape[0]:,} images, {labels_path.name} {label_shape[0]:,} labels.",
-            "Give files that belong together.",
+            f"{images_path} has {image_shape[0]:,} images, but {labels_path.name} has {label_shape[0]:,} labels.",
+            GIVE_MNIST,
         )
     labels = torch.frombuffer(bytearray(content(labels_path, label_shape)), dtype=torch.uint8)
     if int(labels.max()) > 9:
-        raise UsageError(f"{labels_path} holds the label {int(labels.max())}.", "Labels must be digits, 0 to 9.")
+        raise UsageError(f"{labels_path} has the label {int(labels.max())}, but labels are 0 to 9.", GIVE_MNIST)
     images = torch.frombuffer(bytearray(content(images_path, image_shape)), dtype=torch.uint8)
     return images.view(image_shape), labels.long()
 
 
 def find(folder: str, name: str) -> Path:
-    """Return the file of this name, plain or .gz, in the folder or where torchvision would have put it.
+    """Return the file of this name, plain or .gz, in the folder or in torchvision's subfolder.
 
     Raises:
-        UsageError: there is none.
+        UsageError: no such file exists.
     """
     for place in PLACES:
         for suffix in ("", ".gz"):
@@ -71,64 +71,62 @@ def find(folder: str, name: str) -> Path:
             if path.is_file():
                 return path
     raise UsageError(
-        f"There is no {name} (or {name}.gz) in {folder}, nor in MNIST/raw below it.",
-        "Name the folder that holds the four idx files, or leave --mnist away to have digits drawn.",
+        f"{name} (or {name}.gz) not found in {folder} or its subfolder MNIST/raw.",
+        "Name the folder of the four idx files, or omit --mnist to generate digits.",
     )
 
 
 def header(path: Path, dimensions: int) -> tuple[int, ...]:
-    """Return the dimensions that a file claims.
+    """Return the dimensions in a file's header.
 
     Raises:
-        UsageError: it is no idx file of unsigned bytes with so many dimensions, or claims too much.
+        UsageError: not an idx file of unsigned bytes with so many dimensions, or its first dimension is too large.
     """
     length = 4 + 4 * dimensions
     start = _read(path, 0, length)
     wanted = bytes((0, 0, 8, dimensions))
     if start[:4] != wanted:
         raise UsageError(
-            f"{path} is no idx file of {'images' if dimensions == 3 else 'labels'}: it begins with "
-            f"{start[:4].hex() or 'nothing'}, not {wanted.hex()}.",
-            "Give the original MNIST files.",
+            f"{path} is not an idx file of {'images' if dimensions == 3 else 'labels'}: it starts with "
+            f"{start[:4].hex() or 'nothing'} instead of {wanted.hex()}.",
+            GIVE_MNIST,
         )
     if len(start) < length:
         raise _cut_off(path, length, len(start))
     shape = struct.unpack(f">{dimensions}I", start[4:])
     if not 0 < shape[0] <= MAX_COUNT or max(shape) > MAX_COUNT:
-        raise UsageError(f"{path} claims {shape[0]:,} entries.", f"It must hold 1 to {MAX_COUNT:,}.")
+        raise UsageError(f"{path} declares {shape[0]:,} entries; allowed are 1 to {MAX_COUNT:,}.", GIVE_MNIST)
     return shape
 
 
 def content(path: Path, shape: tuple[int, ...]) -> bytes:
-    """Return the data after the header: as many bytes as it claims, no more is ever read.
+    """Return the data after the header; never reads more than the size that the header declares, plus one byte.
 
     Raises:
-        UsageError: there are fewer or more.
+        UsageError: the data is shorter or longer.
     """
     start, size = 4 + 4 * len(shape), 1
     for extent in shape:
         size *= extent
-    # One byte more than claimed is read, never what a compressed file might grow to.
+    # The extra byte detects longer data without unpacking all of a compressed file.
     data = _read(path, start, size + 1)
     if len(data) < size:
         raise _cut_off(path, start + size, start + len(data))
     if len(data) > size:
-        raise UsageError(
-            f"{path} goes on after the {start + size:,} bytes that its header claims.", "Give the original MNIST files."
-        )
+        raise UsageError(f"{path} is longer than the {start + size:,} bytes that its header declares.", GIVE_MNIST)
     return data
 
 
 def _read(path: Path, start: int, size: int) -> bytes:
     try:
         with _opened(path) as file:
-            # Read in the length that is wanted: seeking in a gzip would unpack without bound just as little.
+            # Reading up to `start` is safe: it is at most 16 bytes.
             file.read(start)
             return file.read(size)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UsageError(f"{path} is damaged: {error}.", "Copy the file again.") from error
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}.", "Check its permissions.") from error
+        raise UsageError(f"Cannot read {path}: {error.strerror or error}.", "Check its permissions.") from error
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -138,14 +136,14 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _cut_off(path: Path, wanted: int, had: int) -> UsageError:
-    return UsageError(f"{path} is cut off: it has {had:,} of {wanted:,} bytes.", "Copy the file again.")
+    return UsageError(f"{path} is truncated: it has {had:,} of {wanted:,} bytes.", "Copy the file again.")
 
 
 SIDE = 28
-"""Pixels of an image's side, as MNIST has them."""
+"""Width and height of an image in pixels, as in MNIST."""
 
 CHUNK = 5_000
-"""Images drawn at once: 16 MB of pixels and 31 MB of sampling positions."""
+"""Images generated at once: 16 MB of pixels and 31 MB of sampling positions."""
 
 GLYPHS = (
     "01110 10001 10011 10101 11001 10001 01110",
@@ -159,14 +157,14 @@ GLYPHS = (
     "01110 10001 10001 01110 10001 10001 01110",
     "01110 10001 10001 01111 00001 00010 01100",
 )
-"""Rows of five pixels, top row first, for 0 to 9."""
+"""Digits 0 to 9 as rows of five pixels, top row first."""
 
 TURN, STRETCH, SHEAR, SHIFT, NOISE = 0.4, 0.3, 0.4, 0.3, 0.32
-"""Spread of angle (rad), size, slant, place (half images) and pixels: a net of 128 units then gets about 98 %."""
+"""Spread of angle (rad), size, slant, position (half images) and noise. 128 hidden units then reach about 98 %."""
 
 
 def draw(count: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (images uint8 [count, 28, 28], labels int64 [count]); the same bytes for one seed and any threads."""
+    """Return generated (images uint8 [count, 28, 28], labels int64 [count]); the same for any number of threads."""
     import torch
 
     glyphs = torch.tensor([[[float(pixel) for pixel in row] for row in text.split()] for text in GLYPHS])
@@ -189,7 +187,7 @@ def _drawn(glyphs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         return (torch.rand(count, generator=generator) * 2 - 1) * width
 
     angle, slant = spread(TURN), spread(SHEAR)
-    # A glyph fills about 20 of 28 pixels in height: positions outside [-1, 1] are background.
+    # Factors above 1 shrink the glyph to about 20 of 28 pixels; positions outside [-1, 1] are background.
     high, wide = 1.4 * (1 + spread(STRETCH)), 1.9 * (1 + spread(STRETCH))
     cosine, sine = angle.cos(), angle.sin()
     first = torch.stack([wide * cosine, wide * (slant - sine), spread(SHIFT) * wide], 1)
@@ -201,15 +199,15 @@ def _drawn(glyphs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 COUNTS = {"full": (60_000, 10_000), "small": (2_000, 500)}
-"""Images to train on and to test with, by scale."""
+"""Training and test images, by scale."""
 
 SEED = 5
-"""Of the drawn digits: one data set for all runs, so that losses can be compared."""
+"""Seed of the generated digits: all runs share one data set, so that losses are comparable."""
 
 
 @dataclass(frozen=True)
 class Digits:
-    """Images as the network takes them: float32 in 0..1, flat; scaling them is outside every clock."""
+    """Images as input of the network: float32 in 0..1, flat. Scaling them is never timed."""
 
     train_images: torch.Tensor
     """[count, 784]."""
@@ -223,7 +221,7 @@ def load(setting: Setting) -> Digits:
     """Return the images for a setting.
 
     Raises:
-        UsageError: the person's own files are not usable.
+        UsageError: the user's files are not usable.
     """
     import torch
 

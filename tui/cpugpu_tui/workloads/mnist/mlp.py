@@ -1,4 +1,4 @@
-"""Publication P5's training step, small and wide, over the batch and over the hidden width."""
+"""Workloads of publication P5: training steps of its networks, by batch and by hidden width."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 PIXELS, CLASSES = 784, 10
 BATCH = 32
-"""P5's."""
+"""Batch of P5."""
 
 EPOCHS = {"full": 10, "small": 1}
-"""By scale."""
+"""Epochs of a training, by scale."""
 
 POWERS = tuple(32 * 2**k for k in range(8))
-"""32 to 4096, for batch and width."""
+"""Sizes of the batch and width sweeps."""
 
 FIT = AsWritten(
     "P5",
     (CLOCK_FAIR,),
     variants=("pageable",),
-    scope="building, compiling, training 10 epochs on batches from the host, evaluating",
+    scope="building the network, training 10 epochs on batches from the host, evaluating",
     whole=True,
     sizes=(BATCH,),
     small_sizes=(BATCH,),
@@ -35,7 +35,7 @@ FIT = AsWritten(
 
 
 class Mlp(Workload):
-    """Base of the three: a subclass says what its size is."""
+    """Base class of the three workloads; a subclass maps its size to batch and hidden widths."""
 
     dtypes = ("float32", "tf32")
     has_end_to_end = False
@@ -47,14 +47,14 @@ class Mlp(Workload):
         raise NotImplementedError
 
     def batch(self, n: int) -> int:
-        """Return the batch."""
+        """Return the batch of size n."""
         return n
 
     def _widths(self, n: int) -> tuple[int, ...]:
         return PIXELS, *self.hidden(n), CLASSES
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        """Return images [batch, 784] in 0..1, labels, then weight and bias of each layer, as torch.nn draws them."""
+        """Return images [batch, 784] in 0..1, labels, then weight and bias of each layer, drawn as in torch.nn."""
         import torch
 
         digits = data.load(self.setting)
@@ -63,7 +63,7 @@ class Mlp(Workload):
         return (*tensors, *first_weights(self._widths(n), dtype, generator))
 
     def place(self, variant: str, inputs: tuple[torch.Tensor, ...], device: str) -> tuple[Any, ...]:
-        """Return the network on the device, and the batch where the variant feeds it from."""
+        """Return the network on the device, and the batch in the memory from which the variant reads it."""
         images, labels, *weights = inputs
         network = Network(weights, device, capturable=variant == "cuda-graph" and device != "cpu")
         if variant == "pinned" and device != "cpu":
@@ -76,32 +76,32 @@ class Mlp(Workload):
         return network, images, labels
 
     def step(self, network: Network, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Take one training step on a batch that lies on the device."""
+        """Run one training step on a batch that is resident on the device."""
         return network.learn(images, labels)
 
     def captured(self, network: Network, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Take the same step as one captured graph; on a CPU, which has no graphs, eagerly."""
+        """Run the same step as one captured CUDA graph; eagerly on a CPU."""
         return network.replay(images, labels)
 
     def fed(self, network: Network, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Copy the batch from the host, then take the step; on a CPU there is nothing to copy."""
+        """Copy the batch from the host, then run the step; a CPU needs no copy."""
         device = network.device
         return network.learn(images.to(device, non_blocking=True), labels.to(device, non_blocking=True))
 
     def steps(self) -> Mapping[str, Step]:
-        """Batch resident, the captured graph, and the batch fed from pageable and from pinned memory."""
+        """Return the variants: resident batch, captured graph, and batch from pageable or pinned memory."""
         return {"eager": self.step, "cuda-graph": self.captured, "pageable": self.fed, "pinned": self.fed}
 
     def reset(self, variant: str, placed: tuple[Any, ...]) -> None:
-        """Put weights and optimiser back."""
+        """Restore weights and optimiser."""
         del variant
         placed[0].restart()
 
     def checked(self, variant: str, placed: tuple[Any, ...]) -> Any:
-        """Return all parameters after one eager step without dropout, whose draws differ between devices.
+        """Return all parameters after one eager step without dropout, whose random numbers differ between devices.
 
-        For the captured graph, which always drops out, that shows the network it works on to be the same; that it
-        trains as well is compared by loss and accuracy of whole trainings (tests/gpu/test_mnist_gpu.py).
+        The captured graph always uses dropout, so this checks only its network. tests/gpu/test_mnist_gpu.py compares
+        loss and accuracy of whole trainings with it.
         """
         del variant
         network, images, labels = placed
@@ -110,12 +110,12 @@ class Mlp(Workload):
         return network.flat()
 
     def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
-        """Return the same in float64 on the CPU."""
+        """Return `checked` in float64 on the CPU."""
         del variant
         return self.checked("eager", self.place("eager", doubles, "cpu"))
 
     def prepare_written(self, variant: str, n: int, device: str) -> None:
-        """Load and scale the images: P5 does it before its clock starts."""
+        """Load and scale the images, which P5 does before its clock starts."""
         del variant, n, device
         data.load(self.setting)
 
@@ -140,24 +140,24 @@ class Mlp(Workload):
         return {}
 
     def written_operations(self, n: int) -> int:
-        """Return the training steps; the evaluation, 1 % of the work, is not counted."""
+        """Return the training steps, without the evaluation (1 % of the work)."""
         images = data.COUNTS[self.setting.scale][0]
         return EPOCHS[self.setting.scale] * -(-images // self.batch(n)) if self.as_written else 0
 
     def flops(self, n: int) -> float:
-        """Two per weight and image forward, two for the weights' gradients, two for the inputs' (not the images')."""
+        """Return 6 FLOPs per weight and image: 2 forward, 2 for its gradient, 2 for the input's (not in layer 1)."""
         widths = self._widths(n)
         products = [wide * narrow for wide, narrow in pairwise(widths)]
         return 2.0 * self.batch(n) * (3 * sum(products) - products[0])
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
-        """Ten passes over the parameters (forward, backward, gradient, Adam seven), three over the activations."""
+        """Return 10 passes over the parameters (forward, backward, gradient, 7 in Adam), 3 over the activations."""
         widths = self._widths(n)
         parameters = sum((wide + 1) * narrow for wide, narrow in pairwise(widths))
         return (10.0 * parameters + 3.0 * self.batch(n) * sum(widths)) * itemsize_bytes
 
     def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
-        """Return the same for every variant; memory is a little above what is moved once."""
+        """Return the costs, equal for all variants; `bytes_moved` is used as the memory estimate."""
         del variant
         moved_bytes = self.bytes_moved(n, itemsize_bytes)
         return Costs(self.flops(n), moved_bytes, moved_bytes)
@@ -171,7 +171,7 @@ class MnistMlp(Mlp):
     as_written = FIT
 
     def hidden(self, n: int) -> tuple[int, ...]:
-        """One layer of 128."""
+        """Return one layer of 128."""
         del n
         return (128,)
 
@@ -184,7 +184,7 @@ class MnistMlpWide(Mlp):
     as_written = FIT
 
     def hidden(self, n: int) -> tuple[int, ...]:
-        """Two layers of 1000."""
+        """Return two layers of 1,000."""
         del n
         return 1000, 1000
 
@@ -197,17 +197,17 @@ class MnistMlpWidth(Mlp):
     axis = "hidden units"
 
     def hidden(self, n: int) -> tuple[int, ...]:
-        """One layer of n."""
+        """Return one layer of n."""
         return (n,)
 
     def batch(self, n: int) -> int:
-        """P5's."""
+        """Return the batch of P5."""
         del n
         return BATCH
 
 
 def first_weights(widths: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> list[torch.Tensor]:
-    """Return weight [out, in] and bias [out] of each layer, uniform in ±1/√in as torch.nn.Linear has them."""
+    """Return weight [out, in] and bias [out] of each layer, uniform in ±1/√in as in torch.nn.Linear."""
     import torch
 
     tensors: list[torch.Tensor] = []

@@ -1,4 +1,4 @@
-"""The network being trained: weights, optimiser, one step, a captured step, whole trainings, evaluation."""
+"""The network: weights, optimiser, training step (eager or captured), whole trainings, evaluation."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from cpugpu_tui.workloads.mnist.data import Digits
 
 DROPOUT = 0.2
-"""After each hidden layer, as P5 has it."""
+"""Dropout after each hidden layer, as in P5."""
 
 LEARNING_RATE = 1e-3
-"""Adam's default, in P5's framework and in torch."""
+"""Adam's default in TensorFlow, which P5 used, and in torch."""
 
 CAPTURE_WARM_UPS = 3
-"""Steps on a side stream before a capture: libraries allocate their workspaces in the first ones."""
+"""Warm-up steps on a side stream before a capture, in which libraries allocate their workspaces."""
 
 
 class Network:
-    """A multilayer perceptron on one device with its optimiser and, if it was captured, its graph."""
+    """A multilayer perceptron on one device, with its optimiser and, after `capture`, its CUDA graph."""
 
     def __init__(self, weights: Sequence[torch.Tensor], device: str, *, capturable: bool = False) -> None:
-        """Start from these host tensors: weight [out, in] and bias [out] of each layer in turn."""
+        """Initialise from host tensors: weight [out, in] and bias [out] of each layer in turn."""
         import torch
 
         self.device = device
@@ -45,13 +45,13 @@ class Network:
         return functional.linear(hidden, *layers[-1])
 
     def learn(self, images: torch.Tensor, labels: torch.Tensor, *, dropout: bool = True) -> torch.Tensor:
-        """Take one training step on a batch on the device; return its loss without waiting for it."""
+        """Run one training step on a batch on the device; return its loss without synchronising."""
         return self.learn_and_answer(images, labels, dropout=dropout)[0]
 
     def learn_and_answer(
         self, images: torch.Tensor, labels: torch.Tensor, *, dropout: bool = True
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Take one training step; return loss and logits."""
+        """Run one training step; return loss and logits without synchronising."""
         from torch.nn.functional import cross_entropy
 
         self._adam.zero_grad(set_to_none=True)
@@ -62,12 +62,12 @@ class Network:
         return loss.detach(), logits.detach()
 
     def capture(self, images: torch.Tensor, labels: torch.Tensor) -> None:
-        """Record a step on this very batch as a CUDA graph; `replay` then takes it. On a CPU nothing is recorded."""
+        """Capture a step on exactly this batch as a CUDA graph for `replay`. Does nothing on a CPU."""
         import torch
 
         if self.device == "cpu":
             return
-        cuda: Any = torch.cuda  # its streams are not annotated
+        cuda: Any = torch.cuda  # its streams have no annotations
         with torch.cuda.device(self.device):
             side = cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
@@ -76,13 +76,13 @@ class Network:
                     self.learn(images, labels)
             torch.cuda.current_stream().wait_stream(side)
             graph = cuda.CUDAGraph()
-            # torch's own stream for captures is one for the process, on the GPU of its first capture.
+            # Named, because torch's own capture stream stays on the GPU of the process's first capture.
             with torch.cuda.graph(graph, stream=side):
                 self._loss = self.learn(images, labels)
         self._replay = graph.replay
 
     def replay(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Take the captured step; the same step eagerly where nothing was captured."""
+        """Run the captured step; run it eagerly if nothing was captured."""
         if self._replay is None:
             return self.learn(images, labels)
         self._replay()
@@ -90,7 +90,7 @@ class Network:
         return loss
 
     def restart(self) -> None:
-        """Put weights and optimiser back to the start, in place: a graph holds their addresses."""
+        """Restore weights and optimiser in place, because a graph refers to their addresses."""
         import torch
 
         with torch.no_grad():
@@ -106,19 +106,24 @@ class Network:
         return torch.cat([parameter.detach().reshape(-1) for parameter in self.parameters])
 
 
-Tell = Callable[[int, int, str], None]
-"""(done steps, all steps, note)."""
+Progress = Callable[[int, int, str], None]
+"""Called with (finished steps, all steps, note)."""
 
 NOTE_EVERY = 100
-"""Steps between two readings of the running loss: each waits for the device."""
+"""Steps between two readings of the running loss, each of which synchronises."""
 
 
 def fit(
-    network: Network, data: Digits, epochs: int, batch: int, tell: Tell, epoch_over: Callable[[int, float, int], None]
+    network: Network,
+    data: Digits,
+    epochs: int,
+    batch: int,
+    progress: Progress,
+    epoch_over: Callable[[int, float, int], None],
 ) -> None:
-    """Train on shuffled batches that start on the host, in the same order on every device.
+    """Train on shuffled batches from host memory, in the same order on every device.
 
-    `tell` hears of every step, `epoch_over(epoch, mean loss, steps)` of every epoch.
+    `progress` is called after every step, `epoch_over(epoch, mean loss, steps)` after every epoch.
     """
     import torch
 
@@ -139,12 +144,12 @@ def fit(
             if step % NOTE_EVERY == 0 or step == steps:
                 seen = min(step * batch, count)
                 note = f", loss {losses.item() / seen:.3f}, accuracy {right.item() / seen:.1%}"
-            tell((epoch - 1) * steps + step, epochs * steps, f"epoch {epoch} of {epochs}{note}")
+            progress((epoch - 1) * steps + step, epochs * steps, f"epoch {epoch} of {epochs}{note}")
         epoch_over(epoch, losses.item() / count, steps)
 
 
 def evaluate(network: Network, data: Digits, batch: int) -> tuple[float, float]:
-    """Return (mean loss, accuracy) on the test images, which start on the host."""
+    """Return (mean loss, accuracy) on the test images, which are copied from the host."""
     import torch
     from torch.nn.functional import cross_entropy
 

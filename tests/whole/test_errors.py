@@ -1,0 +1,226 @@
+"""Every option and argument of every command, with wrong values: what the user reads, in one golden file.
+
+The options are read from the commands themselves, so a new one without a wrong value, or a reason, fails here.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from tests.helpers.command_line import ROOT, CommandLine
+from tests.helpers.golden import assert_golden
+
+from cpugpu_tui.cli.commands import app
+from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE
+
+LONGEST_SENTENCE = 25
+"""Words."""
+
+PARTS = re.compile("[-,=:/+]")
+"""An error names the whole value, or the part of it that is wrong."""
+
+NOT_A_COUNT = ("0", "many")
+NOT_A_RUN = ("99", "zz")
+NOT_SECONDS = ("0", "soon")
+NO_PLACE = ("missing/report.txt",)
+
+WRONG: dict[str, tuple[str, ...]] = {
+    # options
+    "--at-once": NOT_A_COUNT,
+    "--baseline": ("nope", "other.db:3"),
+    "--cache": ("hot",),
+    "--case-timeout": NOT_SECONDS,
+    "--count": NOT_A_COUNT,
+    "--db": ("notes.txt", "folder"),
+    "--device": ("tpu", "cuda:x"),
+    "--dtype": ("int8", "float32,int8"),
+    "--export": ("run.xlsx", "missing/run.json"),
+    "--format": ("xlsx",),
+    "--host": ("n[4-1]", "-oProxyCommand=x"),
+    "--hosts": ("missing.toml", "broken.toml"),
+    "--interval": ("0.01", "-1", "soon"),
+    "--junit": NO_PLACE,
+    "--keep": ("-1", "all"),
+    "--launcher": ("teleport",),
+    "--limit": NOT_A_COUNT,
+    "--max-seconds": NOT_SECONDS,
+    "--max-size": ("0", "1e99", "big"),
+    "--max-slowdown": ("0.05", "-5%"),
+    "--mnist": ("missing",),
+    "--new": NOT_A_RUN,
+    "--older-than": ("30", "last week"),
+    "--out": ("missing/x.json", "x.xlsx"),
+    "new-workload --out": ("missing/x.py", "notes.txt"),
+    "new-workload NAME": ("my workload", "matmul"),
+    "baseline NAME": ("nope", "my/base"),
+    "--pace": ("0", "fast"),
+    "--python": ("missing/python",),
+    "--record": ("notes.txt", "missing/x.ndjson"),
+    "--repeat": NOT_A_COUNT,
+    "--replay": ("missing.ndjson", "notes.txt"),
+    "--rounds": NOT_A_COUNT,
+    "--scale": ("medium",),
+    "--simulate": ("speed=9", "noise=loud", "pace=-1"),
+    "--size": ("0", "10:1:2", "1:2:3:4", "16,x", "16,"),
+    "--start-timeout": NOT_SECONDS,
+    "--summary": NO_PLACE,
+    "--tensorboard": ("notes.txt",),
+    "--threads": ("0", "most"),
+    "--variant": ("fancy",),
+    "--worker": ("cloud",),
+    "--workloads": ("missing.py", "broken.py"),
+    # arguments
+    "BASE": ("99", "nope", "missing.db:1"),
+    "NEW": NOT_A_RUN,
+    "OTHER.db": ("missing.db", "notes.txt"),
+    "PRESET|WORKLOAD": ("matmull",),
+    "RUN": (*NOT_A_RUN, ""),
+    "FILE": ("missing.ndjson", "notes.txt"),
+    "+TAG|-TAG": ("tuned", "+a,b", "+two words"),
+}  # fmt: skip
+"""Option or argument → wrong values. A key with its command before it is for that command alone."""
+
+NOT_TRIED = {
+    "history --filter": "any words can be searched for",
+    "history --tag": "any tag can be searched for",
+    "app --theme": "the app checks it, and the app needs a terminal",
+    "demo --theme": "the same",
+    "fleet run --theme": "the same",
+    "app --db": "the app shows it, or a run goes on without it",
+    "run --db": "the run goes on, and its end says that it is not saved",
+    "fleet run --db": "the same",
+    "machine --db": "the same",
+    "doctor --db": "a finding of doctor, no error",
+    "run --mnist": "read by the cases of the run",
+    "fleet run --mnist": "the same, on the hosts",
+    "fleet run --python": "an interpreter of the hosts",
+    "fleet hosts --python": "the same",
+    "fleet gate --python": "the same",
+}
+"""Options of a command that have no wrong value to try here, and why. The app is the command without a name."""
+
+SIMULATE = ("--simulate", "default")
+REMAINDER: dict[str, tuple[str, ...]] = {
+    "app": SIMULATE,
+    "app --replay": (),
+    "run": ("matmul", *SIMULATE),
+    "run --max-size": ("matmul", *SIMULATE, "--find-crossover"),
+    "run PRESET|WORKLOAD": SIMULATE,
+    "list --python": ("--workloads", "own.py"),
+    "machine": SIMULATE,
+    "machine --python": ("--measure", *SIMULATE),
+    "telemetry": ("--count", "1", *SIMULATE),
+    "telemetry --replay": ("--count", "1"),
+    "history prune": ("--keep", "5"),
+    "gate": ("--max-slowdown", "5%"),
+    "fleet run": ("-w", "n1", "--launcher", "local", *SIMULATE),
+    "fleet run --max-size": ("-w", "n1", "--launcher", "local", *SIMULATE, "--find-crossover"),
+    "fleet gate": ("-w", "n1", "--launcher", "local"),
+    "fleet hosts --launcher": ("-w", "n1"),
+}
+"""What a command, or one option of it, needs besides the wrong value to come as far as reading it."""
+
+RIGHT = {"RUN": "1", "BASE": "1", "NAME": "mine", "OTHER.db": "other.db", "FILE": "run.json"}
+"""Argument → a value that is right."""
+
+
+def parameters(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the words of each command, the command, and each of its parameters."""
+    for parameter in group.params:
+        yield " ".join(above), group, parameter
+    for name, command in getattr(group, "commands", {}).items():
+        yield from parameters(command, (*above, name))
+
+
+def name_of(parameter: Any) -> str:
+    """Return the long name of an option, or the metavar of an argument."""
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar)
+    return max(parameter.opts, key=len)
+
+
+def is_flag(parameter: Any) -> bool:
+    """Return whether an option takes no value."""
+    return bool(getattr(parameter, "is_flag", False))
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of an error."""
+    return re.split(r"(?<=[.?!])\s+(?=[A-Z`'])", text)
+
+
+def positionals(command: Any, tried: Any, value: str) -> list[str]:
+    """Return a command's arguments up to the one that is tried, or those that it requires."""
+    given = []
+    for parameter in (each for each in command.params if each.param_type_name == "argument"):
+        if parameter is tried:
+            return [*given, value]
+        if parameter.required or tried.param_type_name == "argument":
+            given.append(RIGHT[name_of(parameter)])
+    return given
+
+
+def wrong_lines(words: str, command: Any, parameter: Any) -> Iterator[tuple[str, list[str]]]:
+    """Yield each wrong value of a parameter, and the command line that has it."""
+    name = name_of(parameter)
+    key = f"{words or 'app'} {name}"
+    if is_flag(parameter):
+        yield name, [*words.split(), f"{name}=wrong"]
+    if is_flag(parameter) or key in NOT_TRIED:
+        return
+    values = WRONG.get(key, WRONG.get(name))
+    assert values, f"no wrong value for {key!r}: add one to WRONG, or a reason to NOT_TRIED"
+    for value in values:
+        option = [f"{name}={value}"] if name.startswith("-") else []
+        remainder = REMAINDER.get(key, REMAINDER.get(words or "app", ()))
+        yield value, [*words.split(), *remainder, *option, *positionals(command, parameter, value)]
+
+
+@pytest.fixture
+def here(cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """A folder with files of every wrong kind, and a history with a baseline of five runs."""
+    monkeypatch.chdir(tmp_path)
+    ran = cpugpu.here("run", "matmul", "--size", "8,16", "--rounds", "5", "--repeat", "5", *SIMULATE)
+    assert ran.code == 0
+    assert cpugpu.here("baseline", "main", "latest").code == 0
+    assert cpugpu.here("export", "1", "--out", "run.json").code == 0
+    shutil.copy(ROOT / "tests/golden/v4.db", "other.db")
+    Path("notes.txt").write_text("These are notes of a person and neither a database nor a recording.\n" * 20)
+    Path("folder").mkdir()
+    Path("broken.toml").write_text("[[host]]\ncolour = 1\n")
+    Path("broken.py").write_text("import no_such_module\n")
+    Path("own.py").write_text("")
+    return cpugpu
+
+
+def test_every_wrong_value_is_named_with_a_remedy_in_short_sentences(here: CommandLine, tmp_path: Path) -> None:
+    found: dict[tuple[int, str], list[str]] = {}
+    faults = []
+    for words, command, parameter in parameters(typer.main.get_command(app)):
+        for value, line in wrong_lines(words, command, parameter):
+            done = here.here(*line)
+            text = done.err.replace(f"{tmp_path}/", "").strip().rpartition("cpugpu-tui: ")[2]
+            shown = shlex.join(line)
+            if done.code not in (EXIT_USAGE, EXIT_UNFIT):
+                faults.append(f"{shown}: exit code {done.code}: {text or done.out}")
+            elif not any(part in text for part in (value, *filter(None, PARTS.split(value)))):
+                faults.append(f"{shown}: the value is not in {text!r}")
+            faults += [f"{shown}: too long: {each}" for each in sentences(text) if len(each.split()) > LONGEST_SENTENCE]
+            text = re.sub("`cpugpu-tui[^`]* --help`", "`COMMAND --help`", text)
+            text = text.replace(name_of(parameter), "OPTION") if is_flag(parameter) else text
+            found.setdefault((done.code, text), []).append(shown)
+    assert_golden("errors", "\n\n".join(block(lines, text, code) for (code, text), lines in found.items()))
+    assert not faults, "\n".join(faults)
+
+
+def block(lines: list[str], text: str, code: int) -> str:
+    """Return the first of the command lines that have this error, how many more there are, and the error."""
+    more = f"  (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    return f"$ cpugpu-tui {lines[0]}{more}\n{text} [{code}]"
