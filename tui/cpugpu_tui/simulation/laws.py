@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Case, Device, Simulation
+from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES
 from cpugpu_tui.timing.timers.gpu_link import LARGE_BYTES, LARGE_COPIES, SMALL_COPIES
 from cpugpu_tui.workloads import Costs
 from cpugpu_tui.workloads.transfer import link_of
@@ -61,6 +62,19 @@ def moving_ns(size_bytes: float, bytes_per_ns: float) -> float:
     return size_bytes / bytes_per_ns if bytes_per_ns else 0.0
 
 
+def run_factor(laws: Simulation, device: str, case: Case) -> float:
+    """Return how many times as long a case takes on a device in this run, because machines drift between runs.
+
+    The factor is log-normal with the standard deviation `drift`. Half of its variance is shared by all cases of the
+    device, half belongs to the case. Equal `drift_seed`s give equal factors.
+    """
+    if not laws.drift or not laws.drift_seed:
+        return 1.0
+    names = (device, f"{device}/{case.key}")
+    draws = (random.Random(f"{laws.drift_seed}/run/{name}").gauss(0.0, laws.drift) for name in names)
+    return math.exp(sum(draws) / math.sqrt(2))
+
+
 GAUGE_DRAWS = 25
 """Draws per answer: the median of so many with 1 % noise is right within 0.3 %."""
 
@@ -82,8 +96,8 @@ class SimulatedGauge:
         return 2
 
     def free_bytes(self) -> float:
-        """Return 16 GiB."""
-        return float(16 << 30)
+        """Return the memory of a simulated GPU."""
+        return float(GPU_MEMORY_BYTES)
 
     def _noisy(self, planted_ns: float) -> float:
         return median([planted_ns * math.exp(self._random.gauss(0.0, self._laws.noise)) for _ in range(GAUGE_DRAWS)])

@@ -36,6 +36,7 @@ from cpugpu_tui.model import (
     Simulation,
     place,
 )
+from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES
 from cpugpu_tui.simulation.laws import (
     Drift,
     PlantedLink,
@@ -44,6 +45,7 @@ from cpugpu_tui.simulation.laws import (
     gpu_factor,
     gpu_label,
     gpu_work_ns,
+    run_factor,
     tiled,
     transfer_ns,
 )
@@ -61,6 +63,8 @@ class SimulatedOperation:
     work_ns: float
     """What the device needs for one call at its usual speed, without noise."""
     bytes_moved: float
+    run_factor: float = 1.0
+    """Factor of all times of this case in this run; `work_ns` contains it."""
 
 
 class SimulatedTimer:
@@ -72,6 +76,7 @@ class SimulatedTimer:
         self._laws = machine.simulation
         self._clock = machine.clock
         self._device_free_ns = 0.0
+        self._run_factor = 1.0
         self._process_is_cold = True
         self._threads = 2
         deviation = self._laws.cpu_drift if device.is_cpu else self._laws.gpu_drift
@@ -99,11 +104,13 @@ class SimulatedTimer:
         if case.size == self._laws.oom_size and not self.device.is_cpu:
             raise CaseError("oom", f"Needs 18.4 GB on {self.device.name}, 12.1 GB free.", "Choose smaller sizes.")
         costs = catalogue.case_costs(case)
+        factor = run_factor(self._laws, self.device.name, case)
         if self.device.is_cpu:
-            return SimulatedOperation(case, cpu_work_ns(self._laws, case, costs), costs.bytes_moved)
-        tiled_costs = catalogue.case_costs(tiled(self._laws, case))
-        work_ns = gpu_factor(self._laws, self.device.name) * gpu_work_ns(self._laws, case, tiled_costs)
-        return SimulatedOperation(case, work_ns, costs.bytes_moved)
+            work_ns = cpu_work_ns(self._laws, case, costs)
+        else:
+            tiled_costs = catalogue.case_costs(tiled(self._laws, case))
+            work_ns = gpu_factor(self._laws, self.device.name) * gpu_work_ns(self._laws, case, tiled_costs)
+        return SimulatedOperation(case, factor * work_ns, costs.bytes_moved, factor)
 
     def first_call(self, op: SimulatedOperation) -> FirstCall:
         """Run once, cold; the publication's clock stops when the launch returns."""
@@ -159,7 +166,7 @@ class SimulatedTimer:
         """Return the virtual times of single calls, and of their launches."""
         found: dict[str, tuple[float, ...]] = {SINGLE: tuple(self._mean_ns(op, 1) for _ in range(count))}
         if not self.device.is_cpu:
-            found[ENQUEUE] = (self._laws.launch_ns,) * count
+            found[ENQUEUE] = (self._laws.launch_ns * op.run_factor,) * count
         return found
 
     def throughput_block(self, op: SimulatedOperation, calls: int) -> float | None:
@@ -180,7 +187,7 @@ class SimulatedTimer:
         if self.device.is_cpu or not catalogue.find(op.case.workload).has_end_to_end:
             return {}
         to_gpu_ns, back_ns = (
-            transfer_ns(self._laws, op.bytes_moved * share, pinned=pinned) for share in (2 / 3, 1 / 3)
+            op.run_factor * transfer_ns(self._laws, op.bytes_moved * share, pinned=pinned) for share in (2 / 3, 1 / 3)
         )
         samples = []
         for _ in range(count):
@@ -196,9 +203,11 @@ class SimulatedTimer:
         """Return the planted costs; nothing on the CPU. Fetching a result waits for it, and so has the wait inside."""
         if self.device.is_cpu:
             return {}
-        found: dict[str, tuple[float, ...]] = {SYNCHRONISE: (self._laws.sync_ns,), DEVICE_WARM: (self._work_ns(op),)}
+        sync_ns = op.run_factor * self._laws.sync_ns
+        found: dict[str, tuple[float, ...]] = {SYNCHRONISE: (sync_ns,), DEVICE_WARM: (self._work_ns(op),)}
         if catalogue.find(op.case.workload).has_end_to_end:
-            found[D2H_PAGEABLE] = (self._laws.sync_ns + transfer_ns(self._laws, op.bytes_moved / 3, pinned=False),)
+            copy_ns = op.run_factor * transfer_ns(self._laws, op.bytes_moved / 3, pinned=False)
+            found[D2H_PAGEABLE] = (sync_ns + copy_ns,)
         self._clock.advance(sum(value for values in found.values() for value in values))
         return found
 
@@ -223,7 +232,8 @@ class SimulatedTimer:
         if self.device.is_cpu:
             self._clock.advance(self._work_ns(op) * transient * self._machine.planted.slowdown(op.case))
             return
-        self._clock.advance(self._laws.launch_ns * transient)
+        self._run_factor = op.run_factor
+        self._clock.advance(self._laws.launch_ns * transient * op.run_factor)
         work_ns = self._work_ns(op)
         self.sensors.work(work_ns)
         self._device_free_ns = max(self._device_free_ns, self._clock.now_ns) + work_ns
@@ -239,7 +249,8 @@ class SimulatedTimer:
 
     def _synchronize(self) -> None:
         if not self.device.is_cpu:
-            self._clock.advance(max(0.0, self._device_free_ns - self._clock.now_ns) + self._laws.sync_ns)
+            sync_ns = self._laws.sync_ns * self._run_factor
+            self._clock.advance(max(0.0, self._device_free_ns - self._clock.now_ns) + sync_ns)
 
 
 class SimulatedMachine:
@@ -257,7 +268,7 @@ class SimulatedMachine:
         self.watch: Watch = self.planted
         cpu = Device("cpu", "simulated CPU", simulated=True)
         gpus = tuple(
-            Device(f"cuda:{i}", gpu_label(laws, i), uuid=f"GPU-SIM{i}", memory_bytes=16 << 30, simulated=True)
+            Device(f"cuda:{i}", gpu_label(laws, i), uuid=f"GPU-SIM{i}", memory_bytes=GPU_MEMORY_BYTES, simulated=True)
             for i in range(laws.gpus)
         )
         self.found = (cpu, *gpus)
