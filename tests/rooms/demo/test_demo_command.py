@@ -1,4 +1,4 @@
-"""`cpugpu-tui demo` without a terminal: what it prints, and what it never loads."""
+"""`cpugpu-tui demo` without a terminal: its output, and the modules that it must not load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo told in virtual time: when what comes, how it is paused and skipped, and what is left at the end."""
+"""The demo in virtual time: due times, pauses, skips and the final state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cpugpu_tui.state.state import RunState
 
 
 class VirtualClock(Clock):
-    """Time passes by being waited for."""
+    """A clock that advances only in waits."""
 
     def __init__(self) -> None:
         self.s = 1000.0

@@ -1,4 +1,4 @@
-"""The recording of the demo: what is shipped, how it is made, and what is said of a bad one."""
+"""The demo's recording: the shipped file, how it is made, and errors for bad files."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_file_that_unpacks_without_end_does_not_fill_the_memory(
 
 
 def test_every_sample_is_there(whole: Recording) -> None:
-    """Nothing was thinned out: as many half-rounds as the agent had timed, in blocks as it announced them."""
+    """The recording holds every half-round that the agent timed, in the announced blocks."""
     state = whole.runs[0].state
     halves = [event for event in whole.runs[0].events if isinstance(event, DeviceSampled) and event.round_index]
     assert len(halves) == sum(len(times.round_ns) for row in state.rows.values() for times in row.times.values())

@@ -1,4 +1,4 @@
-"""`cpugpu-tui doctor` as a person calls it."""
+"""`cpugpu-tui doctor` on the command line."""
 
 from __future__ import annotations
 

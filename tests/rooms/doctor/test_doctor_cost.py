@@ -1,4 +1,4 @@
-"""What our own telemetry costs: the statistics on planted series, the gate, the loop's process."""
+"""The cost of our own telemetry: statistics on simulated series, the gate, and the process of the loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cpugpu_tui.telemetry.sampler import Sampler
 
 
 def rounds(cost: float, noise: float, seed: int, drift: float = 0.0, count: int = 60) -> list[tuple[float, float]]:
-    """Blocks of a 25 µs loop in the order in which they are taken; its speed wanders from block to block."""
+    """Blocks of a 25 µs loop in measured order; its speed drifts from block to block."""
     chance = random.Random(seed)
     pairs, wander = [], 0.0
     for index in range(count):
@@ -100,7 +100,7 @@ def test_a_held_sampler_does_not_sweep_and_a_sweep_under_way_is_waited_for() -> 
 
 
 def test_only_blocks_with_telemetry_see_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop counts the sweeps that fall into each of its blocks: none into those without telemetry."""
+    """The loop counts the sweeps in each of its blocks; blocks without telemetry have none."""
     sweeps: list[None] = []
     gates: list[Gate] = []
     blocks: list[tuple[bool, int]] = []

@@ -105,7 +105,7 @@ def test_a_driver_that_hangs_is_given_up_after_two_seconds(library: FakeLibrary,
 
 
 def test_cuda_is_not_asked_where_the_driver_hangs(words: GoldenWords) -> None:
-    """It would hang too, and an agent that hangs in a driver cannot always be ended."""
+    """CUDA would hang too, and an agent that hangs in a driver cannot always be killed."""
     driver: Future[Asked] = Future()
     driver.set_result(Asked(None, "It has not answered.", hangs=True))
     agents = Agents()

@@ -1,4 +1,4 @@
-"""CUDA_VISIBLE_DEVICES in all the forms that people and schedulers write."""
+"""CUDA_VISIBLE_DEVICES in all forms that people and schedulers write."""
 
 from __future__ import annotations
 

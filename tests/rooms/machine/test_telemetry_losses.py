@@ -1,4 +1,4 @@
-"""GPUs and drivers that are lost, forbidden, missing or broken: designed states, each with a cause and a remedy."""
+"""GPUs and drivers that are lost, forbidden, missing or broken: each has a cause and a remedy."""
 
 from __future__ import annotations
 

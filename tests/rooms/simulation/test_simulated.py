@@ -1,4 +1,4 @@
-"""The simulated machine: what is planted is found again by the same protocol that times real devices."""
+"""The simulated machine: the protocol for real devices finds its constants again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated machine's laws: what may be planted besides constants, and that none of it is there by default."""
+"""The simulated machine's laws: drift, throttling and other effects, which are off by default except run drift."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_the_first_calls_after_another_operation_are_slow() -> None:
 
 
 def test_the_protocol_throws_the_slow_calls_away() -> None:
-    """Four cases in turn, each half-round after another's: the throw-away block takes the slow call."""
+    """Four cases alternate half-rounds; the discarded block takes the slow call."""
     plan = plan_of(16, 32, 48, 64, simulation=replace(QUICK, noise=0.0, transient_calls=1), metrics=(LATENCY,))
     status, recorder = swept(plan)
     assert status == "done"

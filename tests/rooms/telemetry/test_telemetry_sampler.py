@@ -34,7 +34,7 @@ class Watched:
         self.events.put(event)
 
     def first(self, wanted: Callable[[TelemetryRead], object] = bool) -> TelemetryRead:
-        """Return the next event that is as wanted."""
+        """Return the next event that matches."""
         while not wanted(event := self.events.get(timeout=PATIENCE_S)):
             pass
         return event

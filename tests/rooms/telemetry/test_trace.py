@@ -32,7 +32,7 @@ HEADER = Header("live", "2026-01-02T03:04:05+00:00", 0.2, ("NVIDIA H200",), "580
 
 
 def sample(**readings: Reading) -> TelemetryRead:
-    """One GPU whose readings are all unknown but these."""
+    """One GPU with only these readings known."""
     every = {key: Reading(None, "not-supported") for key in KEYS} | readings
     gpu = GpuTelemetry(0, "GPU-1", "NVIDIA H200", "00000000:04:00.0", every)
     return TelemetryRead(gpus=(gpu,), host={"cpu_pct": Reading(3.5)}, wall_ns=10**18, mono_ns=10**12)
@@ -72,7 +72,7 @@ def test_a_sweep_comes_back_as_it_was() -> None:
 
 
 def test_unknown_and_nothing_stay_apart() -> None:
-    """None of them may become 0, and processes that cannot be listed may not become none."""
+    """No missing reading may become 0, and an unknown list of processes may not become empty."""
     read = sample(power_mw=Reading(None, "gpu-lost"), kernel_active_pct=Reading(0.0))
     for processes in (None, ()):
         gpu = again(replace(read, gpus=(replace(read.gpus[0], processes=processes),))).gpus[0]
@@ -304,7 +304,7 @@ def test_a_replay_keeps_the_pace_and_does_not_wait_for_a_night(tmp_path: Path) -
 
 
 def played(trace: Trace, stop_after: int = 1000) -> list[object]:
-    """What a player says, the end included; it is stopped in that sample."""
+    """Return the samples from a player and its end; it is stopped at sample `stop_after`."""
     said: list[object] = []
 
     def emit(read: TelemetryRead) -> None:
