@@ -325,7 +325,7 @@ class SimulatedMachine:
         against = "float64 on the CPU" if exact else "cpu"
         if case.size == self.simulation.mismatch_size:
             raise CaseError(
-                "mismatch", f"The results differ by 0.5 of their scale from {against} (allowed: 0.001).",
+                "mismatch", f"The results differ by 0.5 of their scale against {against} (allowed: 0.001).",
                 "Do not trust the times of this case; report the mismatch.",
             )  # fmt: skip
         return Check(against, 0.0, 1e-3)
