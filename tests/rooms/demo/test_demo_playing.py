@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.demo.player import GAP_S, Clock, Player, lasted_s, pace_of, told
+from cpugpu_tui.demo.player import GAP_S, Clock, Player, lasted_s, pace_of, timed_events
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DeviceSampled, Event, Gap, Progressed, RunFinished, RunStarted
@@ -118,8 +118,8 @@ def test_the_end_of_each_run_is_the_state_that_was_recorded(whole: Recording) ->
 
 
 def test_between_the_events_it_is_said_what_the_agent_was_at(two: Recording) -> None:
-    events = [event for _, event in told(two.runs[1], 1.0)]
-    paints = [at_s for at_s, event in told(two.runs[1], 1.0) if isinstance(event, Gap)]
+    events = [event for _, event in timed_events(two.runs[1], 1.0)]
+    paints = [at_s for at_s, event in timed_events(two.runs[1], 1.0) if isinstance(event, Gap)]
     assert max(after - before for before, after in pairwise(paints)) <= GAP_S + 1e-9
     for index, event in enumerate(events):
         if not isinstance(event, Progressed):

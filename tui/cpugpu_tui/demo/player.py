@@ -89,7 +89,7 @@ class Player:
 
     def _play(self, run: ExportedRun, speed: float, deliver: Callable[[Event], None]) -> None:
         self._begin()
-        for at_s, event in told(run, speed):
+        for at_s, event in timed_events(run, speed):
             self._until(at_s)
             if self._killed:
                 return
@@ -182,7 +182,7 @@ def lasted_s(run: ExportedRun) -> float:
     return max(last_s, 1e-3)
 
 
-def told(run: ExportedRun, speed: float) -> Iterator[tuple[float, Event]]:
+def timed_events(run: ExportedRun, speed: float) -> Iterator[tuple[float, Event]]:
     """Yield the events of a run in order, each with its seconds after the start.
 
     Every `GAP_S`, a `Progressed` with the step of the recorded agent and a `Gap` are inserted.

@@ -59,17 +59,17 @@ _REPORT = "Please report this bug in cpugpu-tui."
 
 def examine(facts: Facts, checks: tuple[Check, ...] = CHECKS) -> tuple[Finding, ...]:
     """Return one finding for each check."""
-    blamed: set[str] = set()
-    return tuple(replace(_finding(check, facts, blamed), check=check.name) for check in checks)
+    reported: set[str] = set()
+    return tuple(replace(_finding(check, facts, reported), check=check.name) for check in checks)
 
 
-def _finding(check: Check, facts: Facts, blamed: set[str]) -> Finding:
+def _finding(check: Check, facts: Facts, reported: set[str]) -> Finding:
     if facts.simulated and "driver" in check.needs and "agent" not in check.needs:
         return unknown(_SIMULATED)
     missing = [need for need in check.needs if need in facts.faults]
     for need in missing:
-        if need not in blamed:  # one line per missing section: repeating it would hide the other checks
-            blamed.add(need)
+        if need not in reported:  # one line per missing section: repeating it would hide the other checks
+            reported.add(need)
             return fail("Not judged.", facts.faults[need], "Run the check again; if it still fails, look in `dmesg`.")
     if missing:
         return unknown("not judged: see the failure above")

@@ -13,7 +13,7 @@ _ESCAPE_SEQUENCE = re.compile(
 _WHITE = frozenset("\t\n\v\f\r\x85\u2028\u2029")
 
 
-def _kept(character: str) -> str:
+def _safe(character: str) -> str:
     """Return the character, a space for a line break or tab, or nothing for a control character."""
     if character in _WHITE:
         return " "
@@ -27,5 +27,5 @@ def printable(text: str, limit: int = 200) -> str:
     The result has at most `limit` characters. Markup such as `[red]` stays; code that renders markup must escape it.
     """
     # Read ten limits: a megabyte of escapes stays cheap, and a coloured name stays complete.
-    kept = "".join(map(_kept, _ESCAPE_SEQUENCE.sub("", text[: 10 * limit])))
-    return kept.strip()[:limit].strip()
+    safe = "".join(map(_safe, _ESCAPE_SEQUENCE.sub("", text[: 10 * limit])))
+    return safe.strip()[:limit].strip()

@@ -35,7 +35,7 @@ class Waiting:
     """`time.monotonic`."""
 
 
-class _Noted:
+class _TracedNvml:
     """Wrapper of pynvml that records the last function, to name it if its call hangs."""
 
     def __init__(self, library: Any) -> None:
@@ -75,7 +75,7 @@ class Nvml:
         self._wall_us = wall_us
         self._pause = pause
         self._without = without
-        self._noted: _Noted | None = None
+        self._traced: _TracedNvml | None = None
         self._nvml: Any = None
         self._gpus: list[Gpu] = []
         self._problem: str | None = None
@@ -106,7 +106,7 @@ class Nvml:
     @property
     def waiting(self) -> Waiting | None:
         """The call that may hang; None before the first. Read it from another thread."""
-        return self._noted.waiting if self._noted is not None else None
+        return self._traced.waiting if self._traced is not None else None
 
     @property
     def gpu_count(self) -> int:
@@ -137,11 +137,11 @@ class Nvml:
         except ImportError:
             self._problem = NO_PYNVML
             return
-        noted = self._noted = _Noted(pynvml)
+        traced = self._traced = _TracedNvml(pynvml)
         try:
-            noted.nvmlInit()
-            self._nvml = noted
-            count = noted.nvmlDeviceGetCount()
+            traced.nvmlInit()
+            self._nvml = traced
+            count = traced.nvmlDeviceGetCount()
         except Exception as error:  # noqa: BLE001 - a broken library raises anything
             self.close()
             self._problem = driver_problem(error)

@@ -98,15 +98,15 @@ class SlowTier:
     """Values that rarely change or are costly, each with its time."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[Reading, float]] = {}
+        self._values: dict[str, tuple[Reading, float]] = {}
         self._counts: dict[str, Stamped] = {}
         self.links = NOT_YET
         """Number of NVLinks."""
 
     def read(self, nvml: Any, handle: Any, quiet: bool, now_s: float, now_us: int) -> None:
         """Read the values; raise NVMLError if the GPU is lost. With `quiet`, costly values are left to age."""
-        dear = () if quiet else (fields.ENERGY, *fields.THROTTLED_COSTLY)
-        found = fields.read_fields(nvml, handle, (fields.MEMORY_TEMPERATURE, LINKS, *dear), now_us)
+        costly = () if quiet else (fields.ENERGY, *fields.THROTTLED_COSTLY)
+        found = fields.read_fields(nvml, handle, (fields.MEMORY_TEMPERATURE, LINKS, *costly), now_us)
         self.links = found[LINKS.key]
         for field in fields.THROTTLED_COSTLY:
             if (count := found.get(field.key)) is not None:
@@ -115,7 +115,7 @@ class SlowTier:
         readings = {key: value.reading(now_us) for key, value in found.items()}
         asked = {**calls.SLOW, **({} if quiet else {**calls.COSTLY, **self._still_unknown()})}
         readings |= {key: calls.reading(calls.ask(nvml, handle, call)) for key, call in asked.items()}
-        self._kept |= {key: (reading, now_s) for key, reading in plausible_all(readings).items()}
+        self._values |= {key: (reading, now_s) for key, reading in plausible_all(readings).items()}
 
     def readings(self, now_s: float) -> dict[str, Reading]:
         """Return all readings of SLOW_KEYS with their ages."""
@@ -123,17 +123,17 @@ class SlowTier:
 
     def value(self, key: str) -> float | None:
         """Return the last number under a key."""
-        return self._kept[key][0].value if key in self._kept else None
+        return self._values[key][0].value if key in self._values else None
 
     def _still_unknown(self) -> dict[str, calls.Call]:
         """Return the calls of ONCE without a final result yet."""
         known = {
-            key for key, (reading, _) in self._kept.items() if reading.value is not None or reading.reason in _FINAL
+            key for key, (reading, _) in self._values.items() if reading.value is not None or reading.reason in _FINAL
         }
         return {key: call for key, call in calls.ONCE.items() if key not in known}
 
     def _aged(self, key: str, now_s: float) -> Reading:
-        if key not in self._kept:
+        if key not in self._values:
             return Reading(None, "not-yet")
-        reading, read_s = self._kept[key]
+        reading, read_s = self._values[key]
         return replace(reading, age_s=reading.age_s + now_s - read_s)
