@@ -31,8 +31,8 @@ ROOT = Path(__file__).parents[2]
 
 COMMAND = (sys.executable, "-m", "cpugpu_tui")
 
-FAST = "cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"
-"""A simulated machine whose calls are long, so that a warm-up has few of them: 15 ms of real time a case."""
+FAST = "drift=0,cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"
+"""A simulated machine that repeats exactly, with long calls and so a short warm-up: 15 ms of real time per case."""
 
 
 def events_of(lines: str | bytes) -> list[Event]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -291,7 +292,10 @@ class Session:
         plan = self._stream.left.plan(limit_s)
         # Where the history takes nothing they would be measured again after every run.
         is_wanted = self._wants_ceilings and self.saver.keeps_ceilings and not plan.parallel
-        return replace(plan, ceilings_s=CEILINGS_S if is_wanted and self._plan.cases else None)
+        simulation = plan.simulation
+        if simulation is not None and not simulation.drift_seed:
+            simulation = replace(simulation, drift_seed=zlib.crc32(self.run_id.encode()) or 1)
+        return replace(plan, ceilings_s=CEILINGS_S if is_wanted and self._plan.cases else None, simulation=simulation)
 
     def _follow(self, plan: Plan) -> RunFinished | Gone:
         """Send the plan and handle events until the agent is done or dead."""
