@@ -61,7 +61,7 @@ def finished_rows(run: RunState, sweep: SweepKey) -> list[Row]:
 def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: str) -> str:
     """Return the crossover under one what-if beside the measured one; empty without a comparison.
 
-    `rows` are the finished ones of the sweep. The resident what-if is the measured one, so that its sentence is shorter.
+    `rows` are the finished ones of the sweep. The resident what-if is the measured one.
     """
     measured = world(run, rows, RESIDENT)
     if not measured.points:

@@ -253,7 +253,7 @@ class TimingTable(PrivateTable):
             self.refresh(Region.from_union(dirty))
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
-        """Repaint these regions, or everything if none is given. During a change of cells they are collected instead."""
+        """Repaint these regions, or everything if none is given. A change of cells collects its regions first."""
         if self._dirty is not None:
             self._dirty += regions
             return self

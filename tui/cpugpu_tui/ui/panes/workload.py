@@ -257,9 +257,9 @@ def plan_facts(plan: Plan, repeat: int) -> Mapping[str, str]:
     sizes = [case.size for case in plan.cases]
     low, high = size_text(min(sizes)), size_text(max(sizes))
     ends = low if low == high else f"{low} to {high}"
-    is_search = plan.search is not None
+    cases = {"sizes": f"{ends}, chosen by the search"} if plan.search else {"cases": f"{len(sizes)}, size {ends}"}
     facts = {
-        "sizes" if is_search else "cases": f"{ends}, chosen by the search" if is_search else f"{len(sizes)}, size {ends}",
+        **cases,
         "dtype": ", ".join(dict.fromkeys(case.dtype for case in plan.cases)),
         "threads": ", ".join(dict.fromkeys(str(case.threads or "all") for case in plan.cases)),
         "devices": ", ".join(plan.devices),
