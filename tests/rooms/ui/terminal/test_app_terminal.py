@@ -74,7 +74,7 @@ def test_a_whole_visit_leaves_the_terminal_as_it_was_and_the_result_on_it(start:
     app = start()
     app.send("r")
     until_done(app)
-    app.until_text("The GPU wins from n")
+    app.until_text("GPU wins")
     app.send("q")
     assert app.exit_code() == 0
     end = bytes(app.output[app.output.find(ALTERNATE_SCREEN_OFF) :])

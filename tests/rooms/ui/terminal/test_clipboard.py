@@ -8,6 +8,7 @@ import re
 import pytest
 from tests.helpers.app.fake_run import new_app, opened
 from tests.helpers.app.looking import done_run, text_of
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.session.repeat_command import repeat_text
@@ -42,10 +43,8 @@ def test_each_way_carries_the_whole_text(text: str) -> None:
         assert taken(through_screen(envelope(text, environ))) == text
 
 
-def test_who_has_to_allow_it_is_named() -> None:
-    assert way({"TMUX": "x"}) == "tmux and the terminal allow it"
-    assert way({"STY": "x"}) == "screen and the terminal allow it"
-    assert way({"TERM": "xterm"}) == "the terminal allows it"
+def test_who_has_to_allow_it_is_named(words: GoldenWords) -> None:
+    words([way({"TMUX": "x"}), way({"STY": "x"}), way({"TERM": "xterm"})])
 
 
 async def test_capital_c_copies_the_command_that_repeats_the_run_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ from tests.helpers.app.pty_app import REAL_APP, PtyApp
 from tests.helpers.command_line import ROOT
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
+from cpugpu_tui.ui.panes.telemetry.quantities import GPU
+
 __all__ = ["fake_nvml", "nvml_library"]
 
 SWEEPS = 60
@@ -60,7 +62,7 @@ def test_eight_gpus_in_the_column_stay_within_six_kilobytes_a_second(app: PtyApp
 @pytest.mark.parametrize("app", [(200, 60)], indirect=True)
 def test_a_page_of_one_gpu_stays_within_it_too(app: PtyApp) -> None:
     app.send("\tz")
-    app.until_text("kept by the driver")
+    app.until_text(GPU["memory_reserved_bytes"].label)
     written = bytes_of_a_sweep(app)
     print(f"{written:.0f} bytes a sweep")
     assert written <= LIMIT

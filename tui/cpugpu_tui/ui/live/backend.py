@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 WAIT_S = 5.0
 """How long to wait for a history that another program has locked."""
 
+REPLAY_ENDED = "end of the recording"
+"""Notice after the last reading of a recording."""
+
 TELEMETRY_S = 1.0
 """Seconds between two readings."""
 
@@ -168,7 +171,7 @@ class Backend:
         """Replay a recording, without agents and history."""
         from cpugpu_tui.telemetry.recording import Player
 
-        self._sampler = Player(trace, on_telemetry, lambda: on_notice("end of the recording"))
+        self._sampler = Player(trace, on_telemetry, lambda: on_notice(REPLAY_ENDED))
         self._sampler.start()
 
     def _open_store(self, wait_s: float) -> Store:
