@@ -1,4 +1,4 @@
-"""What each key does, as a person would notice it."""
+"""The visible effect of each key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chart as a person reads it: where the signs stand, what the words say, in UTF-8 and in ASCII."""
+"""The chart as text: places of its signs, and its sentences, in UTF-8 and in ASCII."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def sentence_of(run: RunState, what_if: str = RESIDENT) -> str:
 
 
 def field(lines: list[str]) -> list[str]:
-    """The cells right of the frame, top line first."""
+    """Return the cells right of the frame, top line first."""
     numbered = [line for line in lines if "|" in line]
     return [line[line.index("|") + 1 :] for line in numbered]
 

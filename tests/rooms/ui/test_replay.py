@@ -48,7 +48,7 @@ async def replayed(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Pilot[
 
 
 def shown(app: Any) -> str:
-    """The text of every pane of the main screen."""
+    """Return the text of the screen."""
     return "\n".join(str(strip.text) for strip in app.screen._compositor.render_strips())
 
 
@@ -103,7 +103,7 @@ def test_the_tag_is_there_at_every_width_and_without_colour_or_utf8(width: int) 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str | None]:
-    """Our own folders, and nothing that steers us."""
+    """Folders of this test, without variables that configure the app."""
     folders = {f"XDG_{name}_HOME": str(tmp_path) for name in ("DATA", "STATE", "CONFIG", "CACHE")}
     return {**folders, "CPUGPU_SIMULATE": None, "CPUGPU_DB": None}
 

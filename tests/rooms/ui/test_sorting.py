@@ -14,7 +14,7 @@ from cpugpu_tui.ui.panes.timing_order import AS_RAN, MEASURES, Order, in_order, 
 
 
 def sizes(pilot: Pilot[None]) -> list[int]:
-    """Sizes as the rows show them, with or without the name that all of them share."""
+    """Return the sizes of the rows in order, with or without their shared name."""
     return [int(re.sub(r"^▸?\s*(matmul )?", "", line).split()[0]) for line in shown(pilot)]
 
 

@@ -1,4 +1,4 @@
-"""Every state that must look designed, caused and read on a terminal of 80×24: one sentence of cause, one of remedy.
+"""Every state with a problem, caused and read on a terminal of 80×24: it shows cause and remedy.
 
 The names are those of the list in the design of the interface; `pytest -k no-driver tests/ui/test_states.py` runs one.
 
@@ -64,7 +64,7 @@ SMALL = (80, 24)
 
 
 async def reads(pilot: Pilot[Any], *sentences: str) -> None:
-    """Wait until the screen says all of this, or fail with what it says."""
+    """Wait until the screen shows all of these texts, or fail with its content."""
     ends_s = time.monotonic() + PATIENCE_S
     while missing := [sentence for sentence in sentences if sentence not in joined(screen_lines(pilot))]:
         assert time.monotonic() < ends_s, "\n".join([f"not said: {missing}", *screen_lines(pilot)])
@@ -132,7 +132,7 @@ async def test_a_gpu_that_cannot_be_read(
 async def test_a_gpu_with_something_to_know_about(
     fake_nvml: FakeNvml, machine: Machine, tmp_path: Path, name: str, value: int, word: str, words: GoldenWords
 ) -> None:
-    """In its line by sign and word; its page (z) has the sentences."""
+    """Its line has a sign and a word; its page (z) has the sentences."""
     fake_nvml.set("count", 1)
     fake_nvml.set(name, value, gpu=0)
     lines = await see_driver(machine, tmp_path, "kernel-active", word, keys=("tab", "z"))
@@ -145,7 +145,7 @@ async def test_a_gpu_with_something_to_know_about(
 def torch_says(
     monkeypatch: pytest.MonkeyPatch, cuda: str | None, hip: str | None, visible: str | None, old: bool
 ) -> str:
-    """Make torch one that can use no GPU for this reason; return what the agent tells then."""
+    """Make torch unable to use a GPU for this reason; return the agent's message."""
 
     def available() -> bool:
         if old:
@@ -178,7 +178,7 @@ async def test_a_torch_that_can_use_no_gpu(
     monkeypatch: pytest.MonkeyPatch, cuda: str | None, hip: str | None, visible: str | None, old: bool,
     sentences: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Said in place of the answer, whole, and in the form beside the devices."""
+    """The whole message is in the answer pane, and in the form beside the devices."""
     said = torch_says(monkeypatch, cuda, hip, visible, old)
     backend = FakeBackend()
     backend.devices = DevicesFound(devices=DEVICES[:1], no_gpu=said)
@@ -219,7 +219,7 @@ async def test_an_interpreter_that_will_not_do(
 
 
 class ShownApp:
-    """An app with agents and a history of its own at 80×24; its run, if one is live, ends with it."""
+    """An app with real agents and its own history at 80×24. A live run ends with it."""
 
     def __init__(self, app: CpuGpuApp) -> None:
         self._app = app
@@ -367,7 +367,7 @@ async def test_a_history_that_takes_nothing_is_said_and_runs_go_on(
 
 
 def test_the_list_of_states_is_whole() -> None:
-    """Each name that stands in this module's docstring is a test's, and each test's stands there."""
+    """The names in this module's docstring are exactly those of the tests."""
     told = set(re.findall(r"`([a-z][a-z0-9-]+)`", __doc__ or ""))
     source = "".join(
         Path(__file__).with_name(name).read_text() for name in ("test_states.py", "test_states_outside.py")

@@ -18,7 +18,7 @@ COMMAND = (sys.executable, "-m", "cpugpu_tui", "--simulate", "default")
 
 
 def start(folder: Path, *arguments: str, size: tuple[int, int] = SMALL, **env: str) -> PtyApp:
-    """The app as a person starts it, with a config of this test's own."""
+    """Start the app with a config of this test."""
     own = {
         "XDG_CONFIG_HOME": str(folder),
         "XDG_STATE_HOME": str(folder),
@@ -91,7 +91,7 @@ def test_a_dumb_terminal_is_refused_with_what_to_do_in_place(tmp_path: Path, _na
     ],
 )
 def test_a_poor_terminal_loses_no_meaning(tmp_path: Path, env: dict[str, str]) -> None:
-    """Who wins is a word and a sign, which of two panes has the focus too; nothing is a question mark."""
+    """The winner has a word and a sign, the focus has a mark, and no character is a question mark."""
     with start(tmp_path, **env) as app:
         app.until_text("Press r")
         app.send("r")

@@ -1,4 +1,4 @@
-"""The answer pane: whole sentences, reasons that fold away, a table that begins with the highlighted sweep."""
+"""The answer pane: whole sentences, optional reasons, a table that begins at the highlighted sweep."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ SMALL, TALL, WIDE = (78, 2, 4), (118, 3, 6), (118, 7, 7)
 
 @lru_cache
 def product() -> RunState:
-    """A run of one sweep, over."""
+    """A finished run of one sweep."""
     return simulated(1, cases=tuple(Case("matmul", size) for size in (16, 64, 256, 1024)), metrics=METRICS)
 
 
 @lru_cache
 def variants() -> RunState:
-    """A run of four sweeps, over."""
+    """A finished run of four sweeps."""
     names = ("fresh", "out", "add", "add-out")
     cases = (Case("elementwise", size, variant=name) for size in (100, 10_000, 1_000_000) for name in names)
     return simulated(1, cases=tuple(cases), metrics=METRICS)
 
 
 def shown(run: RunState, size: tuple[int, int, int], cursor: str = "", glyphs: Glyphs = UNICODE) -> list[str]:
-    """The lines of the pane that say anything."""
+    """Return the pane's lines that are not empty."""
     state = AppState(run=run, situation=Situation(ran=True), cursor=cursor)
     return [text for line in pane_lines(state, *size, glyphs) if (text := plain(line))]
 

@@ -1,4 +1,4 @@
-"""Several GPUs in the app: a column each or a bar each, which is slow, and the copies between them in the detail."""
+"""Several GPUs in the app: columns or bars, slow GPUs, and the copies between GPUs in the detail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the panes say, as pure functions of the state."""
+"""The text of the panes, as pure functions of the state."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_row_names_only_what_differs() -> None:
 
 
 def names_of(cases: tuple[Case, ...], width: int) -> list[str]:
-    """What the rows of a run are called in a column of so many cells."""
+    """Return the names of a run's rows in a column of `width` cells."""
     run = run_of(cases=cases)
     look = rows.look_of(run, UNICODE, 9, width)
     return [plain(rows.cells(row, look, run)[Key.CASE]) for row in run.rows.values()]

@@ -1,4 +1,4 @@
-"""A table of thousands of rows makes the cells of those in sight, and keeps no others: 10,000 rows took 250 MB."""
+"""A table of thousands of rows makes cells only for rows in sight; cells of 10,000 rows took 250 MB."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ManyRows(App[None]):
 
 
 async def told(pilot: Pilot[None], *keys: str) -> list[str]:
-    """Press keys; return what the rows in sight say."""
+    """Press keys; return the text of the rows in sight."""
     await pilot.press(*keys)
     await pilot.pause()
     assert isinstance(pilot.app, ManyRows)

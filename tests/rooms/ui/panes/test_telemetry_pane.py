@@ -1,4 +1,4 @@
-"""What the telemetry pane says of a machine, at the sizes people have."""
+"""The text of the telemetry pane at usual sizes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def text_at(*sweeps: TelemetryRead, size: tuple[int, int] = COLUMN, glyphs: Glyp
 
 
 def role_of(lines: list[Spans], wanted: str) -> str:
-    """Role of the piece of text that holds these words."""
+    """Return the role of the piece of text that contains `wanted`."""
     return next(role for line in lines for text, role in line if wanted in text)
 
 
@@ -120,7 +120,7 @@ def test_what_says_nothing_about_a_measurement_is_named_as_everywhere_but_warns_
 
 @pytest.mark.parametrize("size", [SMALL, NORMAL, COLUMN])
 def test_a_reason_without_a_name_is_said_by_its_bits(size: tuple[int, int]) -> None:
-    """Newer drivers have reasons that this version does not know: held down for an unknown reason is not `none`."""
+    """A newer driver's reason that this version does not know must not be shown as `none`."""
     nameless = replace(idle(), throttle=("idle", "unknown 0x400"))
     text = text_at(sweep(nameless), size=size)
     assert "▼ unknown 0x400" in text
@@ -131,14 +131,14 @@ def test_a_reason_without_a_name_is_said_by_its_bits(size: tuple[int, int]) -> N
     (SMALL, "12/140 GiB +res"), (NORMAL, "12.1/140 GiB +reserve"), (COLUMN, "12.1/140 GiB +reserve"),
 ])  # fmt: skip
 def test_memory_that_holds_the_drivers_reserve_says_so(size: tuple[int, int], wanted: str) -> None:
-    """An old driver's 2.6 GB and a newer one's 2.0 are the same memory."""
+    """Old drivers count their reserve as used: 2.6 GB instead of 2.0."""
     old = gpu(values={"memory_reserved_bytes": Reading(None, "in-used")}, throttle=())
     assert wanted in text_at(sweep(old), size=size)
     assert "reserve" not in text_at(sweep(gpu()), size=size)
 
 
 def test_a_slice_is_told_by_its_profile_and_how_old_its_number_is() -> None:
-    """The driver's name of a slice begins with that of the GPU, which alone would fill the line."""
+    """The driver's name of an instance begins with that of the GPU, which would fill the line."""
     board = mig()
     name = f"{board.name} MIG 1g.18gb"
     readings = {key: replace(r, age_s=9.0) for key, r in board.instances[1].readings.items()}
@@ -178,7 +178,7 @@ def test_a_slow_link_is_a_warning_only_after_some_time_under_load(words: GoldenW
     assert "!" not in text_at(busy, busy), "two sweeps are not yet load: the link may have been read before it began"
     (line,) = [line for line in text_at(*[at_rest] * UNDER_LOAD).splitlines() if line.startswith("PCIe ")]
     words(line)
-    # The link is read every 5 s: just after the load began, the old generation may still be what is known.
+    # The link is read every 5 s, so its generation may still be that from before the load.
     assert "!" not in text_at(*[at_rest] * UNDER_LOAD, *[busy] * (BUSY_SWEEPS - 1))
 
 

@@ -1,4 +1,4 @@
-"""What a terminal can send to the app, on a real pseudo-terminal: it is answered, or dropped with a sentence."""
+"""Hostile input on a real pseudo-terminal is handled, or dropped with a message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONG_S = 60.0
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[PtyApp]:
-    """The app before its first run, where runs take seconds."""
+    """The app before its first run, with a simulation in which runs take seconds."""
     with PtyApp([sys.executable, REAL_APP, tmp_path, "1.2"], columns=80, rows=24) as started:
         started.until_text("ready", LONG_S)
         yield started

@@ -1,4 +1,4 @@
-"""Keys of the person's own, the palette and the clipboard on a real pseudo-terminal."""
+"""Configured keys, palette and clipboard on a real pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIMULATED = [sys.executable, "-m", "cpugpu_tui", "--simulate", "default", "--no-
 
 
 def configured(folder: Path, text: str) -> dict[str, str]:
-    """An environment whose config says this."""
+    """Return an environment with this config file."""
     path = folder / "config" / "cpugpu-tui" / "config.toml"
     path.parent.mkdir(parents=True)
     path.write_text(text)

@@ -1,4 +1,4 @@
-"""The app on terminals of every kind: which colours and signs reach them, and which terminal is refused."""
+"""The app on different terminals: colours, signs, and a terminal that is refused."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ KINDS = [
     ({"TERM": "tmux-256color", "COLORTERM": None, "TMUX": "/tmp/t,1,0", "LC_ALL": "C"}, "256", False),
     ({"TERM": "xterm", "COLORTERM": "truecolor"}, "truecolor", True),
 ]
-"""Environment, colours that it has, and whether it has UTF-8."""
+"""Environment, its colours, and whether it has UTF-8."""
 
 
 def kinds_of_colour(output: bytes) -> set[str]:
-    """What kinds of colour were written: `16`, `256`, `truecolor`."""
+    """Return the kinds of colour that were written: `16`, `256`, `truecolor`."""
     found = set()
     for parameters in re.findall(rb"\x1b\[([0-9;]*)m", output):
         codes = iter(parameters.decode().split(";"))
@@ -41,7 +41,7 @@ def kinds_of_colour(output: bytes) -> set[str]:
 
 
 def visit(app: PtyApp) -> list[str]:
-    """Run something, look at pages and at two themes, leave; return the screens."""
+    """Run a workload, open pages, try two themes and quit; return the screens."""
     app.until_text("ready")
     app.send("r")
     app.until(lambda app: re.search(r"done \d+ points", app.text) is not None)
@@ -84,7 +84,7 @@ def test_a_dumb_terminal_is_refused_in_two_sentences_and_never_drawn_on(tmp_path
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 def test_the_app_inside_tmux(tmp_path: Path) -> None:
-    """A server of its own, which ends with its only window."""
+    """Uses a separate tmux server, which ends with its only window."""
     inside = f"{sys.executable} {REAL_APP} {tmp_path} 0"
     command = [
         "tmux",

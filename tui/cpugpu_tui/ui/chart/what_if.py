@@ -74,17 +74,17 @@ def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: s
     if key == ONE_THREAD and {row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated} == {1}:
         return f"{prefix}These CPU times already use one thread: the GPU is {_faster(measured)}."
     condition = BY_KEY[key].condition
-    head = f"What {condition}" if condition.startswith("if ") else condition[0].upper() + condition[1:]
+    head = condition[0].upper() + condition[1:]
     found = world(run, rows, key)
     if not found.points:
         remedy = " Set threads to 1,all (enter on the workload, or --threads 1,all)." if key == ONE_THREAD else ""
         return f"{prefix}{head}: not measured.{remedy}"
     verb = "is" if key in MEASURED else "would be"
     if where(found) == where(measured):
-        return f"{prefix}{head}: the GPU {verb} {_faster(found)}, the same as measured."
+        return f"{prefix}{head}, the GPU {verb} {_faster(found)}, the same as measured."
     if measured.kind in WITHOUT_WINNER:
-        return f"{prefix}{head}: the GPU {verb} {_faster(found)}; as measured it is {_faster(measured)}."
-    return f"{prefix}{head}: the GPU {verb} {_faster(found)}, instead of {where(measured)}."
+        return f"{prefix}{head}, the GPU {verb} {_faster(found)}; as measured it is {_faster(measured)}."
+    return f"{prefix}{head}, the GPU {verb} {_faster(found)} instead of {where(measured)}."
 
 
 def _faster(found: Crossover) -> str:
