@@ -29,7 +29,8 @@ def refuse(found: Capabilities) -> UnfitError | None:
     if not found.interactive:
         return UnfitError("Cannot open the app: standard input or standard error is not a terminal.", remedy)
     if found.dumb:
-        return UnfitError("Cannot open the app: TERM names a terminal that cannot move its cursor.", remedy)
+        term = os.environ.get("TERM", "")
+        return UnfitError(f"Cannot open the app: this terminal (TERM={term}) cannot move its cursor.", remedy)
     return None
 
 
