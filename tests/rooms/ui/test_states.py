@@ -136,7 +136,7 @@ async def test_a_gpu_with_something_to_know_about(
     fake_nvml.set("count", 1)
     fake_nvml.set(name, value, gpu=0)
     lines = await see_driver(machine, tmp_path, "kernel-active", word, keys=("tab", "z"))
-    above = (line[:76].rstrip() for line in takewhile(lambda line: line.strip() != "Work", lines[1:]))  # no scrollbar
+    above = (line[:77].rstrip() for line in takewhile(lambda line: line.strip() != "Work", lines[1:]))  # no scrollbar
     words([line for line in above if line])
 
 
