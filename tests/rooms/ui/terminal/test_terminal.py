@@ -88,7 +88,7 @@ def test_utf8_needs_an_encoding_and_no_locale_against_it(
 
 
 def test_terminals_that_cannot_be_drawn_on_are_refused_with_a_way_out() -> None:
-    for capable, word in ((found(isatty=False, TERM="xterm"), "needs a terminal"), (found(TERM="dumb"), "cursor")):
+    for capable, word in ((found(isatty=False, TERM="xterm"), "not a terminal"), (found(TERM="dumb"), "cursor")):
         error = refuse(capable)
         assert error is not None
         assert word in error.message
