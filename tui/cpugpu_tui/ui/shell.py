@@ -27,6 +27,9 @@ from cpugpu_tui.ui.terminal.ascii_only import line_filters
 from cpugpu_tui.ui.terminal.signals import LoopSignals
 from cpugpu_tui.ui.terminal.textual_internals import WatchedApp
 
+INTERNAL_ERROR = "Internal error"
+"""How the message about an exception of our own begins; the fuzzers look for it."""
+
 NOTICE_DURATION_S = 6.0
 """How long the status line shows the result of a key press."""
 
@@ -159,7 +162,7 @@ class Shell(WatchedApp[Result]):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Show an exception on a worker thread as a problem instead of ending the app."""
         if event.state == WorkerState.ERROR:
-            message = f"Internal error: {type(event.worker.error).__name__}: {event.worker.error}."
+            message = f"{INTERNAL_ERROR}: {type(event.worker.error).__name__}: {event.worker.error}."
             self.change(problem=CpuGpuError(message, "Finished rows are saved. Please report this bug."))
 
     # ---------------------------------------------------------------- what reaches controllers

@@ -108,4 +108,4 @@ def test_this_terminal_is_described_before_textual_is_imported() -> None:
     with PtyApp([sys.executable, "-c", script], columns=101, rows=31, env=env) as app:
         app.until_text("101 31 256 True None False")
     with PtyApp(["sh", "-c", '"$0" -c "$1" < /dev/null', sys.executable, script], columns=101, rows=31, env=env) as app:
-        app.until_text("needs a terminal")
+        app.until_text("not a terminal")
