@@ -105,12 +105,12 @@ def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
     latency = "CPU", "cpu", [(row.case.size, row.cpu.latency_ns) for row in rows if row.cpu is not None]
     first = run.gpu.name if run.gpu is not None and len(run.gpus) > 1 else "GPU"
     gpu = first, "gpu", [(row.case.size, row.gpu.latency_ns) for row in rows if row.gpu is not None]
-    moved = (
+    with_copies = (
         f"{first} {COLUMNS[Key.MOVED].heading}",
         "title",
         [(r.case.size, r.gpu.median_ns(PAGEABLE)) for r in rows if r.gpu is not None],
     )
-    found = [_curve(sign, *parts) for sign, parts in zip("CGE", (latency, gpu, moved), strict=True)]
+    found = [_curve(sign, *parts) for sign, parts in zip("CGE", (latency, gpu, with_copies), strict=True)]
     if what_if == ONE_THREAD:
         others = [other for row in rows if (other := beside(run, row, 1)) is not None and other.cpu is not None]
         points = [(other.case.size, other.cpu.latency_ns) for other in others if other.cpu is not None]

@@ -66,19 +66,19 @@ def keys_line(
     """
     if working is None:
         working = {command.id: keymap.of(command.id) for command in COMMANDS}
-    kept: list[Command] = []
+    fitting: list[Command] = []
     used = 1
     # With a saved run on the screen, the key that leaves it comes first.
     for name in dict.fromkeys(("history", *IMPORTANCE) if situation.past else IMPORTANCE):
         command = COMMAND_BY_ID[name]
         if name not in working:
             continue
-        used += len(working[name]) + 1 + len(label(command, situation)) + (2 if kept else 0)
+        used += len(working[name]) + 1 + len(label(command, situation)) + (2 if fitting else 0)
         if used > width:
             break
-        kept.append(command)
+        fitting.append(command)
     spans: list[tuple[str, str]] = []
-    for command in sorted(kept, key=COMMANDS.index):
+    for command in sorted(fitting, key=COMMANDS.index):
         possible = command.possible(situation)
         spans += [("  " if spans else " ", "text"), (working[command.id], "key" if possible else "muted")]
         spans += [(f" {label(command, situation)}", "text" if possible else "muted")]

@@ -68,11 +68,11 @@ WITHOUT_GPU = {*OF_BOTH, Key.GPU, Key.KERNEL, Key.WRITTEN, Key.CHANGE_GPU}
 """Columns without content if one device is not timed."""
 
 
-def tiers_beside(told: frozenset[str]) -> tuple[dict[str, int], ...]:
-    """Return the sets of columns with comparisons, richest first; `told` holds `CHANGE`, `SPREAD` or both."""
-    if Key.CHANGE not in told:
-        return (*({**tier, Key.SPREAD: SPREAD_WIDTH} for tier in TIERS if Key.SPREAD in told), *TIERS)
-    hidden = frozenset({Key.SPREAD}) - told
+def tiers_beside(comparisons: frozenset[str]) -> tuple[dict[str, int], ...]:
+    """Return the sets of columns with comparisons, richest first; `comparisons` holds `CHANGE`, `SPREAD` or both."""
+    if Key.CHANGE not in comparisons:
+        return (*({**tier, Key.SPREAD: SPREAD_WIDTH} for tier in TIERS if Key.SPREAD in comparisons), *TIERS)
+    hidden = frozenset({Key.SPREAD}) - comparisons
     return (*({key: cells for key, cells in tier.items() if key not in hidden} for tier in CHANGE_TIERS), *TIERS)
 
 
@@ -107,14 +107,15 @@ def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
 
 
 def columns(
-    width: int, glyphs: Glyphs, threads: tuple[int, ...] = (), told: frozenset[str] = frozenset(),
+    width: int, glyphs: Glyphs, threads: tuple[int, ...] = (), comparisons: frozenset[str] = frozenset(),
     shape: Shape = Shape(),
 ) -> list[Column]:  # fmt: skip
     """Return the richest set of columns that fits into `width` cells beside distinct names.
 
-    `threads` are thread counts with their own column beside the CPU's, if the poorest set leaves room for them. `told`
-    holds `CHANGE` and `SPREAD` if rows are compared with other runs. Several GPUs have a column each if the poorest set
-    leaves room, else a bar each in one column. The sparkline takes the cells that are left, up to `MOST_ROUNDS`.
+    `threads` are thread counts with their own column beside the CPU's, if the poorest set leaves room for them.
+    `comparisons` holds `CHANGE` and `SPREAD` if rows are compared with other runs. Several GPUs have a column each if
+    the poorest set leaves room, else a bar each in one column. The sparkline takes the cells that are left,
+    up to `MOST_ROUNDS`.
     """
 
     def room(tier: dict[str, int]) -> int:
@@ -125,7 +126,7 @@ def columns(
     extra = {threads_key(count): TIME_WIDTH for count in threads}
     if room({**TIERS[-2], **extra}) < LEAST_CASE + LEAST_ROUNDS:
         extra = {}
-    tiers = [{Key.CPU: TIME_WIDTH, **extra, **tier} if Key.CPU in tier else tier for tier in tiers_beside(told)]
+    tiers = [{Key.CPU: TIME_WIDTH, **extra, **tier} if Key.CPU in tier else tier for tier in tiers_beside(comparisons)]
     tiers = with_gpus(tiers, shape, width)
     more = {Key.PLUS_MINUS: len(glyphs.plus_minus) - 1}  # `+-` takes two cells
     tiers = [{key: n + more.get(key, 0) for key, n in tier.items() if key not in shape.without} for tier in tiers]

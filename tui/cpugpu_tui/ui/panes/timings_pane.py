@@ -91,7 +91,7 @@ class TimingsPane(Vertical):
         run, width = self._run, self.size.width - 1  # the scrollbar's
         if width <= 0:
             return
-        laid_out = columns(width, self._glyphs, thread_columns(run), self._told(), shape_of(run, self._glyphs))
+        laid_out = columns(width, self._glyphs, thread_columns(run), self._comparisons(), shape_of(run, self._glyphs))
         look = rows.look_of(run, self._glyphs, laid_out[-1].width, laid_out[0].width)
         now = (self._wanted, self._order, look, self._changes)
         if self._shown is not None and self._shown[0] is run and self._shown[1:] == now:
@@ -103,7 +103,7 @@ class TimingsPane(Vertical):
         self._shown = (run, *now)
         self._show_count()
 
-    def _told(self) -> frozenset[str]:
+    def _comparisons(self) -> frozenset[str]:
         """Return the keys of the comparison columns that this run has: `CHANGE`, `SPREAD`."""
         changes = self._changes
         if changes is None or changes.run_id != _run_id(self._run):

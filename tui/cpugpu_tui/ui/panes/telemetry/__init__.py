@@ -17,9 +17,9 @@ from cpugpu_tui.ui.panes.telemetry.arrangements import (
     column,
     compact_column,
     one_line,
+    problem_lines,
     short_column,
     tall_blocks,
-    told_line,
 )
 from cpugpu_tui.ui.panes.telemetry.facts import Subject, gpu_subject, host_subject
 from cpugpu_tui.ui.panes.telemetry.identity import torch_names
@@ -83,8 +83,8 @@ def _arrangements(width: int) -> tuple[Arrangement, ...]:
     if width < COLUMN_WIDTH:
         return column, short_column, compact_column
     if width < BLOCKS_WIDTH:
-        return column, told_line, one_line
-    return tall_blocks, blocks, told_line, one_line
+        return column, problem_lines, one_line
+    return tall_blocks, blocks, problem_lines, one_line
 
 
 def _shortened(subjects: Sequence[Subject], used: set[int], width: int, room: int, glyphs: Glyphs) -> list[Spans]:

@@ -68,7 +68,7 @@ def one_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     return [tuple(spans)]
 
 
-def told_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+def problem_lines(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return one line, or two for a device with a problem, so that its remedy is not cut."""
     if not subject.problem:
         return one_line(subject, width, glyphs)

@@ -103,7 +103,7 @@ def gpu_facts(gpu: GpuTelemetry, history: History, glyphs: Glyphs, devices: Sequ
     """Return the facts of a GPU, most important first."""
     past = {key: history.get(f"gpu{gpu.index}/{key}", ()) for key in GPU}
     readings, none = gpu.readings, glyphs.none
-    throttle, memory_clock = _throttle(gpu, none, glyphs), _told("memory_clock_mhz", readings, none)
+    throttle, memory_clock = _throttle(gpu, none, glyphs), _worded("memory_clock_mhz", readings, none)
     facts = [
         _active(readings, past["kernel_active_pct"], none),
         _power(gpu, past["power_mw"], none),
@@ -126,49 +126,49 @@ def gpu_facts(gpu: GpuTelemetry, history: History, glyphs: Glyphs, devices: Sequ
     return facts
 
 
-def _told(key: str, readings: Readings, none: str) -> Worded:
+def _worded(key: str, readings: Readings, none: str) -> Worded:
     return worded(GPU[key], readings.get(key), none)
 
 
 def _active(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
-    told = _told("kernel_active_pct", readings, none)
-    short = f"kernel-active {told.number:>4}"
-    return Fact("kernel-active", told.text, told.role, past, 100.0, short=short, is_kept=True)
+    shown = _worded("kernel_active_pct", readings, none)
+    short = f"kernel-active {shown.number:>4}"
+    return Fact("kernel-active", shown.text, shown.role, past, 100.0, short=short, is_kept=True)
 
 
 def _power(gpu: GpuTelemetry, past: tuple[float | None, ...], none: str) -> Fact:
-    told, limit = _told("power_mw", gpu.readings, none), known(gpu.readings, "power_limit_mw")
-    if told.value is None:
-        return Fact("power", told.text, told.role, short=f"power {none}")
+    shown, limit = _worded("power_mw", gpu.readings, none), known(gpu.readings, "power_limit_mw")
+    if shown.value is None:
+        return Fact("power", shown.text, shown.role, short=f"power {none}")
     of = f"/{limit / 1000:.0f}" if limit else ""
-    text = f"{told.value / 1000:>{max(len(of) - 1, 0)}.0f}{of} W"
+    text = f"{shown.value / 1000:>{max(len(of) - 1, 0)}.0f}{of} W"
     capped = any(throttle.word == "power-capped" for throttle in throttles(gpu))
     # The sensor measures the whole board: a MIG instance has no sensor of its own.
     label = "power, whole board" if gpu.instances else "power"
-    return Fact(label, text.strip(), told.role, past, top_of(GPU["power_mw"], gpu.readings), short=text,
-                brief=f"{told.value / 1000:.0f} W" if capped else None,  # the mark `capped` already names the limit
+    return Fact(label, text.strip(), shown.role, past, top_of(GPU["power_mw"], gpu.readings), short=text,
+                brief=f"{shown.value / 1000:.0f} W" if capped else None,  # the mark `capped` already names the limit
                 is_kept=True)  # fmt: skip
 
 
 def _clock(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
-    told, most = _told("sm_clock_mhz", readings, none), known(readings, "sm_clock_max_mhz")
-    if told.value is None:
-        return Fact("SM clock", told.text, told.role, short=f"clock {none}")
-    text = f"{told.value:.0f}{f'/{most:.0f}' if most else ''} MHz"
-    return Fact("SM clock", text, told.role, past, top_of(GPU["sm_clock_mhz"], readings),
-                short=f"{told.value:>4.0f} MHz")  # fmt: skip
+    shown, most = _worded("sm_clock_mhz", readings, none), known(readings, "sm_clock_max_mhz")
+    if shown.value is None:
+        return Fact("SM clock", shown.text, shown.role, short=f"clock {none}")
+    text = f"{shown.value:.0f}{f'/{most:.0f}' if most else ''} MHz"
+    return Fact("SM clock", text, shown.role, past, top_of(GPU["sm_clock_mhz"], readings),
+                short=f"{shown.value:>4.0f} MHz")  # fmt: skip
 
 
 def _memory(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
-    told, total = _told("memory_used_bytes", readings, none), known(readings, "memory_total_bytes")
-    if told.value is None:
-        return Fact("memory", told.text, told.role, short=f"memory {none}")
+    shown, total = _worded("memory_used_bytes", readings, none), known(readings, "memory_total_bytes")
+    if shown.value is None:
+        return Fact("memory", shown.text, shown.role, short=f"memory {none}")
     of = f"/{gib(total)}" if total is not None else ""
-    text = f"{gib(told.value):>{max(len(of) - 1, 0)}}{of} GiB"
-    brief = f"{told.value / 2**30:>3.0f}{f'/{total / 2**30:.0f}' if total is not None else ''} GiB"
+    text = f"{gib(shown.value):>{max(len(of) - 1, 0)}}{of} GiB"
+    brief = f"{shown.value / 2**30:>3.0f}{f'/{total / 2**30:.0f}' if total is not None else ''} GiB"
     if is_with_reserve(readings):
         text, brief = f"{text} +reserve", f"{brief} +res"
-    return Fact("memory", text.strip(), told.role, past, total, short=text, brief=brief, is_kept=True)
+    return Fact("memory", text.strip(), shown.role, past, total, short=text, brief=brief, is_kept=True)
 
 
 def is_with_reserve(readings: Readings) -> bool:
@@ -178,15 +178,15 @@ def is_with_reserve(readings: Readings) -> bool:
 
 
 def _temperature(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
-    told, slow = _told("temperature_c", readings, none), known(readings, "slowdown_temperature_c")
-    if told.value is None:
-        return Fact("temperature", told.text, told.role, short="")
-    text, top = f"{told.value:.0f}C", top_of(GPU["temperature_c"], readings)
+    shown, slow = _worded("temperature_c", readings, none), known(readings, "slowdown_temperature_c")
+    if shown.value is None:
+        return Fact("temperature", shown.text, shown.role, short="")
+    text, top = f"{shown.value:.0f}C", top_of(GPU["temperature_c"], readings)
     if slow is None:
-        return Fact("temperature", text, told.role, past, top, short=text)
-    hot = told.value >= slow
-    return Fact("temperature", f"{text}, throttles at {slow:.0f}C", "warn" if hot else told.role, past, top,
-                short=f"{told.value:.0f}/{slow:.0f}C", sign="!" if hot else "")  # fmt: skip
+        return Fact("temperature", text, shown.role, past, top, short=text)
+    hot = shown.value >= slow
+    return Fact("temperature", f"{text}, throttles at {slow:.0f}C", "warn" if hot else shown.role, past, top,
+                short=f"{shown.value:.0f}/{slow:.0f}C", sign="!" if hot else "")  # fmt: skip
 
 
 def _throttle(gpu: GpuTelemetry, none: str, glyphs: Glyphs) -> Fact:
@@ -198,8 +198,8 @@ def _throttle(gpu: GpuTelemetry, none: str, glyphs: Glyphs) -> Fact:
         return Fact("throttle", text, found[0].role, short=text, brief=brief, sign=sign, is_mark=True)
     bits = gpu.readings.get("throttle_bits")
     if bits is not None and bits.value is None:
-        told = worded(GPU["throttle_bits"], bits, none)
-        return Fact("throttle", told.text, told.role, short="", is_mark=True)
+        shown = worded(GPU["throttle_bits"], bits, none)
+        return Fact("throttle", shown.text, shown.role, short="", is_mark=True)
     return Fact("throttle", ", ".join(quiet_words(gpu)) or "none", short="", is_mark=True)
 
 
@@ -220,14 +220,14 @@ def _others(gpu: GpuTelemetry, glyphs: Glyphs) -> Fact:
 def _link(readings: Readings, active: tuple[float | None, ...], glyphs: Glyphs) -> Fact:
     """Return the PCIe link, with a warning if it is below its maximum under load."""
     now, most = _link_text(readings, "", glyphs), _link_text(readings, "max_", glyphs)
-    told = _told("pcie_generation", readings, glyphs.none)
+    shown = _worded("pcie_generation", readings, glyphs.none)
     if now is None:
-        return Fact("PCIe", told.text if told.value is None else glyphs.none, "muted", short="", is_mark=True)
+        return Fact("PCIe", shown.text if shown.value is None else glyphs.none, "muted", short="", is_mark=True)
     slow = link_problem(readings, active, glyphs)
     if slow:
         return Fact("PCIe", slow, "warn", short=f"PCIe {slow}", brief="slow PCIe", sign="!", is_mark=True)
     text = f"{now} (idle; max {most})" if _is_reduced(readings) else now
-    return Fact("PCIe", text, told.role, short="", is_mark=True)
+    return Fact("PCIe", text, shown.role, short="", is_mark=True)
 
 
 def link_problem(readings: Readings, active: Sequence[float | None], glyphs: Glyphs) -> str:
@@ -284,7 +284,7 @@ def _rates(readings: Readings) -> list[Fact]:
         out, into = known(readings, sent), known(readings, received)
         if max(out or 0.0, into or 0.0) >= LEAST_RATE:
             texts = [f"{value / 1e9:.3g}" if value is not None else "?" for value in (into, out)]
-            role = _told(sent if out is not None else received, readings, "").role
+            role = _worded(sent if out is not None else received, readings, "").role
             text = f"in {texts[0]} out {texts[1]} GB/s"
             facts.append(Fact(label, text, role, short=f"{label.partition(' ')[0]} {text}", is_mark=True,
                               is_extra=True))  # fmt: skip
