@@ -31,6 +31,7 @@ from cpugpu_tui.ui.keys import COMMANDS
 from cpugpu_tui.ui.live.backend import Backend, RunningSession
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.shell import INTERNAL_ERROR
 
 Step = str | tuple[int, int]
 """A key, or a new size of the terminal in columns and rows."""
@@ -248,7 +249,7 @@ class Visit:
         await pilot.pause()
         self._outcome.screens.add(type(self.app.screen).__name__ if self.app.screen_stack else "")
         problem = self.app.state.problem
-        assert problem is None or "fault in this program" not in str(problem), str(problem)
+        assert problem is None or INTERNAL_ERROR not in str(problem), str(problem)
 
     async def _quit(self, pilot: Pilot[Any]) -> None:
         for _ in range(PRESSES_TO_QUIT):

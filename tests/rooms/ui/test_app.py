@@ -1,4 +1,4 @@
-"""What each key does, as a person would notice it."""
+"""The visible effect of each key."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.helpers.app.fake_run import (
     start_run,
 )
 from tests.helpers.app.looking import done_run, shown, table_of, text_of
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Hello, RunFinished, Simulation
@@ -28,11 +29,11 @@ from cpugpu_tui.ui.screens.workload_form import WorkloadForm
 # ------------------------------------------------------------------ the first minute
 
 
-async def test_at_start_quick_is_highlighted_and_says_press_r() -> None:
+async def test_at_start_quick_is_highlighted_and_says_press_r(words: GoldenWords) -> None:
     async with opened() as pilot:
         assert pilot.app.screen.query_one(WorkloadPane).entry.name == "quick"
         assert pilot.app.focused is pilot.app.screen.query_one(WorkloadPane).options
-        assert "Press r: find the size at which the GPU starts to win." in text_of(pilot, "#welcome")
+        words(text_of(pilot, "#welcome").partition("\n\n")[0])
         assert "torch 2.11.0+cu130" in text_of(pilot, "#status")
 
 
@@ -74,7 +75,7 @@ async def test_the_cursor_stays_where_the_person_put_it() -> None:
 async def test_after_the_run_the_answer_names_the_bracket_and_the_number() -> None:
     async with opened() as pilot:
         await done_run(pilot)
-        assert "from n ≈ 77 (50–100)" in text_of(pilot, "#answer")
+        assert "≈ 77 (50–100)" in text_of(pilot, "#answer")
         assert "done 7 points" in text_of(pilot, "#status")
         assert "run 7" in text_of(pilot, "#status")
         assert "Run again" in text_of(pilot, "#keys")
@@ -225,7 +226,7 @@ async def test_an_agent_that_cannot_start_is_a_sentence_with_a_remedy() -> None:
     problem = UnfitError("python9 did not become an agent.", "Name a Python that has torch.")
     async with opened(new_app(backend=FakeBackend(hello=problem))) as pilot:
         await settled(pilot, lambda: pilot.app.state.problem is not None)
-        assert "python9 did not become an agent. Name a Python" in text_of(pilot, "#answer")
+        assert str(problem) in " ".join(text_of(pilot, "#answer").split())
         assert "cannot run" in text_of(pilot, "#status")
 
 
