@@ -38,6 +38,7 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.fleet import FleetApp
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap, keymap_of
+from cpugpu_tui.ui.keys import COMMAND_BY_ID
 from cpugpu_tui.ui.options import FleetOptions
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.roles import plain
@@ -254,9 +255,13 @@ async def test_help_explains_the_fleet() -> None:
     async with opened() as (pilot, _):
         await pilot.press("question_mark")
         await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
-        await shown(pilot, "every GPU of every host", "Change to the next theme")
-        for elsewhere in ("Run what is highlighted", "List the saved runs", "Machine card"):
-            assert elsewhere not in text_of(pilot)
+        await shown(pilot, "Switch between hosts and all cases")
+        for elsewhere in ("run", "history", "machine"):
+            assert COMMAND_BY_ID[elsewhere].help not in text_of(pilot)
+        await pilot.press("question_mark")
+        await shown(pilot, "All keys", COMMAND_BY_ID["next-theme"].help)
+        for elsewhere in ("run", "history", "machine"):
+            assert COMMAND_BY_ID[elsewhere].help not in text_of(pilot)
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, FleetScreen)
 

@@ -213,7 +213,9 @@ class FleetScreen(FleetList):
 
 
 class HostScreen(FleetList):
-    """One host: its cases on each of its GPUs, and what it says."""
+    """One host: its cases on each of its GPUs, and its answer."""
+
+    TOPIC = "host"
 
     def __init__(self, state: AppState, fleet: FleetState, glyphs: Glyphs, name: str) -> None:
         super().__init__(state, fleet, glyphs)

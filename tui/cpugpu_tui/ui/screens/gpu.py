@@ -46,7 +46,7 @@ class GpuScreen(Page):
         Binding("shift+tab,left", "turn(-1)", show=False),
     ]
 
-    TOPIC = "telemetry"
+    TOPIC = "gpu"
 
     def __init__(self, state: AppState, glyphs: Glyphs) -> None:
         """Open on the first GPU that the run uses, else on the first."""

@@ -75,8 +75,13 @@ class Page(Screen[None]):
     def draw(self) -> None:
         """Write all lines; those that are the same are not painted."""
         self.query_one("#page-title", Lines).show([self.page_title()])
-        self.query_one("#page-text", Lines).show(self.page_lines(max(20, self.size.width - 4)))
+        self.query_one("#page-text", Lines).show(self.page_lines(self.text_width))
         self.show_keys(self.page_keys())
+
+    @property
+    def text_width(self) -> int:
+        """Cells of a line of the text."""
+        return max(20, self.size.width - 4)
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys of the last line, each with what it does; ids in braces stand for the key in force."""

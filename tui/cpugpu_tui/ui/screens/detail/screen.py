@@ -35,7 +35,9 @@ TIMED_ONCE = (
 
 
 class DetailScreen(Page):
-    """One row, live: it changes while the row does."""
+    """One row; it follows the run."""
+
+    TOPIC = "detail"
 
     def __init__(self, state: AppState, key: str, glyphs: Glyphs) -> None:
         super().__init__(state)
