@@ -100,7 +100,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
         return self._judged
 
     def show_state(self, state: AppState) -> None:
-        """Show a newer state; saved runs are read again when a run is over, and when the history has been opened."""
+        """Show a newer state; read saved runs again after a run and once the history is open."""
         before = self.state
         over = before.situation.live and not state.situation.live
         # A ready agent or a machine card means that the history is open.

@@ -111,7 +111,8 @@ def _whole(field: str, text: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit()) or len(text) > 9 or int(text) < 1:
-        raise FieldError(field, f"Invalid number {text!r}.", "Enter a positive integer.")
+        remedy = "Enter a positive integer." if len(text) <= 9 else "Enter at most 9 digits."
+        raise FieldError(field, f"Invalid number {text!r}.", remedy)
     return int(text)
 
 
