@@ -117,7 +117,7 @@ class Themes:
             return f"{brightness} yours"
         return brightness if name in self._shipped else f"{brightness} textual"
 
-    # ---------------------------------------------------------------- the person's own, while the app runs
+    # ---------------------------------------------------------------- the user's own, while the app runs
 
     def follow_files(self) -> None:
         """Start checking the user's folder."""

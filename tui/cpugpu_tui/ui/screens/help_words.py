@@ -9,7 +9,7 @@ EXPLAINED = (Key.SPEEDUP, Key.PLUS_MINUS, Key.VERDICT, Key.KERNEL, Key.MOVED, Ke
 
 WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "workload": (
-        ("list", "Presets and workloads. Below a preset stands what its publication claimed."),
+        ("list", "Presets and workloads. A preset of a publication shows its claim below."),
         ("P1 ... P5", "The five publications; {claims} lists their claims."),
     ),
     "timings": (

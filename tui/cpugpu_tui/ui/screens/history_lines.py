@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
 
 NUMBER, STATUS, CASES, TOOK = 5, 13, 7, 7
-"""Cells of what is as wide on every terminal."""
+"""Cells of the columns with a fixed width."""
 AGE, DATE = 10, 16
 """Cells of `59 min ago` and of `2026-01-31 14:05`."""
 DATE_WIDTH = 100

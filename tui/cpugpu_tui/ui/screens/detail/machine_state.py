@@ -103,7 +103,7 @@ def _temperature(found: Condition) -> str:
 def _energy(found: Condition, width: int, glyphs: Glyphs) -> list[Spans]:
     watts, lines = found.watts, []
     off = found.energy.plus_minus
-    spread = f" {glyphs.plus_minus}{percent(off)} %" if off is not None else ""
+    spread = f" {glyphs.plus_minus} {percent(off)} %" if off is not None else ""
     if watts.value is not None:
         lines += _named("power", f"{significant(watts.value)} W{spread}", width, "text")
     else:
