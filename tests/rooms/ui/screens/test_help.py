@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.helpers.app.fake_run import opened, settled
 from tests.helpers.app.looking import done_run, text_of
+from tests.rooms.ui.screens.test_fleet_screen import opened as fleet_opened
 from tests.rooms.ui.test_footer import ASKED_IN_ON_KEY, action_of, app_with_history
 from textual.pilot import Pilot
 
@@ -126,3 +127,14 @@ def test_the_words_are_those_of_the_glossary() -> None:
     glossary = dict(re.findall(r"^\| (.+?) \| (.+?) \|$", (DOCS / "glossary.md").read_text(), re.MULTILINE))
     assert glossary | GLOSSARY == glossary
     assert {term for terms in TERMS.values() for term in terms} == set(GLOSSARY)
+
+
+@pytest.mark.parametrize(("topic", "keys"), [("fleet", []), ("host", ["enter"])])
+async def test_each_key_that_help_names_does_something_in_a_fleet(topic: str, keys: list[str]) -> None:
+    async with fleet_opened() as (pilot, _):
+        await pilot.press(*keys)
+        await settled(pilot, lambda: topic_of(pilot) == topic)
+        assert [key for key, _ in keys_of(topic) if action_of(pilot, key) in ("", "nothing")] == []
+        await pilot.press("question_mark")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        assert PANES[topic].name in text_of(pilot, "#page-title")

@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 from tests.helpers.app.fake_run import DEVICES, FakeBackend, new_app, opened, reach_gap, settled, start_run
 from tests.helpers.app.looking import text_of
+from tests.helpers.golden import GoldenWords
 from tests.rooms.ui.test_layouts import screen_lines
 from textual.pilot import Pilot
 
+from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Device, DevicesFound
 from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.session.estimate import Earlier, likeness
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.ui.screens.workload_form import WorkloadForm
+from cpugpu_tui.ui.screens.workload_form import WorkloadForm, request_from, texts_of
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 TWO = DevicesFound(devices=(*DEVICES, Device("cuda:1", "NVIDIA A100", "GPU-2", 80 << 30)))
@@ -196,3 +198,17 @@ async def test_the_workload_pane_says_it_too_where_there_is_room() -> None:
             pilot.app.change(earlier=earlier(PlanRequest(), 9.1))
             await settled(pilot, lambda pilot=pilot: "about 9.1 s" in said(pilot))
             assert "48 MiB" in said(pilot)
+
+
+def test_an_error_of_a_field_names_its_value_then_the_remedy(words: GoldenWords) -> None:
+    request = PlanRequest()
+    wrong = [("sizes", "16,32,"), ("dtype", "float32,"), ("threads", "1,"), ("repeat", "0"), ("repeat", "many"),
+             ("rounds", "1234567890"), ("max_seconds", "soon")]  # fmt: skip
+    said = []
+    for field, text in wrong:
+        with pytest.raises(FieldError) as caught:
+            request_from({**texts_of(request), field: text}, ("auto",), request)
+        assert caught.value.field == field
+        assert repr(text) in str(caught.value)
+        said.append(f"{field}: {caught.value}")
+    words(said)
