@@ -121,12 +121,12 @@ async def test_a_gpu_that_cannot_be_read(
 @pytest.mark.parametrize(
     ("name", "value", "sentences"),
     [
-        state("mig", "mig", 2, ("MIG: torch sees a slice as a device of its own", "watch what runs in the other")),
+        state("mig", "mig", 2, ("MIG: torch sees each instance", "of each instance are listed")),
         state(
             "shared-gpu",
             "process:99999999",
             300 << 20,
-            ("! Others use this GPU", "Wait until they are gone, or choose another."),
+            ("! Other processes use this GPU", "or choose another GPU."),
         ),
         state(
             "throttled",

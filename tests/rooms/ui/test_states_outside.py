@@ -39,7 +39,7 @@ def config_file(folder: Path, name: str, text: str) -> Path:
     ("file", "text", "arguments", "sentences"),
     [
         state("broken-config", "config.toml", "colour = 'red'\n", (), ("config.toml", "line 1", "colour")),
-        state("unknown-theme", "", "", ("--theme", "nope"), ("There is no theme 'nope'.", "There are:")),
+        state("unknown-theme", "", "", ("--theme", "nope"), ("theme 'nope'.", "slate,")),
         state("broken-workload-file", "own.py", "x = (\n", ("--workloads", "{}"), ("own.py, line 1:", "SyntaxError")),
     ],
 )

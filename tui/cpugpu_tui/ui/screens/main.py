@@ -69,7 +69,7 @@ class MainScreen(Screen[None]):
         """Update the message for a terminal that is too small."""
         width, height = self.size
         columns, rows = LEAST_SIZE
-        text = f"Terminal too small: {width}x{height}. Enlarge it to {columns}x{rows}. A run continues meanwhile."
+        text = f"Needs {columns}x{rows}, this is {width}x{height}. A run continues meanwhile."
         self.query_one("#too-small", Lines).show([((line, "warn"),) for line in textwrap.wrap(text, max(width, 1))])
 
     # ---------------------------------------------------------------- content
