@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from tests.helpers.app.fake_run import FakeBackend, new_app, opened, settled, start_run
 from tests.helpers.app.looking import done_run, table_of, text_of
-from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -105,11 +104,11 @@ async def test_e_writes_the_run_to_a_file(store: Store, tmp_path: Path) -> None:
         assert json.loads((tmp_path / "x.json").read_text())["runs"][0]["name"] == "quick"
 
 
-async def test_what_cannot_be_written_is_said_under_the_name(tmp_path: Path, words: GoldenWords) -> None:
+async def test_what_cannot_be_written_is_said_under_the_name(tmp_path: Path) -> None:
     async with opened() as pilot:
         await done_run(pilot)
         await ask(pilot, tmp_path)
-        words(hint(pilot).replace(str(tmp_path), "DIRECTORY"))
+        assert "format" in hint(pilot)
         pilot.app.screen.query_one(Input).value = str(tmp_path / "missing" / "x.md")
         await pilot.press("enter")
         assert "missing" in hint(pilot)
