@@ -147,7 +147,7 @@ async def test_in_a_long_operation_the_status_line_alone_moves(
         await settled(pilot, lambda: len(session.telemetry) > 0)
         await settled(pilot, lambda: pilot.app.gate.paints["tick"] > 0)
         status = pilot.app.screen.query_one(StatusPane)
-        await settled(pilot, lambda: "matmul 16 CPU first call" in status.render_line(0).text)
+        await settled(pilot, lambda: "first call" in status.render_line(0).text)
         assert "of about 0:30" in status.render_line(0).text
         telemetry = "\n".join(pilot.app.screen.query_one("#telemetry").render_line(y).text for y in range(4))
         assert "13%" not in telemetry

@@ -85,4 +85,4 @@ async def test_an_open_form_follows_the_size_and_keeps_what_was_typed() -> None:
             assert isinstance(form, WorkloadForm)
             await settled(pilot, lambda: any("8,16" in line for line in screen_lines(pilot)))
             await settled(pilot, lambda form=form: form.query_one("#box").max_scroll_y == 0)
-            assert any("enter use these" in line for line in screen_lines(pilot))
+            assert any("enter apply" in line for line in screen_lines(pilot))

@@ -32,7 +32,7 @@ from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
-from cpugpu_tui.ui.keys import COMMANDS, Situation, markdown
+from cpugpu_tui.ui.keys import COMMANDS, Situation, keys_text, markdown
 from cpugpu_tui.ui.panes.footer import keys_line
 from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
@@ -267,7 +267,7 @@ def test_the_footer_never_overflows(width: int, live: bool, ran: bool) -> None:
 def test_every_command_has_one_meaning_per_key_and_stands_in_the_readme_table() -> None:
     keys = [key for command in COMMANDS for key in command.keys]
     assert len(keys) == len(set(keys))
-    assert all(f"| {command.help} |" in markdown() for command in COMMANDS)
+    assert all(f"| `{keys_text(command.keys)}` | {command.help} |" in markdown() for command in COMMANDS)
 
 
 # ------------------------------------------------------------------ telemetry

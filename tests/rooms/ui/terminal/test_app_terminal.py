@@ -170,7 +170,7 @@ def test_a_key_is_answered_during_a_run(start: Start) -> None:
     app = start(pace=1.2)
     run_slowly(app)
     app.send("?")
-    app.until_text("Help Timings")
+    app.until_text("timings pane")
     app.send("\x1b")
     app.until_text("Telemetry")
 

@@ -25,7 +25,7 @@ def test_keys_of_the_config_work_where_a_terminal_sends_them(tmp_path: Path) -> 
     with PtyApp(SIMULATED, columns=80, rows=24, env=env) as app:
         app.until_text("f1 Help")
         app.send("\x1bOP")
-        app.until_text("Help Workload")
+        app.until_text("Keys of the workload")
         app.send("\x02")
         app.until_text("Machine card")
         app.send("Q")

@@ -47,7 +47,7 @@ def visit(app: PtyApp) -> list[str]:
     app.until(lambda app: re.search(r"done \d+ points", app.text) is not None)
     app.until_text("GPU wins from")
     screens = [app.text]
-    for keys, seen in (("?", "The latencies of the rounds"), ("T", "as it was"), ("Tjj", "as it was")):
+    for keys, seen in (("?", "Keys of the"), ("T", "esc cancel"), ("Tjj", "esc cancel")):
         app.send(keys)
         app.until_text(seen)
         screens.append(app.text)

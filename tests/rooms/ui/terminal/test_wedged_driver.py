@@ -31,7 +31,7 @@ def test_keys_runs_and_quitting_live_on_while_the_driver_hangs(fake_nvml: FakeNv
         app.until_text("not answered")
         app.until_text("NVML 1")  # the last values stay
         app.send("?")
-        app.until_text("Explain the pane")
+        app.until_text("Keys of the")
         app.send("\x1b")
         app.until_text("not answered")
         app.send("r")
