@@ -1,4 +1,4 @@
-"""An agent that is a thread of this very process (`--worker thread`)."""
+"""An agent in a thread of this process (`--worker thread`)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from cpugpu_tui.transport.signal_watch import to_kill
 
 
 class AgentThread:
-    """The same torch-worker inside this process (`--worker thread`): nothing can end it at once."""
+    """The same torch-worker in a thread of this process. A thread cannot be killed."""
 
     def __init__(self, *, simulated: bool, on_ready: Listener | None, own: Sequence[str] = ()) -> None:
-        """`own` are the words that name a person's own workloads, as in `Agents`."""
+        """`own` are the arguments that name a person's own workload files, as in `Agents`."""
         self._inbox = Inbox()
         self._on_ready = on_ready
         self._control = Control()
@@ -39,7 +39,7 @@ class AgentThread:
 
     @property
     def pid(self) -> int:
-        """This very process."""
+        """Id of this process."""
         return os.getpid()
 
     def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
@@ -61,9 +61,10 @@ class AgentThread:
         self._plans.put(None)
 
     def signal(self, number: int) -> None:
-        """SIGKILL ends what the workloads have started: this process ends, and they would live on.
+        """Handle a signal that is meant for an agent.
 
-        SIGCONT marks the half-round in flight: it was suspended together with us.
+        SIGKILL kills the processes that workloads have started, which would outlive this one. SIGCONT marks the
+        half-round in flight as suspended.
         """
         if number == signal.SIGCONT:
             self._control.was_suspended = True
@@ -85,14 +86,16 @@ class AgentThread:
         try:
             if plan is not None and not work(plan, environment, CallEmitter(self._hold), self._control):
                 gone = Gone(EXIT_BROKEN)
-        except Exception as error:  # noqa: BLE001 - what would end an agent's process: whoever waits must be told
+        except Exception as error:  # noqa: BLE001 - it would end an agent's process, so report it as the end
             gone = Gone(EXIT_BROKEN, (printable(f"{type(error).__name__}: {error}"),))
         self._hand_over()
         self._inbox.put(gone)
 
     def _hold(self, event: Event) -> None:
-        """Hand events over in gaps, or, where there are none, when a case is over: whoever wakes for them takes the
-        interpreter from a timed block."""
+        """Hold events until a gap, or until a case is over if the plan has no gaps.
+
+        A thread that wakes up for an event would take the GIL from a timed block.
+        """
         self._held.append(event)
         over = isinstance(event, (CaseFinished, CaseFailed)) and not self._gaps
         if over or isinstance(event, (Gap, RunFinished)):
@@ -105,7 +108,7 @@ class AgentThread:
 
 
 def children() -> list[int]:
-    """Return the processes that threads of this one have started; none where the kernel does not tell."""
+    """Return ids of the child processes of all threads; empty where the kernel does not list them."""
     with suppress(OSError):
         tasks = list(Path("/proc/self/task").iterdir())
         return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
