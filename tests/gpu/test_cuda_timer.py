@@ -150,7 +150,7 @@ def test_the_clock_is_read_at_each_half_round(run: Timed) -> None:
 def test_results_were_compared_with_float64(run: Timed) -> None:
     check = run.state.rows[MIDDLE.key].check
     assert check is not None
-    assert check.against == "float64 on the CPU"
+    assert "float64" in check.against
     assert 0 < check.error < 1e-4
 
 
@@ -180,8 +180,8 @@ def test_what_does_not_fit_is_a_row_and_the_rest_goes_on(nearly_full_gpu: None) 
     failure = result.state.rows[too_large.key].failure
     assert failure is not None
     assert failure.kind == "oom"
-    assert failure.message.startswith("Needs 3.22 GB on cuda:0, ")
-    assert failure.message.endswith(" GB free.")
+    assert "3.22 GB" in failure.message
+    assert "cuda:0" in failure.message
     result.gpu(SMALL)
     end = result.events[-1]
     assert isinstance(end, RunFinished)
@@ -228,5 +228,5 @@ def test_a_gpu_beyond_the_last_is_said() -> None:
     assert work(plan, facts(simulated=False), CallEmitter(events.append), Control())
     (end,) = events
     assert isinstance(end, RunFinished)
-    assert end.message == "There is no cuda:77 on this machine."
+    assert "cuda:77" in end.message
     assert "cuda:0" in end.remedy

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import plan_of
 from tests.helpers.runs.scripted import (
     KILLED,
@@ -37,13 +38,13 @@ from cpugpu_tui.transport.inbox import Gone
 # ------------------------------------------------------------------ time limits
 
 
-def test_a_case_without_an_answer_times_out_and_the_rest_goes_on() -> None:
+def test_a_case_without_an_answer_times_out_and_the_rest_goes_on(words: GoldenWords) -> None:
     session, agents = session_of(three_cases(), silent_at(64), well, case_timeout_s=0.05)
     events: list[Event] = []
     finished = session.run(events.append)
     assert statuses(events) == ["ok", "timeout", "ok"]
     assert finished.exit_code == EXIT_CASES_FAILED
-    assert failures(events)[64].message == "No answer for 0.05 s (round on cpu)."
+    words(f"{failures(events)[64].message} {failures(events)[64].remedy}")
     assert agents.agents[0].ended == [True]
 
 
@@ -129,14 +130,15 @@ def test_skipped_cases_are_saved_together_before_they_are_shown() -> None:
     assert len(shown) == 2
 
 
-def test_a_stop_at_once_ends_the_agent_and_keeps_what_is_finished() -> None:
+def test_a_stop_at_once_ends_the_agent_and_keeps_what_is_finished(words: GoldenWords) -> None:
     session, agents = session_of(three_cases(), until_first_finished)
     events = stop_after_first(session, agents, "kill", [Gone(-15)])
     assert agents.agents[0].ended[0] is False
     assert statuses(events) == ["ok", "skipped", "skipped"]
     last = events[-1]
     assert isinstance(last, RunFinished)
-    assert (last.status, last.message, last.exit_code) == ("stopped", "Stopped at once.", EXIT_INTERRUPTED)
+    assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
+    words(last.message)
 
 
 def test_an_agent_that_ignores_a_termination_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.listening import environment_of, heard, next_of, run_with
 from tests.helpers.runs.recorder import plan_of
 
@@ -76,11 +77,11 @@ def test_a_torch_that_breaks_on_import_is_a_fact_of_the_hello(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("python", ["/no/such/python", "no-such-python-on-the-path", "/etc/passwd", "/"])
-def test_an_interpreter_that_does_not_exist_is_named(python: str) -> None:
-    with pytest.raises(UsageError, match="no interpreter") as caught:
+def test_an_interpreter_that_does_not_exist_is_named(python: str, words: GoldenWords) -> None:
+    with pytest.raises(UsageError) as caught:
         Agents(python).take()
     assert python in caught.value.message
-    assert "--python" in caught.value.remedy
+    words(str(caught.value))
 
 
 def test_a_file_that_the_system_cannot_execute_is_said(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ def test_a_file_that_the_system_cannot_execute_is_said(tmp_path: Path) -> None:
     broken = tmp_path / "python"
     broken.write_bytes(b"\x7fELF" + bytes(60))
     broken.chmod(0o755)
-    with pytest.raises(UsageError, match="cannot be started: Exec format error"):
+    with pytest.raises(UsageError, match="Exec format error"):
         Agents(str(broken)).take()
 
 

@@ -196,7 +196,7 @@ def test_a_field_that_a_later_version_added_is_ignored() -> None:
     ],
 )
 def test_another_version_of_the_protocol_is_named(line: bytes) -> None:
-    with pytest.raises(ProtocolError, match=rf"this app speaks {PROTOCOL}\.") as caught:
+    with pytest.raises(ProtocolError, match=rf" {PROTOCOL}\.") as caught:
         decode(line)
     assert caught.value.exit_code == EXIT_UNFIT
     assert "same version" in caught.value.remedy

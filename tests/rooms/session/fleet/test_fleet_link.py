@@ -140,7 +140,7 @@ def test_a_link_that_goes_down_loses_one_host_in_time_and_the_other_finishes(
     assert {name: host["state"] for name, host in ends.items()} == {
         "a": "unreachable", "b": "done", "dead": "unreachable",
     }  # fmt: skip
-    assert "connection to a was lost" in ends["a"]["message"]
+    assert "connection" in ends["a"]["message"]
     assert ends["b"]["settled"] == 20
     # Nobody ends the agent's stdin: it is the silence that does.
     assert agent.sees_the_end(SILENCE_S + SLACK_S)
