@@ -44,7 +44,7 @@ def test_in_a_thread_events_are_handed_over_in_gaps_only(monkeypatch: pytest.Mon
     agent = AgentThread(simulated=True, on_ready=None)
     inbox = heard(agent)
     next_of(inbox, Hello)
-    monkeypatch.setattr(AgentThread, "_hand_over", lambda self: None)
+    monkeypatch.setattr(AgentThread, "hand_over", lambda self: None)
     agent.send_plan(plan_of(64))
     assert next_of(inbox, Gone).exit_code == 0
     assert len(agent._held) > 20

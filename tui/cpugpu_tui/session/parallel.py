@@ -95,6 +95,11 @@ class AgentGroup:
         for agent in self._agents:
             agent.command(word)
 
+    def hand_over(self) -> None:
+        """See `Agent`."""
+        for agent in self._agents:
+            agent.hand_over()
+
     def end(self, *, at_once: bool) -> None:
         """See `Agent`."""
         self._is_ended = True

@@ -36,6 +36,9 @@ CEILINGS_HANG_S = 5 * CEILINGS_S
 KILL_AFTER_S = 1.0
 """A terminated agent is killed if it is still alive after this time."""
 
+ABANDON_AFTER_S = 3.0
+"""A killed agent that is still silent after this time is left behind: a thread cannot be killed."""
+
 
 class Session:
     """Runs one plan. `run` blocks; the other methods may be called from any thread."""
@@ -311,10 +314,11 @@ class Session:
             # A longer poll means that this process was suspended (ctrl+z), not that the agent was silent.
             silent_s += min(time.monotonic() - asked, 2 * POLL_S)
             asked = time.monotonic()
-            if self._paused:
+            if self._paused and not self._kill.is_set():
                 silent_s = 0.0
             if message is None:
-                if self._timed_out(silent_s):
+                is_abandoned = self._kill.is_set() and silent_s >= ABANDON_AFTER_S
+                if is_abandoned or self._timed_out(silent_s):
                     return Gone(-9, (f"no answer for {silent_s:.0f} s",))
                 continue
             if not isinstance(message, TelemetryRead):
@@ -325,6 +329,10 @@ class Session:
 
     def _timed_out(self, silent_s: float) -> bool:
         limit_s, blame = self._case_timeout_s, self._stream.blame
+        if self._agent is not None and silent_s >= (limit_s or CEILINGS_HANG_S):
+            self._agent.hand_over()
+            if not self._inbox.empty():
+                return False  # it was not silent
         if self._measures_ceilings:
             is_hung = silent_s >= CEILINGS_HANG_S
         elif limit_s is None or blame is None or not blame.case or silent_s < limit_s:

@@ -50,7 +50,7 @@ class Agents:
         self._lock = threading.Lock()
         self._standby: AgentProcess | AgentThread | None = None
         self._live: list[AgentProcess] = []
-        self._thread: AgentThread | None = None
+        self._threads: list[AgentThread] = []
         self._closed = False
 
     def prepare(self) -> None:
@@ -92,8 +92,10 @@ class Agents:
 
     def _start(self) -> AgentProcess | AgentThread:
         if self.worker == "thread":
-            self._thread = AgentThread(simulated=self._simulated, on_ready=self.on_ready, own=self._own)
-            return self._thread
+            thread = AgentThread(simulated=self._simulated, on_ready=self.on_ready, own=self._own)
+            # The first one is kept: it knows best which child processes are not a workload's.
+            self._threads = [*self._threads[:1], *(other for other in self._threads[1:] if other.alive), thread]
+            return thread
         if self._host is None:
             start = local_start(self.python, self._words)
         else:
@@ -129,8 +131,8 @@ class Agents:
         with self._lock:
             for agent in filter(which, self._live):
                 agent.signal(number)
-            if self._thread is not None:
-                self._thread.signal(number)
+            for thread in self._threads:
+                thread.signal(number)
 
     def close(self) -> None:
         """End all agents, and wait until none of our processes uses a GPU."""
@@ -144,5 +146,6 @@ class Agents:
                 ends_s = time.monotonic() + patience_s
                 for agent in left:
                     agent.wait(max(0.0, ends_s - time.monotonic()))
-            if self._thread is not None:
-                self._thread.signal(signal.SIGKILL)
+            for thread in self._threads:
+                thread.end(at_once=True)
+                thread.signal(signal.SIGKILL)

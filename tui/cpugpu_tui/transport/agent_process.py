@@ -99,6 +99,9 @@ class AgentProcess:
             self._guard.expect_stop()
         self._words.put(word.encode() + b"\n")
 
+    def hand_over(self) -> None:
+        """Do nothing: a process holds no events back."""
+
     def _write_words(self) -> None:
         """Write queued words to the agent, in a thread of its own: an agent that does not read blocks only this."""
         # The reader reports a dead agent.

@@ -17,6 +17,7 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Gap, Plan, RunFinished
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.transport.agent_process import no_agent
 from cpugpu_tui.transport.inbox import Gone, Inbox, Listener, Message
 from cpugpu_tui.transport.signal_watch import to_kill
 
@@ -31,6 +32,7 @@ class AgentThread:
         self._control = Control()
         self._plans: queue.SimpleQueue[Plan | None] = queue.SimpleQueue()
         self._held: list[Event] = []
+        self._handing_over = threading.Lock()
         self._gaps = False
         self._thread = threading.Thread(target=self._serve, args=(simulated, own), name=THREAD_NAME, daemon=True)
         self._others = frozenset(children())
@@ -41,6 +43,16 @@ class AgentThread:
     def pid(self) -> int:
         """Id of this process."""
         return os.getpid()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread has not ended."""
+        return self._thread.is_alive()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for the end of the thread; return whether it ended in time."""
+        self._thread.join(timeout_s)
+        return not self.alive
 
     def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
         """See `Agent`."""
@@ -54,9 +66,17 @@ class AgentThread:
         """See `Agent`."""
         self._control.obey(word)
 
+    def hand_over(self) -> None:
+        """See `Agent`."""
+        with self._handing_over:
+            for event in self._held:
+                self._inbox.put(event)
+            self._held.clear()
+
     def end(self, *, at_once: bool) -> None:
         """Stop after the block in flight: a thread cannot be killed."""
         del at_once
+        self._on_ready = None
         self._control.obey("stop")
         self._plans.put(None)
 
@@ -74,37 +94,41 @@ class AgentThread:
                     os.kill(pid, number)
 
     def _serve(self, simulated: bool, own: Sequence[str]) -> None:
+        gone = Gone(EXIT_BROKEN)
+        try:
+            if self._run_plan(simulated, own):
+                gone = Gone(0)
+        except BaseException as error:  # noqa: BLE001 - SystemExit too: it would end an agent's process
+            gone = Gone(EXIT_BROKEN, (printable(f"{type(error).__name__}: {error}"),))
+        listener = self._on_ready
+        if listener is not None:
+            listener(no_agent("This interpreter", gone))
+        self.hand_over()
+        self._inbox.put(gone)
+
+    def _run_plan(self, simulated: bool, own: Sequence[str]) -> bool:
+        """Say hello, wait for the plan and run it; return False if another agent has to run the remaining cases."""
         environment = facts(simulated=simulated)
         files, installed = wanted(own)
         greeting = hello(environment, files, CallEmitter(lambda _event: None), installed=installed)
-        if self._on_ready is not None:
-            self._on_ready(greeting)
+        listener, self._on_ready = self._on_ready, None
+        if listener is not None:
+            listener(greeting)
         self._inbox.put(greeting)
         plan = self._plans.get()
         self._gaps = plan is not None and plan.gaps
-        gone = Gone(0)
-        try:
-            if plan is not None and not work(plan, environment, CallEmitter(self._hold), self._control):
-                gone = Gone(EXIT_BROKEN)
-        except Exception as error:  # noqa: BLE001 - it would end an agent's process, so report it as the end
-            gone = Gone(EXIT_BROKEN, (printable(f"{type(error).__name__}: {error}"),))
-        self._hand_over()
-        self._inbox.put(gone)
+        return plan is None or work(plan, environment, CallEmitter(self._hold), self._control)
 
     def _hold(self, event: Event) -> None:
         """Hold events until a gap, or until a case is over if the plan has no gaps.
 
         A thread that wakes up for an event would take the GIL from a timed block.
         """
-        self._held.append(event)
+        with self._handing_over:
+            self._held.append(event)
         over = isinstance(event, (CaseFinished, CaseFailed)) and not self._gaps
         if over or isinstance(event, (Gap, RunFinished)):
-            self._hand_over()
-
-    def _hand_over(self) -> None:
-        for held in self._held:
-            self._inbox.put(held)
-        self._held.clear()
+            self.hand_over()
 
 
 def children() -> list[int]:

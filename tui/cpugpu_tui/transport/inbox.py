@@ -63,6 +63,9 @@ class Agent(Protocol):
     def command(self, word: str) -> None:
         """Send `stop`, `pause` or `resume`."""
 
+    def hand_over(self) -> None:
+        """Send events now that it holds back while it times."""
+
     def end(self, *, at_once: bool) -> None:
         """Terminate it, or kill it if `at_once`."""
 
