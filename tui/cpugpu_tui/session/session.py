@@ -36,8 +36,8 @@ CEILINGS_HANG_S = 5 * CEILINGS_S
 KILL_AFTER_S = 1.0
 """A terminated agent is killed if it is still alive after this time."""
 
-ABANDON_AFTER_S = 3.0
-"""A killed agent that is still silent after this time is left behind: a thread cannot be killed."""
+ABANDON_AFTER_S = 1.2
+"""A run ends this long after a kill even if its agent does not: a thread cannot be killed."""
 
 
 class Session:
@@ -308,17 +308,16 @@ class Session:
             self._agent.command("stop")
         elif self._paused:
             self._agent.command("pause")
-        silent_s, asked = 0.0, time.monotonic()
+        silent_s, killed_s, asked = 0.0, 0.0, time.monotonic()
         while True:
             message = self._next(POLL_S)
             # A longer poll means that this process was suspended (ctrl+z), not that the agent was silent.
-            silent_s += min(time.monotonic() - asked, 2 * POLL_S)
+            waited_s = min(time.monotonic() - asked, 2 * POLL_S)
             asked = time.monotonic()
-            if self._paused and not self._kill.is_set():
-                silent_s = 0.0
+            silent_s = 0.0 if self._paused else silent_s + waited_s
+            killed_s += waited_s if self._kill.is_set() else 0.0
             if message is None:
-                is_abandoned = self._kill.is_set() and silent_s >= ABANDON_AFTER_S
-                if is_abandoned or self._timed_out(silent_s):
+                if killed_s >= ABANDON_AFTER_S or self._timed_out(silent_s):
                     return Gone(-9, (f"no answer for {silent_s:.0f} s",))
                 continue
             if not isinstance(message, TelemetryRead):
