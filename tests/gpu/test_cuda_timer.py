@@ -1,4 +1,4 @@
-"""On a real GPU: the hardware's time hides in the caller's wait, the publication's clock is off, memory comes back."""
+"""On a real GPU: kernel time is below latency, the paper's clock is wrong, memory is freed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_large_products_hardware_time_is_most_of_the_wait(run: Timed) -> None:
 
 
 def test_a_small_products_wait_is_mostly_launch(run: Timed) -> None:
-    """A plain event pair would read the launch, 23 µs on an H200, where the kernel needs 7."""
+    """A plain pair of events would measure the launch, 23 µs on an H200, although the kernel takes 7 µs."""
     times = run.gpu(SMALL)
     assert median_ns(times, DEVICE) < 0.7 * median_ns(times, LATENCY)
     # What the machine's neighbours do, and how narrow the interval gets, is not this test's business.
@@ -155,7 +155,7 @@ def test_results_were_compared_with_float64(run: Timed) -> None:
 
 
 def test_cold_caches_cost_the_hardware_time(run: Timed) -> None:
-    """Two 1024² matrices, 8 MB, lie in the L2 of the GPUs we know; flushed, they come from memory."""
+    """Two 1024² matrices, 8 MB, fit into the L2 cache of known GPUs; after a flush they come from memory."""
     warm = timed(SMALL, MIDDLE, cache="warm")
     assert median_ns(warm.gpu(MIDDLE), DEVICE) < median_ns(run.gpu(MIDDLE), DEVICE)
 

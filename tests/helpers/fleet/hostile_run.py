@@ -66,7 +66,7 @@ def fleet_of(folder: Path, variants: tuple[str, ...], recorded: Path) -> list[st
 
 @dataclass(frozen=True)
 class Ended:
-    """What a command left behind."""
+    """Outcome of a command."""
 
     code: int
     """-9 for one that had to be killed at its deadline."""
@@ -82,12 +82,12 @@ class Ended:
 
     @property
     def hosts(self) -> dict[str, dict[str, Any]]:
-        """Host → what the last line says of it."""
+        """Host → its object in the last line."""
         return {host["host"]: host for host in self.last["hosts"]}
 
     @property
     def has_traceback(self) -> bool:
-        """Whether an error of ours came out."""
+        """Whether a traceback was printed."""
         return "Traceback" in self.err or "This program failed" in self.out
 
 

@@ -111,7 +111,7 @@ def silent_at(size: int) -> Script:
 
 
 def dead(plan: Plan) -> list[Message]:
-    """Not a word."""
+    """Die without a message."""
     del plan
     return [KILLED]
 

@@ -40,7 +40,7 @@ def test_a_thread_runs_the_same_plan_and_is_named_in_the_run() -> None:
 
 
 def test_in_a_thread_events_are_handed_over_in_gaps_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever woke for them in between would take the interpreter from a timed block."""
+    """A thread that wakes up for events would take the GIL from a timed block."""
     agent = AgentThread(simulated=True, on_ready=None)
     inbox = heard(agent)
     next_of(inbox, Hello)
@@ -54,7 +54,7 @@ def test_kernels_run_on_torch_worker_in_this_process_too(monkeypatch: pytest.Mon
     names: set[str] = set()
 
     class Spy(Workload):
-        """Notes who calls it."""
+        """Notes the calling threads."""
 
         name = "spy"
 
@@ -102,7 +102,7 @@ def test_a_fatal_failure_in_a_thread_is_its_row_and_the_rest_goes_on(monkeypatch
 def test_a_machine_that_cannot_be_made_ends_a_threads_run_with_a_sentence(
     monkeypatch: pytest.MonkeyPatch, words: GoldenWords
 ) -> None:
-    """In a process the traceback is on stderr; a thread must not leave the session waiting for ever."""
+    """A process exits; a thread must report its end, or the session waits for ever."""
 
     def broken(*arguments: object) -> Any:
         raise RuntimeError("CUDA driver initialization failed")
@@ -116,7 +116,7 @@ def test_a_machine_that_cannot_be_made_ends_a_threads_run_with_a_sentence(
 
 
 def test_what_a_workload_started_in_this_process_ends_with_the_agents(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing else would end it: it is no child of an agent's process."""
+    """It is no child of an agent's process, so nothing else would end it."""
     honest = SimulatedTimer.first_call
     started: list[subprocess.Popen[bytes]] = []
 

@@ -130,7 +130,7 @@ def test_what_is_paused_goes_on_when_it_is_resumed(agent: Agent) -> None:
 
 
 def told(event: Event) -> tuple[Any, ...]:
-    """What an event tells, without clocks and processes."""
+    """Fields of an event that do not depend on clocks and processes."""
     names = ("case", "cases", "device", "devices", "phase", "round_index", "samples", "marks", "kind", "message",
              "status", "exit_code", "check", "count", "calls")  # fmt: skip
     return type(event), *(getattr(event, name, None) for name in names)

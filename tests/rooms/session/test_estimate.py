@@ -1,4 +1,4 @@
-"""What is said of a plan before it starts, and where it is known from."""
+"""Estimates of a plan's time and memory before it starts, and their sources."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_run_of_another_plan_is_not_taken_for_this_one(change: dict[str, objec
 
 
 def test_calls_of_other_runs_tell_the_least_time(words: GoldenWords) -> None:
-    """A run that was stopped tells of no whole plan, but of its calls."""
+    """A stopped run has no time for the whole plan, but times of calls."""
     found = estimate(
         PLAN, 1, (CPU, GPU), earlier_of([timed(12, seconds=None), timed(9, seconds=None, call_ns=9e9)]), ()
     )
@@ -195,7 +195,7 @@ def test_a_history_of_large_sweeps_is_not_read_to_its_end(store: Store, monkeypa
 def test_of_many_cases_a_key_plans_once_and_is_not_compared_with_what_is_never_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A key of the form took 141 ms at 9 000 cases."""
+    """A key of the form took 141 ms with 9,000 cases."""
     built, alike = [], []
     monkeypatch.setattr(estimate_lines, "build_plan", lambda request: built.append(request) or build_plan(request))
     monkeypatch.setattr(estimate_module, "_likeness_of", lambda plan: alike.append(plan) or "")

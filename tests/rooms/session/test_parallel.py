@@ -1,4 +1,4 @@
-"""An agent for each GPU at the same time: one stream, one table, and the death of one costs one case."""
+"""An agent for each GPU at the same time: one stream, one table; a crash of one costs one case."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def found(gpu: str) -> DevicesFound:
 
 
 def merged(*messages: tuple[int, Message], count: int = 2) -> list[Message]:
-    """Return what is told of these messages, once every agent has told its GPU."""
+    """Return the merged messages after every agent has reported its GPU."""
     merge = Merge(count)
     for index in range(count):
         merge.take(index, found(f"cuda:{index}"))
@@ -70,7 +70,7 @@ def test_a_run_begins_when_every_agent_is_ready_and_every_gpu_known() -> None:
 
 
 def test_a_case_begins_with_the_first_and_ends_with_the_last() -> None:
-    """What the second begins must not void the rounds that the first has had."""
+    """The start of the second agent must not void rounds of the first."""
     half = DeviceSampled(case=FIRST, device="cuda:0", round_index=1, calls_per_block=1, samples={"latency": (1.0,)})
     near, far = (CaseFinished(case=FIRST, check=Check("float64", error, 1e-3)) for error in (1e-6, 1e-4))
     told = merged((0, CaseStarted(case=FIRST)), (0, half), (1, CaseStarted(case=FIRST)), (0, far), (1, half), (1, near))
@@ -114,7 +114,7 @@ def test_the_end_comes_with_the_last_and_says_if_one_was_stopped() -> None:
 
 
 def test_one_that_ends_early_leaves_the_word_to_the_one_still_at_work() -> None:
-    """Who has said nothing for long is then the one at which a case's timeout is aimed."""
+    """A case's time limit must apply to the agent that is silent."""
     hangs = Progressed(case=SECOND, device="cuda:1", phase="warm-up")
     ends = Progressed(case=FIRST, device="cuda:0", phase="round")
     assert merged((1, hangs), (0, ends), (0, RunFinished(status="done"))) == [hangs, ends, hangs]

@@ -1,4 +1,4 @@
-"""From what a person typed to a plan: what is accepted, what is refused, and in which words."""
+"""From typed text to a plan: accepted values, and errors for the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZES = st.integers(1, MAX_SIZE)
 
 
 def assert_said_well(error: CpuGpuError) -> None:
-    """One sentence of cause, one of remedy, nothing of a program's."""
+    """Assert that an error has a sentence of cause and one of remedy, without names of exceptions."""
     assert error.exit_code == EXIT_USAGE
     for sentence in (error.message, error.remedy):
         assert re.fullmatch(r"[^\n]+[.…]", sentence), sentence
@@ -195,7 +195,7 @@ def test_a_search_of_one_size_has_a_range_with_a_larger_end() -> None:
 
 
 def test_a_variant_has_one_name() -> None:
-    """Else `default` and `matmul` were two rows of the same thing."""
+    """Otherwise `default` and `matmul` would be two rows of the same case."""
     named = build_plan(PlanRequest(("vector-dot",), sizes="100", variant="matmul"))
     assert build_plan(PlanRequest(("vector-dot",), sizes="100", variant="default")).cases == named.cases
 

@@ -1,4 +1,4 @@
-"""`run --resume`: what is missing is measured, in the same environment only; what is there is never measured again."""
+"""`run --resume` times missing cases only, and only in the same environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run from plan to end: what is saved before it is shown, what a dead agent costs, how a run ends."""
+"""One run from plan to end: saving before showing, agents that die, ends of a run."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_ids_sort_by_time() -> None:
 
 
 def logged_run(plan: Plan, *scripts: Any) -> list[Any]:
-    """Run, and return what was saved and shown, in order."""
+    """Run, and return saved and shown events in order."""
     log: list[Any] = []
     session, _ = session_of(plan, *scripts, store=ListStore(log))
     session.run(lambda event: log.append(("shown", event)))
@@ -221,7 +221,7 @@ def test_an_agent_that_exits_is_reported_with_its_exit_code(words: GoldenWords) 
 
 
 def test_an_agent_that_dies_between_cases_costs_none() -> None:
-    """The failure of its case is told already; a fresh agent gets the rest."""
+    """Its case has failed already; a new agent gets the others."""
 
     def sticky(plan: Plan) -> list[Any]:
         messages = well(plan)[:3]
@@ -235,7 +235,7 @@ def test_an_agent_that_dies_between_cases_costs_none() -> None:
 
 @pytest.mark.parametrize("first", [dead, ScriptedAgent(well, [KILLED])], ids=["after its hello", "before its hello"])
 def test_one_agent_may_die_before_it_gets_anywhere(first: Any) -> None:
-    """Somebody else's kill -9 hits whenever it hits."""
+    """Another program may kill it at any time."""
     finished, events = run(three_cases(), first, well)
     assert statuses(events) == ["ok"] * 3
     assert finished.exit_code == EXIT_OK

@@ -1,4 +1,4 @@
-"""How a run ends before its time: limits, pauses, stops."""
+"""Runs that end early: time limits, pauses, stops."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_the_agent_is_ended_after_every_run() -> None:
 
 
 def test_an_exception_of_whoever_watches_ends_the_agent_too() -> None:
-    """The reader of `run --json | head` has gone."""
+    """As with `run --json | head`, when the reader exits."""
     session, agents = session_of(three_cases(), well)
 
     def deliver(event: Event) -> None:
@@ -197,7 +197,7 @@ def test_an_exception_of_whoever_watches_ends_the_agent_too() -> None:
 
 
 def test_a_pause_before_the_plan_waits_for_it() -> None:
-    """Sent at once it would be the agent's first line, which is the plan."""
+    """An agent takes its first line for the plan."""
     agent = ScriptedAgent(well)
     commands_at_plan: list[list[str]] = []
     honest = agent.send_plan
@@ -214,7 +214,7 @@ def test_a_pause_before_the_plan_waits_for_it() -> None:
 
 
 def test_a_controller_that_stood_still_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ctrl+z for an hour is not an agent that was silent for an hour."""
+    """An hour in ctrl+z is not an hour of silence of the agent."""
     session, agents = session_of(three_cases(), silent_at(64), case_timeout_s=30.0)
     clock = iter([0.0, *(3600.0 * n for n in range(1, 100))])
     monkeypatch.setattr(session_module.time, "monotonic", lambda: next(clock))

@@ -1,4 +1,4 @@
-"""The search for an interpreter whose torch can use the GPU: where it looks, what it takes, what it survives."""
+"""The search for an interpreter whose torch can use the GPU: places, choice, and faulty interpreters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give interpreters more time than people are given: the cores may be taken."""
+    """Raise the time limit: the cores may be busy."""
     monkeypatch.setattr(interpreter_search, "LIMIT_S", PATIENCE_S)
 
 
@@ -145,7 +145,7 @@ def test_garbage_and_floods_are_no_answer(tmp_path: Path, script: str) -> None:
 def test_one_that_hangs_is_killed_with_what_it_started_and_keeps_no_other_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is room for two. The one that hangs ignores signals; the turn of the third comes all the same."""
+    """Two may run at once. One hangs and ignores signals, and the third runs nevertheless."""
     monkeypatch.setattr(interpreter_search, "AT_ONCE", 2)
     pids = tmp_path / "pids"
     hang = f"trap '' TERM INT HUP; sleep 1000 & echo $$ $! >> {pids}; wait; sleep 1000"
@@ -170,7 +170,7 @@ def wait_until_gone(pids: Iterable[int]) -> None:
 
 
 def test_no_more_run_at_once_than_are_allowed(tmp_path: Path) -> None:
-    """Each notes how many it sees in a folder; they leave it when they are done."""
+    """Each interpreter counts the running ones in a folder."""
     inside, most = tmp_path / "inside", tmp_path / "most"
     inside.mkdir()
     script = f"touch {inside}/$$; ls {inside} | wc -l >> {most}; sleep 0.1; rm {inside}/$$"

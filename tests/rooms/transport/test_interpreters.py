@@ -1,4 +1,4 @@
-"""Any interpreter can be the agent: nothing of ours is installed there, the agent's side travels as a zip."""
+"""Any interpreter can run the agent, which is sent as a zip and installs nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cpugpu_tui.transport.agent_pool import Agents
 
 
 def test_another_environments_interpreter_runs_the_kernels_with_its_torch(torch_python: Path) -> None:
-    """Nothing of ours is installed there: the agent's side travels as a zip."""
+    """This program is not installed there; the agent is sent as a zip."""
     plan = replace(plan_of(16, rounds=1, metrics=("latency",)), simulation=None, devices=("cpu",), budget_s=0.1)
     events = run_with(Agents(str(torch_python)), plan)
     environment = environment_of(events)
@@ -41,7 +41,7 @@ def test_an_interpreter_without_torch_simulates(bare_python: Path) -> None:
 
 
 def python_3_10() -> str | None:
-    """Return an interpreter of the oldest version that may be an agent, if there is one."""
+    """Return an interpreter of the oldest supported version, if one is found."""
     places = [shutil.which("python3.10"), *glob.glob(os.path.expanduser("~/.pyenv/versions/3.10*/bin/python3.10"))]
     for place in filter(None, places):
         asked = subprocess.run([place, "-c", "import sys; print(sys.version_info[:2])"], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Agents as processes: how they are started, kept ready, spoken to and ended."""
+"""Agents as processes: start, standby, messages and end."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def agent(agents: Agents) -> AgentProcess:
 
 
 def test_it_lives_in_a_session_of_its_own(agent: AgentProcess) -> None:
-    """ctrl+c in the terminal goes to the app alone."""
+    """ctrl+c in the terminal reaches only the app."""
     assert os.getsid(agent.pid) == agent.pid != os.getsid(0)
 
 
@@ -111,7 +111,7 @@ def test_suspended_agents_stand_still_and_go_on(agents: Agents, agent: AgentProc
 
 
 def test_an_agent_that_is_still_starting_is_not_stopped(agents: Agents, agent: AgentProcess) -> None:
-    """It has no guardian yet: stopped, it would outlive us if we were killed."""
+    """It has no guardian yet, and would outlive a killed app if it were suspended."""
     agents.suspend()
     next_of(heard(agent), Hello)
 
@@ -197,7 +197,7 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("is_stopped", [False, True])
 def test_an_agent_and_its_child_go_with_a_killed_controller(agents: Agents, tmp_path: Path, is_stopped: bool) -> None:
-    """Also an agent that cannot do it itself, because it was stopped."""
+    """Even an agent that is suspended and cannot exit by itself."""
     agent, inbox = forking(agents, tmp_path, "time.sleep(600)")
     agent.end(at_once=True)  # only the interpreter that it was is wanted
     next_of(inbox, Gone)
@@ -280,7 +280,7 @@ def test_a_standby_agent_that_cannot_start_is_reported(agents: Agents, words: Go
 
 
 def test_an_agent_that_is_ended_before_it_is_ready_is_not_called_unfit(agents: Agents, tmp_path: Path) -> None:
-    """`x` right after the first `r`: the app said that the interpreter is none, and which one to name."""
+    """`x` right after the first `r` made the app call the interpreter unfit."""
     slow = tmp_path / "python"
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
@@ -331,7 +331,7 @@ main.main()
 
 
 def test_kernels_run_on_torch_worker_and_prints_are_no_events(tmp_path: Path, agents: Agents) -> None:
-    """Neither our events among a library's words, nor its words among our events."""
+    """Output of libraries and events do not mix."""
     (tmp_path / "spy.py").write_text(SPY_AGENT)
     wrapper = tmp_path / "python"
     wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path}/spy.py "$@"\n')

@@ -221,14 +221,14 @@ class EventStream:
             self._saver.begin(event)
         self.left.note(event)
         self.deliver(replace(event, number=self._saver.number))
-        self._tell_early()
+        self._deliver_early()
 
-    def tell_saved(self, saved: Unfinished) -> None:
+    def deliver_saved(self, saved: Unfinished) -> None:
         """Deliver the events of the saved run, then readings that came meanwhile."""
         for event in saved.events:
             self.deliver(event)
         self._seq = max(event.seq for event in saved.events)
-        self._tell_early()
+        self._deliver_early()
 
     def _reopen(self) -> None:
         """Reopen a saved run in the store, once. Nothing is written before the machine is known to be the same."""
@@ -243,7 +243,7 @@ class EventStream:
         self.deliver(finished)
         return finished
 
-    def _tell_early(self) -> None:
+    def _deliver_early(self) -> None:
         for reading in self._early:
             self.add_telemetry(reading)
 

@@ -146,7 +146,7 @@ class Merge:
         if len(self._devices) < self._count:
             self._early.append((index, message))  # the stream must begin with all devices
             return []
-        return self._said(index, message)
+        return self._from_agent(index, message)
 
     def _gone(self, index: int, gone: Gone) -> list[Message]:
         """Return an agent's end, after what that agent was doing: the last progress may be another agent's."""
@@ -161,7 +161,7 @@ class Merge:
         self._ended[index] = finished
         if finished.status == "failed" or len(self._ended) == self._count:
             self._is_over = True
-            early = [told for at, event in self._early for told in self._said(at, event)]
+            early = [told for at, event in self._early for told in self._from_agent(at, event)]
             stopped = (each for each in self._ended.values() if each.status != "done")
             return [*early, finished if finished.status == "failed" else next(stopped, finished)]
         still = [doing for other, doing in self._doing.items() if other not in self._ended]
@@ -175,10 +175,10 @@ class Merge:
         early, self._early = self._early, []
         return [
             replace(found, devices=tuple(sorted(devices.values(), key=lambda device: place(device.name)))),
-            *(told for at, event in early for told in self._said(at, event)),
+            *(told for at, event in early for told in self._from_agent(at, event)),
         ]
 
-    def _said(self, index: int, event: Event) -> list[Message]:
+    def _from_agent(self, index: int, event: Event) -> list[Message]:
         case = getattr(event, PER_CASE, "")
         match event:
             case Progressed():

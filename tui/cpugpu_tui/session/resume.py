@@ -97,7 +97,7 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     A fact that only one version of this program reports is not a difference.
     """
     return [
-        f"{name.replace('_', ' ')} {_said(then[name])}, now {_said(now[name])}"
+        f"{name.replace('_', ' ')} {_shown(then[name])}, now {_shown(now[name])}"
         for name in then
         if name in now and name not in PASSING and then[name] != now[name]
     ]
@@ -134,7 +134,7 @@ def _names(found: DevicesFound) -> str:
     return " and ".join(f"{d.label} ({d.uuid})" if d.uuid else d.label for d in found.devices) or "none"
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     return "unknown" if value is None else str(value)
 
 

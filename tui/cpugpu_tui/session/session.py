@@ -275,7 +275,7 @@ class Session:
         if self._saved is not None:
             require_environment(self._saved, hello)
             self.on_live(True)
-            self._stream.tell_saved(self._saved)
+            self._stream.deliver_saved(self._saved)
             return
         self.on_live(True)
         told: dict[str, Any] = {"worker": self._agents.worker, "python_option": self._agents.python}

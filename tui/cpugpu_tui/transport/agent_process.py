@@ -170,7 +170,7 @@ class AgentProcess:
         """Wait for the end of the process; return whether it ended in time."""
         return self._ended.wait(timeout_s)
 
-    def _bury(self) -> int:
+    def _reap(self) -> int:
         """Wait until the process ends, kill the rest of its group, and return the exit code.
 
         The group is killed before the process is reaped: afterwards another group could have its id.
@@ -191,7 +191,7 @@ class AgentProcess:
             if not has_ended(self._process.pid):
                 error = error or self._guard.cut_off("closed its stdout but did not exit")
                 self._terminate(at_once=True)
-            code = self._start.seen_here(self._bury())
+            code = self._start.seen_here(self._reap())
             error = self._take(output.rest(), events) if error is None else error
         self._conclude(code, error or self._fault, is_cut_off=bool(events.partial))
 

@@ -54,7 +54,7 @@ def classify_host_failure(host: Host, gone: Gone, progress: Progress, limit_s: f
     """Return why the host ended the agent; None if the agent was at work and died by itself."""
     if progress.is_late:
         return HostError(
-            TIMEOUT, f"The agent on {host.host} did not start within {limit_s:g} s.{_said(gone)}",
+            TIMEOUT, f"The agent on {host.host} did not start within {limit_s:g} s.{_last_line(gone)}",
             "Check what its interpreter waits for, or raise --start-timeout.",
         )  # fmt: skip
     lost = _connection(host, gone, is_reached=progress.is_reached)
@@ -71,17 +71,17 @@ def _connection(host: Host, gone: Gone, *, is_reached: bool) -> HostError | None
     if host.launcher == "ssh" and gone.exit_code == SSH_FAILED:
         if is_reached:
             return HostError(
-                UNREACHABLE, f"The connection to {host.host} was lost.{_said(gone)}",
+                UNREACHABLE, f"The connection to {host.host} was lost.{_last_line(gone)}",
                 "Finished cases are saved. Run again when the host answers.",
             )  # fmt: skip
         return _ssh(host, gone, text)
     if host.launcher == "srun" and _SLURM_REFUSED.search(text) and not is_reached:
         return HostError(
-            UNREACHABLE, f"Slurm did not start the agent on {host.host}.{_said(gone)}",
+            UNREACHABLE, f"Slurm did not start the agent on {host.host}.{_last_line(gone)}",
             f"Try `srun --nodelist={host.host} hostname`, and add missing options to `options` in the hosts file.",
         )  # fmt: skip
     if host.launcher == "srun" and re.search(r"Node failure|NODE FAIL|lost contact", text, re.IGNORECASE):
-        return HostError(UNREACHABLE, f"Slurm lost the node {host.host}.{_said(gone)}", "Check it with `sinfo`.")
+        return HostError(UNREACHABLE, f"Slurm lost the node {host.host}.{_last_line(gone)}", "Check it with `sinfo`.")
     return None
 
 
@@ -94,18 +94,18 @@ def _ssh(host: Host, gone: Gone, text: str) -> HostError:
         )  # fmt: skip
     if _AUTH.search(text):
         return HostError(
-            AUTH, f"{host.host} refused a login without password.{_said(gone)}",
+            AUTH, f"{host.host} refused a login without password.{_last_line(gone)}",
             f"Make `ssh -o BatchMode=yes {name} true` work: set a key in ssh_config, or run `ssh-add`.",
         )  # fmt: skip
     return HostError(
-        UNREACHABLE, f"Cannot reach {host.host}.{_said(gone)}",
+        UNREACHABLE, f"Cannot reach {host.host}.{_last_line(gone)}",
         f"Try `ssh {name} true`. The name may need an entry in ssh_config.",
     )  # fmt: skip
 
 
 def _not_reached(host: Host, gone: Gone) -> HostError:
     return HostError(
-        UNREACHABLE, f"{host.launcher} did not reach {host.host}: it {gone.manner}.{_said(gone)}",
+        UNREACHABLE, f"{host.launcher} did not reach {host.host}: it {gone.manner}.{_last_line(gone)}",
         "Run its command by hand: `cpugpu-tui fleet hosts` prints it.",
     )  # fmt: skip
 
@@ -114,7 +114,7 @@ def _interpreter(host: Host, gone: Gone) -> HostError:
     """Return why the interpreter could not run the agent."""
     match gone.exit_code:
         case code if code == EXIT_PRE:
-            return HostError(CRASHED, f"`pre` of {host.host} failed.{_said(gone)}", "Fix it in the hosts file.")
+            return HostError(CRASHED, f"`pre` of {host.host} failed.{_last_line(gone)}", "Fix it in the hosts file.")
         case code if code == EXIT_OLD:
             found = gone.last_lines[-1] if gone.last_lines else "Its Python"
             return HostError(
@@ -124,14 +124,14 @@ def _interpreter(host: Host, gone: Gone) -> HostError:
         case code if code in (EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE):
             what = "not found" if code == EXIT_NOT_FOUND else "cannot be executed"
             return HostError(
-                NO_PYTHON, f"{host.python} {what} on {host.host}.{_said(gone)}",
+                NO_PYTHON, f"{host.python} {what} on {host.host}.{_last_line(gone)}",
                 "Set `python` in the hosts file to an interpreter that has torch, or load one in `pre`.",
             )  # fmt: skip
     return HostError(
-        CRASHED, f"{host.python} on {host.host} could not run the agent: it {gone.manner}.{_said(gone)}",
+        CRASHED, f"{host.python} on {host.host} could not run the agent: it {gone.manner}.{_last_line(gone)}",
         f"Try `{host.python} -c 'import torch'` on that host.",
     )  # fmt: skip
 
 
-def _said(gone: Gone) -> str:
+def _last_line(gone: Gone) -> str:
     return f" {gone.last_words}" if gone.last_lines else ""

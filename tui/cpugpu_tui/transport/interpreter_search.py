@@ -174,7 +174,7 @@ class _Asked:
             OSError: it cannot be executed.
         """
         self._python = python
-        self._said = b""
+        self._received = b""
         self._process = subprocess.Popen(
             [python, "-c", _QUESTION], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -194,8 +194,8 @@ class _Asked:
     def read(self) -> bool:
         """Read output that is there; return whether more is expected."""
         part = os.read(self.descriptor, LONGEST_ANSWER)
-        self._said += part
-        return bool(part) and len(self._said) < LONGEST_ANSWER and not self._said.endswith(b"}\n")
+        self._received += part
+        return bool(part) and len(self._received) < LONGEST_ANSWER and not self._received.endswith(b"}\n")
 
     def signal(self, number: int) -> None:
         """Send a signal to its process group."""
@@ -212,12 +212,12 @@ class _Asked:
 
     def answer(self) -> Interpreter | None:
         """Return its answer; None if there is none, or if it cannot run the agent."""
-        lines = self._said[:LONGEST_ANSWER].decode(errors="replace").splitlines()
+        lines = self._received[:LONGEST_ANSWER].decode(errors="replace").splitlines()
         texts = [line.removeprefix(_MARK) for line in lines if line.startswith(_MARK)]
         with suppress(ValueError, TypeError, KeyError, RecursionError):
-            said = json.loads(texts[-1]) if texts else {}
-            if tuple(said["python"]) >= OLDEST and said["torch"]:
-                return Interpreter(self._python, printable(str(said["torch"]), 40), said["has_cuda"] is True)
+            answer = json.loads(texts[-1]) if texts else {}
+            if tuple(answer["python"]) >= OLDEST and answer["torch"]:
+                return Interpreter(self._python, printable(str(answer["torch"]), 40), answer["has_cuda"] is True)
         return None
 
 

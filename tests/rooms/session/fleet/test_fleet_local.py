@@ -1,4 +1,4 @@
-"""A fleet of hosts that are this machine: every way to fail, beside hosts that do not."""
+"""Fleets whose hosts are this machine: every failure, beside hosts that work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def script(path: Path, text: str) -> Path:
 
 @pytest.fixture
 def buffered(cpugpu: CommandLine) -> Callable[..., Outcome]:
-    """The command with its stdout as in a person's pipe."""
+    """The command with a buffered stdout, as in a pipe."""
     return lambda *arguments: cpugpu(*arguments, PYTHONUNBUFFERED="")
 
 
@@ -38,7 +38,7 @@ def here(tmp_path: Path) -> str:
 
 
 def test_every_gpu_of_every_host_is_a_line(cpugpu: CommandLine, bare_python: Path) -> None:
-    """With an interpreter that has neither us nor anything else."""
+    """The interpreter has no packages installed."""
     outcome = cpugpu(
         "fleet", "run", "-w", "n[1-2]", "--launcher", "local", "--python", bare_python, "matmul", "--size", "64,2048",
         "--simulate", f"{FAST},gpus=2",
@@ -84,7 +84,7 @@ with open(sys.argv[1], "w") as file:
 def test_a_launcher_whose_child_holds_its_output_holds_up_nobody(
     cpugpu: CommandLine, tmp_path: Path, here: str, end: str
 ) -> None:
-    """A child that called `setsid` cannot be reached; it was waited for, past --start-timeout."""
+    """A child that called `setsid` cannot be killed; the run waited for it beyond --start-timeout."""
     (tmp_path / "leaves.py").write_text(LEAVING.format(end=end))
     hosts = inventory(tmp_path, f"""{here}[launchers]
 leaves = "{sys.executable} {tmp_path}/leaves.py {tmp_path}/pid {{host}}"
@@ -102,7 +102,7 @@ launcher = "local"
 
 
 def test_a_host_says_how_many_cases_it_skipped(cpugpu: CommandLine) -> None:
-    """They do not count among those that it has done."""
+    """Skipped cases do not count as done."""
     outcome = cpugpu(
         "fleet", "run", "-w", "n1", "--launcher", "local", "matmul", "--size", "64,128", "--device", "cuda:7",
         "--simulate", FAST,
@@ -127,7 +127,7 @@ def test_each_host_is_a_run_of_the_history_under_its_name(cpugpu: CommandLine, t
 
 @pytest.mark.slow
 def test_two_hosts_are_not_copies_of_each_other(cpugpu: CommandLine) -> None:
-    """Made-up ones differ in their noise, as real ones do."""
+    """Simulated hosts differ in their noise, as real ones do."""
     outcome = fleet(cpugpu, "-w", "n1,n2", "--launcher", "local", *QUICK)
     samples = {
         (told["host"], told["device"]): told["samples"]
@@ -160,7 +160,7 @@ def test_the_runs_are_exported_as_everywhere(cpugpu: CommandLine, tmp_path: Path
 
 
 def test_nothing_is_left_on_the_host(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
-    """Neither in its temporary folder nor at home, also when the agent is killed."""
+    """Nothing in its temporary folder or home folder, even if the agent is killed."""
     places = [tmp_path / "tmp", tmp_path / "home"]
     for place in places:
         place.mkdir()
@@ -273,7 +273,7 @@ head -c 1200000 /dev/urandom >&2; printf '\\n\\033[2J last words\\n' >&2
 
 
 def test_what_a_host_prints_is_data(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
-    """Banners, garbage, megabytes in a line, what a terminal would obey: before the agent, and around it."""
+    """Banners, garbage, megabytes in a line and control sequences, before and after the agent's output."""
     python = script(tmp_path / "python", f'{NOISE}\n{sys.executable} "$@"\ncode=$?\n{NOISE}\nexit $code')
     broken = script(tmp_path / "broken", f"{NOISE}\nexit 9")
     hosts = inventory(
@@ -291,7 +291,7 @@ def test_what_a_host_prints_is_data(cpugpu: CommandLine, tmp_path: Path, here: s
 
 
 def test_what_comes_before_the_host_is_reached_is_no_event(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
-    """A jump host's banner may be anything, an event of ours among it."""
+    """A jump host's banner may contain anything, even a line that looks like an event."""
     noise = """echo '{"event":"Hello","protocol":99}'; printf 'a line without an end: '"""
     banner = script(tmp_path / "banner", f"""{noise}; shift; exec "$@" """)
     launcher = f"""launcher = "jump"\n[launchers]\njump = "{banner} {{host}}"\n"""

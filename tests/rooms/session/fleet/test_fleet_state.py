@@ -1,4 +1,4 @@
-"""A fleet's state: what each host's word means for the whole."""
+"""A fleet's state, as it follows from the states of its hosts."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Fleet:
         """Saved with each of its runs."""
         self.signal_exit = 0
         """Exit code requested by a signal (143, 129); 0 without one."""
-        self._told: queue.Queue[tuple[str, Told] | None] = queue.Queue(WAITING_EVENTS)
+        self._queue: queue.Queue[tuple[str, Told] | None] = queue.Queue(WAITING_EVENTS)
         self._doors = threading.Semaphore(CONNECTING_AT_ONCE)
         self._stop, self._kill, self._over = threading.Event(), threading.Event(), threading.Event()
         # Reentrant: a signal handler may interrupt another one in the same thread.
@@ -115,7 +115,7 @@ class Fleet:
                 pool.submit(self._run_host, index, host)
             left = len(hosts)
             while left:
-                told = self._told.get()
+                told = self._queue.get()
                 if told is None:
                     left -= 1
                 else:
@@ -132,7 +132,7 @@ class Fleet:
         """Discard events that nobody listens to any more, so that no session waits for the queue."""
         while not self._over.is_set():
             with suppress(queue.Empty):
-                self._told.get(timeout=0.1)
+                self._queue.get(timeout=0.1)
 
     def _tend(self) -> None:
         while not self._over.wait(TEND_S):
@@ -141,7 +141,7 @@ class Fleet:
 
     def _run_host(self, index: int, host: Host) -> None:
         def tell(told: Told) -> None:
-            self._told.put((host.host, told))
+            self._queue.put((host.host, told))
 
         try:
             tell(self._runs_of(index, host, tell))
@@ -150,7 +150,7 @@ class Fleet:
         except Exception as error:  # noqa: BLE001 - a failure on one host, bugs included, must not stop the others
             tell(HostChanged(CRASHED, f"Internal error on {host.host}: {error!r}.", "Please report it."))
         finally:
-            self._told.put(None)
+            self._queue.put(None)
 
     def _runs_of(self, index: int, host: Host, tell: Callable[[Told], None]) -> HostChanged:
         """Run a host's series and return how it ended."""
