@@ -14,6 +14,7 @@ from typing import Any
 
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.session.fleet.running import INTERNAL_ERROR
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 
 SIZES = "64,128"
@@ -87,8 +88,8 @@ class Ended:
 
     @property
     def has_traceback(self) -> bool:
-        """Whether a traceback was printed."""
-        return "Traceback" in self.err or "This program failed" in self.out
+        """Whether this program failed: it printed a traceback, or reported an internal error."""
+        return "Traceback" in self.err or INTERNAL_ERROR in self.out
 
 
 def watch(words: list[str], database: Path, deadline_s: float = 120.0) -> Ended:

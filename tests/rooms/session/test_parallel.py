@@ -209,7 +209,7 @@ def test_a_parallel_run_says_what_its_gpus_share_and_keeps_it_in_the_record(
 
 def test_agents_are_at_work_together_and_gone_afterwards(cpugpu: CommandLine) -> None:
     laws = f"{FAST},gpus=3,pace=5"  # slow enough that none is done before the others begin, however busy the machine
-    process = cpugpu.start("run", "matmul", "--size", "64,128", "--parallel", "--no-save", "--json", "--simulate", laws)
+    process = cpugpu.start("run", "matmul", "--size", "64,128", "--parallel", "--no-save", "--simulate", laws)
     try:
         next_event(process, lambda event: isinstance(event, DeviceSampled))
         assert len(agents_of(process)) == 3
@@ -239,7 +239,6 @@ def test_what_cannot_be_run_at_the_same_time_is_refused_with_a_remedy(
 
 
 def test_copies_between_gpus_need_one_agent(cpugpu: CommandLine, words: GoldenWords) -> None:
-    done = cpugpu("run", "transfer", "--size", "4096", "--variant", "d2d", "--parallel", "--no-save", "--json",
+    done = cpugpu("run", "transfer", "--size", "4096", "--variant", "d2d", "--parallel", "--no-save",
                   "--simulate", f"{FAST},gpus=2")  # fmt: skip
-    (failure,) = (event for event in done.events if isinstance(event, CaseFailed))
-    words(f"{failure.message} {failure.remedy}")
+    words([line for line in done.out.splitlines() if "--parallel" in line and "Again" not in line])

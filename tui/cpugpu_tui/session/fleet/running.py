@@ -40,6 +40,9 @@ WAITING_EVENTS = 2_000
 TEND_S = 1.0
 """How often agents get a heartbeat."""
 
+INTERNAL_ERROR = "Internal error"
+"""Beginning of the message about a bug of this program."""
+
 SEEDS_APART = 1_000
 """Distance between the seeds of two simulated hosts; within a series the seed grows by one for each run."""
 
@@ -148,7 +151,7 @@ class Fleet:
         except CpuGpuError as error:
             tell(_changed(error))
         except Exception as error:  # noqa: BLE001 - a failure on one host, bugs included, must not stop the others
-            tell(HostChanged(CRASHED, f"Internal error on {host.host}: {error!r}.", "Please report it."))
+            tell(HostChanged(CRASHED, f"{INTERNAL_ERROR} on {host.host}: {error!r}.", "Please report it."))
         finally:
             self._queue.put(None)
 
