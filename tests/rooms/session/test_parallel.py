@@ -209,7 +209,7 @@ def test_a_parallel_run_says_what_its_gpus_share_and_keeps_it_in_the_record(
 
 def test_agents_are_at_work_together_and_gone_afterwards(cpugpu: CommandLine) -> None:
     laws = f"{FAST},gpus=3,pace=5"  # slow enough that none is done before the others begin, however busy the machine
-    process = cpugpu.start("run", "matmul", "--size", "64,128", "--parallel", "--no-save", "--simulate", laws)
+    process = cpugpu.start("run", "matmul", "--size", "64,128", "--parallel", "--no-save", "--json", "--simulate", laws)
     try:
         next_event(process, lambda event: isinstance(event, DeviceSampled))
         assert len(agents_of(process)) == 3
