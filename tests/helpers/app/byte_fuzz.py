@@ -70,7 +70,7 @@ FILLED = {"HistoryScreen": " done ", "MainScreen": "▸"}
 NAMES = {"space": b" ", "tab": b"\t", "enter": b"\r", "escape": b"\x1b", "ctrl+c": b"\x03", "ctrl+z": b"\x1a"}
 KEYS = tuple(NAMES.get(key, key.encode()) for command in COMMANDS for key in command.keys)
 SUSPEND = b"\x1a"
-"""Never sent: what follows would meet a terminal that is nobody's, and be lost there. Other tests suspend the app."""
+"""Never sent: it suspends the app, and the following input would be lost. Other tests suspend the app."""
 KEYS = tuple(key for key in KEYS if key != SUSPEND)
 QUITS = (b"q", b"\x03", b"\x11", SUSPEND)
 SEQUENCES = tuple(sequence.encode() for sequence in ANSI_SEQUENCES_KEYS)
