@@ -1,4 +1,4 @@
-"""The command that repeats a run, in the fewest words that make the same plan."""
+"""The shortest command that repeats a run with the same plan."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from cpugpu_tui.workloads import catalogue
 
 
 def repeat_text(run: RunStarted) -> str:
-    """Return what repeats a run, in one line: one command or, divided by semicolons, several."""
+    """Return the commands that repeat a run in one line, separated by semicolons."""
     return "; ".join(repeat_commands(run))
 
 
 def repeat_commands(run: RunStarted) -> tuple[str, ...]:
-    """Return the commands that repeat a run: one if one can name all its cases."""
+    """Return the commands that repeat a run: one if it can name all cases."""
     return tuple(_command(run, request) for request in requests_for(run.plan))
 
 
@@ -30,7 +30,7 @@ def _command(run: RunStarted, request: PlanRequest) -> str:
     plan, facts = run.plan, run.environment
     usual = Plan("", ())
     fleet = facts.get("fleet_host") is not None
-    # What else its inventory said of the host is not in the record.
+    # Other settings of the host in the inventory are not part of the record.
     where = ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")] if fleet else []
     words = ["cpugpu-tui", *(["fleet", "run", *where] if fleet else ["run"]), *request.names]
     if plan.codes:
@@ -74,7 +74,7 @@ def code_words(codes: Sequence[OwnCode]) -> list[str]:
 
 
 def option_words(request: PlanRequest) -> list[str]:
-    """Return the options of `run` that choose a request's cases, without the names before them."""
+    """Return the options of `run` that choose a request's cases, without its names."""
     words = ["--size", request.sizes] if request.sizes is not None else []
     words += ["--find-crossover"] if request.find_crossover else []
     words += ["--max-size", request.max_size] if request.max_size is not None else []
@@ -86,9 +86,9 @@ def option_words(request: PlanRequest) -> list[str]:
 
 
 def requests_for(plan: Plan) -> tuple[PlanRequest, ...]:
-    """Return the requests that together give a plan's very cases and search: one if one can.
+    """Return the requests that together give exactly a plan's cases and search: one if possible.
 
-    Otherwise one for each workload or, where one workload was not run alike everywhere, for each of its sweeps.
+    Otherwise one for each workload, or for each sweep of a workload whose sweeps differ.
     """
     request, is_same = _closest(plan)
     for field in ("workload", "sweep"):
@@ -99,7 +99,7 @@ def requests_for(plan: Plan) -> tuple[PlanRequest, ...]:
 
 
 def _divided(plan: Plan, kind: Callable[[Case], object]) -> tuple[Plan, ...]:
-    """Return plans of cases that are alike, each named by its workload."""
+    """Split a plan by `kind` of case; each part is named after its workload."""
     found: dict[object, list[Case]] = {}
     for case in plan.cases:
         found.setdefault(kind(case), []).append(case)
@@ -107,10 +107,10 @@ def _divided(plan: Plan, kind: Callable[[Case], object]) -> tuple[Plan, ...]:
 
 
 def _closest(plan: Plan) -> tuple[PlanRequest, bool]:
-    """Return a request and whether it gives a plan's very cases and search.
+    """Return a request, and whether it gives exactly a plan's cases and search.
 
-    Sizes and variant are named only where a person named them: a range in every search would change it, for the
-    sizes of `matmul vector-dot` are not one range. Where nothing gives the very same, sizes and variant are named.
+    Sizes and variant are included only if needed: the default sizes of `matmul vector-dot`, for example, are not one
+    range. If no request gives exactly the plan, the last candidate is returned, with sizes and variant.
     """
     threads = dict.fromkeys(case.threads for case in plan.cases)
     names = tuple(plan.name.split("+"))
@@ -133,9 +133,9 @@ def _closest(plan: Plan) -> tuple[PlanRequest, bool]:
 
 
 def _own_of(plan: Plan) -> OwnWorkloads:
-    """Return the workloads of a plan that are not built in, as far as its cases tell of them.
+    """Return the workloads of a plan that are not built in, as far as its cases describe them.
 
-    Their usual sizes are not known: one that nobody runs stands for them, so that those of the plan are always named.
+    Their default sizes are unknown. A size that nobody runs stands for them, so that the plan's sizes are always named.
     """
     built_in = {info.name for info in catalogue()}
     variants: dict[str, list[str]] = {}
@@ -148,7 +148,7 @@ def _own_of(plan: Plan) -> OwnWorkloads:
 
 def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:
     """Yield requests that may give a plan, the shortest first."""
-    # Sizes are those of a preset's first workload; parts with another axis keep their own.
+    # `--size` is for a preset's first workload; parts with another axis keep their sizes.
     first = [case.size for case in plan.cases if case.workload == plan.cases[0].workload]
     sizes = list(dict.fromkeys(first))
     kinds = [bare]
@@ -166,7 +166,7 @@ def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:
 
 
 def _lone_variants(plan: Plan) -> list[str]:
-    """Return the variants that are the only one of their workload: those a person may have named."""
+    """Return variants that are the only one of their workload in the plan: a person may have named them."""
     found: dict[str, set[str]] = {}
     for case in plan.cases:
         found.setdefault(case.workload, set()).add(case.variant)
@@ -175,7 +175,7 @@ def _lone_variants(plan: Plan) -> list[str]:
 
 
 def simulation_text(simulation: Simulation) -> str:
-    """Return what `--simulate` takes for this machine."""
+    """Return the value of `--simulate` for this simulated machine."""
     usual = to_plain(Simulation())
     return ",".join(f"{k}={v}" for k, v in to_plain(simulation).items() if v != usual[k]) or "default"
 
