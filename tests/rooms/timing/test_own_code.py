@@ -165,3 +165,12 @@ def test_built_in_workloads_are_not_accused(name: str) -> None:
             assert traced("torch.run_built_in()").operators, variant
         finally:
             del torch.run_built_in  # type: ignore[attr-defined]
+
+
+def test_a_smaller_float_type_than_that_of_the_inputs_is_marked() -> None:
+    op, workload = loaded("(x.half() @ x.half()).float()", SQUARE)
+    examine(op, workload, "cpu", None)
+    assert op.own_marks == ("lower-precision",)
+    same, workload = loaded("x @ x", SQUARE)
+    examine(same, workload, "cpu", None)
+    assert same.own_marks == ()

@@ -26,6 +26,7 @@ MARK_WORDS = {
     "one-thread": "only one CPU thread was used, although the machine has more cores",
     "denormals": "denormal numbers were not flushed to zero, which can make a CPU up to 187× slower",
     "tf32-on": "TF32 was switched on from outside, so these are not float32 products",
+    "lower-precision": "the code computed in a smaller float type than its inputs have",
     UNSETTLED: "call times had not settled to 1 % when warm-up ended",
     "damaged": "the database held impossible times, which are left out",
     UNSAVED: "the row is not saved yet; it is kept in memory, and saving is retried",

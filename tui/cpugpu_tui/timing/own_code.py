@@ -59,6 +59,7 @@ def examine(op: Operation, workload: CodeWorkload, device: str, wait: Callable[[
     if not changed:
         _require_repeated_work(op, kind, seen)
     op.restore = _restorer(op, wait) if changed else None
+    op.own_marks = ("lower-precision",) if seen.narrowest_bytes < _narrowest_bytes(op.inputs) else ()
     op.waits_for_all = seen.uses_side_stream
     workload.has_end_to_end = op.plainly_placed and isinstance(result, torch.Tensor)
     op.expected = None if workload.draws or changed else [_sample_of(op, number) for number in (0, 1)]
@@ -89,6 +90,11 @@ def check_later_call(op: Operation) -> None:
     if own > other:
         raise refused("A later call returned the result of other inputs: the code keeps results.",
                       "Remove the cache, or time the function below it.")  # fmt: skip
+
+
+def _narrowest_bytes(inputs: Any) -> int:
+    """Return the bytes of an element of the narrowest floating-point tensor; 0 if there is none."""
+    return min((each.element_size() for each in tensors(list(inputs)) if each.is_floating_point()), default=0)
 
 
 def _plain_tensors(op: Operation) -> Iterator[Any]:

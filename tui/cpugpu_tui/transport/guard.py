@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import (
+    LATENCY,
     WIRE_TAGS,
     Calibrated,
     Case,
@@ -70,6 +71,9 @@ PER_DEVICE: dict[type[Event], int] = {
 }  # fmt: skip
 """Most events of a kind for one case on one device."""
 
+CLOCK_SLACK_S = 5.0
+"""How far the calls of an agent may exceed the controller's clock, whose start lies before the agent's, seconds."""
+
 AFTERWARDS = (EnergyMeasured, KernelsProfiled)
 """Events that may follow the end of their case."""
 
@@ -116,6 +120,7 @@ class StreamGuard:
         self._small = self._steps = 0
         self._started_s = time.monotonic()
         self._is_stop_asked = self._is_finished = False
+        self._timed_ns = 0.0
 
     # ---------------------------------------------------------------- told by the controller
 
@@ -332,6 +337,14 @@ class StreamGuard:
         else:
             too_many = not watched.rounds.get(event.device, 0) < event.round_index <= most_rounds(plan)
             watched.rounds[event.device] = event.round_index
+        if plan.simulation is None:  # whose clock is virtual
+            self._timed_ns += event.calls_per_block * sum(event.samples.get(LATENCY, ()))
+            passed_s = time.monotonic() - self._started_s
+            if self._timed_ns / 1e9 > 1.05 * passed_s + CLOCK_SLACK_S:
+                raise MisbehavedError(
+                    f"The agent reported {self._timed_ns / 1e9:,.0f} s of calls in {passed_s:,.0f} s.",
+                    f"{REMEDY} The code may change the clock.",
+                )
         if too_many:
             raise MisbehavedError(
                 f"The agent sent round {event.round_index:,} of {event.case} out of order, or too many rounds."

@@ -39,6 +39,8 @@ class Operators:
     """Whether random numbers were drawn."""
     largest_bytes: int = 0
     """Bytes of the largest result of an operator."""
+    narrowest_bytes: int = 8
+    """Bytes of an element of the narrowest floating-point result."""
     uses_side_stream: bool = False
 
     def note(self, func: Any, args: Any, result: Any) -> None:
@@ -49,6 +51,8 @@ class Operators:
         sources, results = list(tensors(list(args))), list(tensors(result))
         self.draws |= torch.Tag.nondeterministic_seeded in func.tags
         self.makes |= bool(results) and not sources
+        widths = [each.element_size() for each in results if each.is_floating_point()]
+        self.narrowest_bytes = min([self.narrowest_bytes, *widths])
         self.largest_bytes = max(self.largest_bytes, bytes_in(result))
         kinds = {each.device.type for each in (*sources, *results)}
         if name in COPYING and sources and results and sources[-1].device.type != results[0].device.type:

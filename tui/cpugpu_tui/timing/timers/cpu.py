@@ -82,7 +82,7 @@ class CpuTimer:
         return Readiness(marks=op.marks)
 
     def _marks(self, op: Operation) -> tuple[str, ...]:
-        marks = []
+        marks = list(op.own_marks)
         if self.threads() == 1 and self._cores > 1:
             marks.append("one-thread")
         if not flushes_denormals() and any(has_denormals(tensor) for tensor in (*op.host_inputs, op.out)):

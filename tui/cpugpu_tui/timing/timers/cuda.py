@@ -130,7 +130,9 @@ class CudaTimer:
         self._enter()
         self._use_precision(op.case)
         op.workload.reset(op.case.variant, op.inputs)
-        marks = ("tf32-on",) if self._inherited_tf32 and op.case.dtype == "float32" else ()
+        marks = op.own_marks
+        if self._inherited_tf32 and op.case.dtype == "float32":
+            marks = ("tf32-on", *marks)
         if self._clock is None:
             return Readiness(marks=marks)
         state = self._clock.settle(lambda: self.latency_block(op, calls))

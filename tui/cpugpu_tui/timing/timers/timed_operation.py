@@ -46,6 +46,8 @@ class Operation:
     """Parts of the results of each set of inputs, of a person's own code; None where they cannot be compared."""
     settings: Mapping[str, Any] | None = None
     """Settings of torch before the first call, of a person's own code."""
+    own_marks: tuple[str, ...] = ()
+    """Marks that examining a person's own code gave."""
     marks: tuple[str, ...] | None = None
     """Marks of the case itself on this device; None before they were determined."""
 
