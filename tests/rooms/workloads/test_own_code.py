@@ -82,9 +82,10 @@ def test_every_number_of_a_result_is_compared(result: Any, numbers: list[float] 
 
 
 def test_an_error_names_its_line() -> None:
+    code = own_code("x.sum()", "x = torch.rand(n)\ny = 1 / 0")
     with pytest.raises(ZeroDivisionError) as error:
-        made("x.sum()", "x = torch.rand(n)", "y = 1 / 0")
-    assert place_of(error.value) == "setup, line 2: "
+        made("x.sum()", *code.setup)
+    assert place_of(error.value, code) == "setup, line 2: "
 
 
 def test_code_that_has_no_size_has_one() -> None:

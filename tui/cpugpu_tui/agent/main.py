@@ -40,16 +40,19 @@ def plan_from_json(line: bytes) -> Plan:
     lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
     lists["cases"] = tuple(Case(**case) for case in data["cases"])
     lists["ceilings"] = tuple(ceilings_from_plain(item) for item in data.get("ceilings", ()))
-    lists["codes"] = tuple(
-        OwnCode(**{**item, "setup": tuple(item["setup"]), "lets": tuple((a, b) for a, b in item["lets"])})
-        for item in data.get("codes", ())
-    )
+    lists["codes"] = tuple(map(code_from_plain, data.get("codes", ())))
     lists["own_files"] = tuple(OwnFile(**item) for item in data.get("own_files", ()))
     search = data.pop("search", None)
     if search is not None:
         found = tuple(Found(**{**each, "case": Case(**each["case"])}) for each in search.pop("found"))
         search = Search(**search, found=found)
     return Plan(**{**data, **lists}, search=search, simulation=None if simulation is None else Simulation(**simulation))
+
+
+def code_from_plain(data: dict[str, Any]) -> OwnCode:
+    """Return the typed code that `to_plain` made plain."""
+    lists = {"setup": tuple(data["setup"]), "target": tuple(data["target"])}
+    return OwnCode(**{**data, **lists, "lets": tuple((name, value) for name, value in data["lets"])})
 
 
 def ceilings_from_plain(data: dict[str, Any]) -> Ceilings:

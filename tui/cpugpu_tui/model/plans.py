@@ -156,6 +156,10 @@ class OwnCode:
     """Lines that make what the statement uses; run on the host, once for each size."""
     lets: tuple[tuple[str, str], ...] = ()
     """Name and Python expression of further parameters."""
+    target: tuple[str, ...] = ()
+    """File or module, and function, if the statement is `file.py:function`."""
+    sha256: str = ""
+    """Hash of the file, hexadecimal; empty for other code."""
     in_place: bool = False
     """The statement may change its inputs, which are restored before each call."""
 

@@ -123,7 +123,8 @@ def _require_numbers(result: Any) -> None:
 
 
 def _never_on_gpu(seen: Operators) -> CaseError:
-    ran = f" {', '.join(seen.on_cpu[:3])} ran on the CPU." if seen.on_cpu else ""
+    line = f" at {seen.cpu_line}" if seen.cpu_line and not seen.cpu_line.startswith("<") else ""
+    ran = f" {', '.join(seen.on_cpu[:3])} ran on the CPU{line}." if seen.on_cpu else ""
     return refused(f"Never used the GPU: 0 operators of torch ran there.{ran}",
                    "Make the tensors in --setup, or name device in the statement.")  # fmt: skip
 

@@ -238,8 +238,9 @@ class TorchMachine:
         if isinstance(error, CpuGpuError):
             return CaseError("error", error.message, error.remedy)
         where, remedy = "", "Correct the workload, or leave out this case."
-        if isinstance(catalogue.find(case.workload), CodeWorkload):
-            where, remedy = place_of(error), "Correct the code."
+        workload = catalogue.find(case.workload)
+        if isinstance(workload, CodeWorkload):
+            where, remedy = place_of(error, workload.code), "Correct the code."
         return CaseError("error", f"{where}{type(error).__name__}: {sentence(text)}", remedy)
 
     def _out_of_memory(self, case: Case, *, on_gpu: bool) -> CaseError:

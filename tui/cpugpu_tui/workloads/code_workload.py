@@ -6,11 +6,12 @@ import copy
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, WorkloadInfo
+from cpugpu_tui.workloads.code_target import FUNCTION, INPUTS, as_arguments, call_of, load_target
 from cpugpu_tui.workloads.containers import bytes_in, mapped, moved, tensors
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Costs, Workload
 from cpugpu_tui.workloads.operators import put_back, settings, watched_operators
@@ -60,6 +61,13 @@ class CodeWorkload(Workload):
     def __init__(self, code: OwnCode) -> None:
         self.code = code
         self.name = code.name
+        self._given: dict[str, Any] = {}
+        """Names that the code finds beside those of the harness."""
+        if code.target:
+            function, inputs = load_target(*code.target)
+            statement, setup = call_of(code.statement, function, inputs, tuple(name for name, _ in code.lets))
+            code = replace(code, statement=statement, setup=(*code.setup, *setup), target=())
+            self._given = {FUNCTION: function, INPUTS: inputs, "_as_arguments": as_arguments}
         self._compiled = compiled(code)
         self._outlines: dict[tuple[int, str], Outline | None] = {}
         self.makes_tensors = False
@@ -101,6 +109,7 @@ class CodeWorkload(Workload):
         used = self._compiled.names | set(names_in(self._compiled.setup))
         used |= {name for _, let in self._compiled.lets for name in names_in(let)}
         space: dict[str, Any] = {"__name__": "own_code", "__builtins__": __builtins__, SIZE: n, DEVICE: "cpu"}
+        space |= self._given
         space |= {name: importlib.import_module(module) for name, module in LIBRARIES.items() if name in used}
         for name, value in self._compiled.lets:
             space[name] = eval(value, space)

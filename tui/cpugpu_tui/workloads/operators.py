@@ -5,6 +5,8 @@ The watcher sits in torch's dispatcher. Unlike a profiler it leaves nothing behi
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +30,8 @@ class Operators:
     """Operators on that device, without views."""
     on_cpu: list[str] = field(default_factory=list)
     """Operators that ran on the CPU although the device is a GPU, each name once."""
+    cpu_line: str = ""
+    """Where the first of these was called: `file.py:12`."""
     copies_to_gpu: int = 0
     bytes_to_gpu: int = 0
     copies_to_host: int = 0
@@ -64,6 +68,7 @@ class Operators:
             self.synchronisations += self.kind == "cuda" and name in WAITING
         elif self.kind == "cuda" and name not in self.on_cpu and any(each.numel() > 1 for each in results):
             self.on_cpu.append(name)
+            self.cpu_line = self.cpu_line or _calling_line()
         if self.kind == "cuda":
             self.uses_side_stream |= torch.cuda.current_stream() != torch.cuda.default_stream()
 
@@ -76,6 +81,16 @@ class Operators:
             self.copies_to_host += 1
             self.bytes_to_host += count_bytes
             self.synchronisations += 1
+
+
+def _calling_line() -> str:
+    """Return the innermost line that belongs neither to torch nor to this program."""
+    ours = (os.path.dirname(os.path.dirname(__file__)), f"{os.sep}torch{os.sep}")
+    for frame, line in traceback.walk_stack(None):
+        file = frame.f_code.co_filename
+        if not any(part in file for part in ours) and not file.startswith("<frozen"):
+            return f"{os.path.basename(file)}:{line}"
+    return ""
 
 
 def _is_view(func: Any) -> bool:

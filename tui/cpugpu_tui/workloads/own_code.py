@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
 import re
 import traceback
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import MAX_SIZE, OwnCode, WorkloadInfo
+from cpugpu_tui.workloads.code_target import parse_target
 
 if TYPE_CHECKING:
     pass
@@ -44,19 +46,34 @@ def own_code(
     """
     lines = tuple(line.expandtabs(4).rstrip() for line in setup.strip("\n").splitlines())
     statement = statement.strip()
+    target = parse_target(statement) or ()
+    sha256 = ""
+    if target and target[0].endswith(".py"):
+        path = os.path.abspath(os.path.expanduser(target[0]))
+        target, sha256 = (path, target[1]), _hash_of(path)
     if len(statement) + sum(map(len, lines)) > LONGEST:
         raise UsageError(f"The code has more than {LONGEST:,} characters.", "Put it into a file and import it.")
     if not statement or "\n" in statement:
         raise UsageError(f"Invalid statement {statement!r}: it must be one line.", "Put other lines into --setup.")
     odd = [value for _, value in lets if not re.fullmatch(r"[\w.-]{1,20}", value)]
-    import hashlib  # here: it loads OpenSSL, 4 ms before the first frame
+    import hashlib  # here, because it loads OpenSSL: 4 ms before the first frame
 
     digest = hashlib.sha256(repr((statement, lines, odd)).encode()).hexdigest()[:4]
     slug = re.sub(r"[^A-Za-z0-9]+", "-", statement).strip("-")[:24].strip("-") or "code"
     values = "".join(f",{name}={value}" for name, value in lets if value not in odd)
-    code = OwnCode(f"{slug}-{digest}{values}"[:60], statement, lines, lets, in_place)
+    code = OwnCode(f"{slug}-{digest}{values}"[:60], statement, lines, lets, target, sha256, in_place)
     compiled(code)
     return code
+
+
+def _hash_of(path: str) -> str:
+    import hashlib  # as above
+
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror}.", "Give the path of a Python file.") from None
 
 
 @dataclass(frozen=True)
@@ -96,6 +113,8 @@ def compiled(code: OwnCode) -> Compiled:
     for name, _ in code.lets:
         if not name.isidentifier() or name in (SIZE, DEVICE):
             raise UsageError(f"Invalid parameter name {name!r}.", "Use a Python name other than n and device.")
+    if code.target:
+        return Compiled(setup, lets, ast.Module([], []), frozenset(), SIZE in _all_names(setup, lets))
     whole = _compiled(code.statement, "exec", "statement", STATEMENT)
     tree = ast.parse(code.statement)
     last = tree.body[-1]
@@ -106,8 +125,11 @@ def compiled(code: OwnCode) -> Compiled:
     for name, text in ((SETUP, setup_text), (STATEMENT, code.statement)):
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)  # lines for tracebacks
     names = frozenset(names_in(whole))
-    uses_size = SIZE in names | frozenset(names_in(setup)) | {each for _, let in lets for each in names_in(let)}
-    return Compiled(setup, lets, tree, names, uses_size)
+    return Compiled(setup, lets, tree, names, SIZE in names | _all_names(setup, lets))
+
+
+def _all_names(setup: CodeType, lets: tuple[tuple[str, CodeType], ...]) -> frozenset[str]:
+    return frozenset(names_in(setup)).union(*(names_in(let) for _, let in lets))
 
 
 def _compiled(text: str, mode: str, what: str, file: str) -> CodeType:
@@ -135,12 +157,14 @@ def info_of(code: OwnCode) -> WorkloadInfo:
     return WorkloadInfo(code.name, SIZE, ("default",), sizes, code.statement)
 
 
-def place_of(error: BaseException) -> str:
+def place_of(error: BaseException, code: OwnCode) -> str:
     """Return where in the code something was raised, as the beginning of a sentence; empty if elsewhere."""
     names = {SETUP: "setup", STATEMENT: "statement"}
+    if code.sha256:
+        names = {code.target[0]: os.path.basename(code.target[0])}
     found = [(names[frame.f_code.co_filename], line) for frame, line in traceback.walk_tb(error.__traceback__)
              if frame.f_code.co_filename in names]  # fmt: skip
     if not found:
         return ""
     part, line = found[-1]
-    return f"{part}, line {line}: " if part == "setup" else f"{part}: "
+    return f"{part}: " if part == "statement" else f"{part}, line {line}: "

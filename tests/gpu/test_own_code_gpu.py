@@ -1,0 +1,111 @@
+"""Typed code on a real GPU: what the receipt says, what is refused, and that times agree with a built-in workload."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.helpers.command_line import CommandLine
+from tests.rooms.timing.test_own_code import SQUARE, VECTOR
+
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
+from cpugpu_tui.model import LATENCY, Case, CaseFailed, CodeTraced, DeviceSampled
+from cpugpu_tui.timing.own_code import examine
+from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.timing.timers.timed_operation import Operation, operation
+from cpugpu_tui.workloads.code_workload import CodeWorkload
+from cpugpu_tui.workloads.contract import REGISTRY
+from cpugpu_tui.workloads.own_code import own_code
+
+pytestmark = pytest.mark.gpu
+
+GPU = "cuda:0"
+SIDE = (
+    SQUARE, "s = torch.cuda.Stream()", "def side(x):", "    if not x.is_cuda: return x @ x",
+    "    with torch.cuda.stream(s): return x @ x",
+)  # fmt: skip
+
+
+def traced(statement: str, *setup: str, n: int = 256) -> tuple[CodeTraced, Operation]:
+    workload = CodeWorkload(own_code(statement, "\n".join(setup)))
+    REGISTRY[workload.name] = workload
+    try:
+        inputs = workload.inputs(n, torch.float32, torch.Generator().manual_seed(1))
+        op = operation(Case(workload.name, n), inputs, GPU)
+    finally:
+        del REGISTRY[workload.name]
+    op.step(*op.inputs)
+    return examine(op, workload, GPU, torch.cuda.synchronize), op
+
+
+def test_copies_and_waits_are_counted_with_their_bytes() -> None:
+    found, _ = traced("(x * 2).cpu().to(x.device).sum().item()", SQUARE)
+    size_bytes = 256 * 256 * 4
+    assert (found.copies_to_host, found.bytes_to_host) == (1, size_bytes)
+    assert (found.copies_to_gpu, found.bytes_to_gpu) == (1, size_bytes)
+    assert found.synchronisations == 2
+    assert found.peak_bytes is not None
+    assert found.peak_bytes > size_bytes
+
+
+def test_an_operator_that_falls_back_to_the_cpu_is_named() -> None:
+    found, _ = traced("(x @ x).sum() + x.cpu().sort().values.to(x.device).sum()", SQUARE)
+    assert "sort" in found.on_cpu
+
+
+@pytest.mark.parametrize("statement", ["torch.rand(n, device='cpu').sum()", "np.dot(a, a)"])
+def test_code_that_never_used_the_gpu_is_refused(statement: str) -> None:
+    with pytest.raises(CaseError, match="Never used the GPU") as error:
+        traced(statement, "a = np.random.rand(n, n)")
+    assert error.value.kind == "refused"
+
+
+def test_code_that_makes_its_tensors_makes_them_on_the_gpu() -> None:
+    found, _ = traced("torch.rand(n, n).sum().item()")
+    assert found.sets_default_device
+    assert not found.on_cpu
+
+
+def test_work_on_a_side_stream_is_waited_for() -> None:
+    _, ordinary = traced("x @ x", SQUARE)
+    _, side = traced("side(x)", *SIDE)
+    assert (ordinary.waits_for_all, side.waits_for_all) == (False, True)
+
+
+def test_an_expression_agrees_with_the_same_workload(cpugpu: CommandLine) -> None:
+    """Latency at 2,048, where the kernel is nearly all of it: both within 3 %."""
+    words = ("--device", "cuda", "--rounds", "10", "--no-ceilings", "--json", "--no-save")
+    typed = cpugpu("time", "x @ y", "-s", "x = torch.rand(n, n)", "-s", "y = torch.rand(n, n)", "--n", "2048", *words)
+    built_in = cpugpu("run", "matmul", "--size", "2048", *words)
+    assert typed.code == built_in.code == EXIT_OK
+
+    def latency_ns(done: object) -> float:
+        events = done.events
+        return median(
+            [ns for event in events if isinstance(event, DeviceSampled) for ns in event.samples.get(LATENCY, ())]
+        )
+
+    assert latency_ns(typed) == pytest.approx(latency_ns(built_in), rel=0.03)
+
+
+def test_a_refusal_exits_with_3(cpugpu: CommandLine) -> None:
+    done = cpugpu("time", "np.dot(a, a)", "-s", "a = np.random.rand(n, n)", "--n", "64", "--json", "--no-save")
+    assert done.code == EXIT_CASES_FAILED
+    (failed,) = (event for event in done.events if isinstance(event, CaseFailed))
+    assert failed.kind == "refused"
+
+
+def test_an_input_that_changes_is_restored() -> None:
+    workload = CodeWorkload(own_code("x.mul_(2)", VECTOR, in_place=True))
+    REGISTRY[workload.name] = workload
+    try:
+        inputs = workload.inputs(64, torch.float32, torch.Generator().manual_seed(1))
+        op = operation(Case(workload.name, 64), inputs, GPU)
+    finally:
+        del REGISTRY[workload.name]
+    examine(op, workload, GPU, torch.cuda.synchronize)
+    assert op.restore is not None
+    op.restore()
+    first = op.step(*op.inputs).clone()
+    op.restore()
+    assert torch.equal(op.step(*op.inputs), first)

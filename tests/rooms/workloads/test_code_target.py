@@ -1,0 +1,134 @@
+"""A function of a file or module: how it is found, where its arguments come from, what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.workloads.code_target import parse_target
+from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload
+from cpugpu_tui.workloads.own_code import own_code, place_of
+
+FILE = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.layer(x)
+
+net = Net()
+
+def inputs(n):
+    return torch.ones(n, 8), torch.ones(8)
+
+def weighted(x, w, scale=2.0):
+    return x @ w * scale
+
+def sized(n, device):
+    return torch.zeros(n, device=device)
+
+def broken(x):
+    return x / None
+
+constant = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "my_model.py"
+    path.write_text(FILE)
+    return path
+
+
+def made(target: str, *lets: tuple[str, str], n: int = 4) -> tuple[CodeWorkload, CodeInputs]:
+    workload = CodeWorkload(own_code(target, lets=lets))
+    return workload, workload.inputs(n, torch.float32, torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("my_model.py:forward", ("my_model.py", "forward")),
+        ("~/a b/m.py:f", None),
+        ("torch.nn.functional:softmax", ("torch.nn.functional", "softmax")),
+        ("x[1:n]", None),
+        ("x @ x", None),
+    ],
+)
+def test_a_target_is_told_from_an_expression(text: str, parts: tuple[str, str] | None) -> None:
+    assert parse_target(text) == parts
+
+
+def test_arguments_come_from_the_function_inputs_beside_it(file: Path) -> None:
+    _, inputs = made(f"{file}:weighted")
+    assert [tuple(each.shape) for each in inputs[0]] == [(4, 8), (8,)]
+    assert inputs.function(*inputs).tolist() == [16.0] * 4
+
+
+def test_a_let_stands_above_it(file: Path) -> None:
+    _, inputs = made(f"{file}:weighted", ("x", "torch.ones(n, 2)"), ("w", "torch.ones(2)"), ("scale", "1.0"))
+    assert inputs.function(*inputs).tolist() == [2.0] * 4
+
+
+def test_the_size_and_the_device_are_passed_by_name(file: Path) -> None:
+    workload, inputs = made(f"{file}:sized", n=3)
+    assert workload.place("default", inputs, "cpu")[-1] == "cpu"
+    assert inputs.function(*inputs).shape == (3,)
+
+
+def test_a_module_is_an_input_with_its_parameters(file: Path) -> None:
+    workload, inputs = made(f"{file}:net", ("x", "torch.ones(n, 8)"))
+    placed = workload.place("default", inputs, "cpu")
+    assert placed.function(*placed).shape == (4, 8)
+    assert any(isinstance(each, torch.nn.Module) for each in inputs)
+
+
+def test_a_function_of_a_package_takes_lets() -> None:
+    _, inputs = made("torch.nn.functional:softmax", ("input", "torch.ones(n)"), ("dim", "0"))
+    assert inputs.function(*inputs).tolist() == [0.25] * 4
+
+
+@pytest.mark.parametrize(
+    ("function", "named"), [("missing", "'missing'"), ("constant", "int"), ("broken", "x")], ids=lambda text: text[:9]
+)
+def test_what_cannot_be_called_is_named(tmp_path: Path, function: str, named: str) -> None:
+    path = tmp_path / "other.py"
+    path.write_text(FILE.replace("def inputs", "def no_inputs"))
+    with pytest.raises(UsageError) as error:
+        made(f"{path}:{function}")
+    assert named in error.value.message
+    assert error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "named"), [("x = (", "line 1"), ("raise SystemExit(9)", "9"), ("import nowhere", "nowhere")]
+)
+def test_a_file_that_cannot_be_imported_is_named_with_its_line(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text(text)
+    with pytest.raises(UsageError) as error:
+        made(f"{path}:f")
+    assert str(path) in error.value.message
+    assert named in error.value.message
+
+
+def test_an_error_in_the_file_names_its_line(file: Path) -> None:
+    code = own_code(f"{file}:broken", lets=(("x", "torch.ones(n)"),))
+    inputs = CodeWorkload(code)._made(4, torch.float32, 1)
+    with pytest.raises(TypeError) as error:
+        inputs.function(*inputs)
+    assert place_of(error.value, code) == "my_model.py, line 24: "
+
+
+def test_a_changed_file_is_other_code(file: Path) -> None:
+    before = own_code(f"{file}:sized")
+    file.write_text(FILE + "\n# changed\n")
+    assert own_code(f"{file}:sized").sha256 != before.sha256

@@ -1,0 +1,94 @@
+"""A function of a file or module as typed code: how it is named, loaded, and called with arguments by name."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.workloads.own_files import described
+
+FUNCTION, INPUTS, POSITIONAL, NAMED = "_function", "_inputs", "_positional", "_named"
+"""Names that stand for the function, the function `inputs` beside it, and what that returns."""
+
+_TARGET = re.compile(r"(?P<module>[^\s:]+\.py|[A-Za-z_]\w*(?:\.\w+)*):(?P<name>[A-Za-z_][\w.]*)")
+
+
+def parse_target(text: str) -> tuple[str, str] | None:
+    """Return file or module, and function, of `file.py:function` or `package.module:function`; None for other code."""
+    found = _TARGET.fullmatch(text.strip())
+    return (found["module"], found["name"]) if found else None
+
+
+def load_target(module: str, name: str) -> tuple[Any, Any]:
+    """Import a file or module; return its function, and the function `inputs` beside it or None.
+
+    Raises:
+        UsageError: the import fails, or the module has no such function; names file and line.
+    """
+    path = module if module.endswith(".py") else None
+    try:
+        found: Any = _module_of_file(module) if path else importlib.import_module(module)
+    except BaseException as error:  # noqa: BLE001 - a file may raise anything while it is imported, SystemExit included
+        raise UsageError(*described(error, module, path)) from None
+    inputs = getattr(found, "inputs", None)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"{module} has no function {name!r}.", "Name a function that it defines.")
+        found = getattr(found, part)
+    if not callable(found):
+        raise UsageError(f"{name!r} of {module} cannot be called: it is {type(found).__name__}.", "Name a function.")
+    return found, inputs if callable(inputs) and inputs is not found else None
+
+
+def _module_of_file(path: str) -> ModuleType:
+    source = Path(path).read_bytes()
+    module = ModuleType(re.sub(r"\W", "_", Path(path).stem))  # not __main__: a script's main part does not run
+    module.__file__ = path
+    sys.modules.setdefault(module.__name__, module)
+    folder = str(Path(path).parent)
+    if folder not in sys.path:
+        sys.path.append(folder)  # last, so that modules beside the file do not shadow torch
+    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+    return module
+
+
+def call_of(target: str, function: Any, inputs: Any, lets: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return the statement that calls a function, and the lines of setup that it needs.
+
+    Arguments are, in this order: `--let` values, `n`, `device`, what `inputs(n)` returns, and the defaults.
+
+    Raises:
+        UsageError: an argument has no value.
+    """
+    try:
+        # A module's own signature is *args, **kwargs.
+        parameters = list(inspect.signature(getattr(function, "forward", function)).parameters.values())
+    except (TypeError, ValueError):  # a function written in C
+        return f"{FUNCTION}({', '.join(f'{name}={name}' for name in lets)})", ()
+    ordinary = [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    known = {*lets, "n", "device"}
+    passed = [each.name if each.kind is each.POSITIONAL_ONLY else f"{each.name}={each.name}"
+              for each in ordinary if each.name in known]  # fmt: skip
+    missing = [each.name for each in ordinary if each.name not in known and each.default is each.empty]
+    if not missing and (ordinary or inputs is None):
+        return f"{FUNCTION}({', '.join(passed)})", ()
+    if inputs is None:
+        raise UsageError(
+            f"{target} needs a value for {' and '.join(missing)}.",
+            f"Add --let {missing[0]}='torch.rand(n)' or a function inputs(n) to the file.",
+        )
+    setup = f"{POSITIONAL}, {NAMED} = _as_arguments({INPUTS}(n))"
+    return f"{FUNCTION}({', '.join([f'*{POSITIONAL}', *passed, f'**{NAMED}'])})", (setup,)
+
+
+def as_arguments(value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return positional and named arguments: a dictionary is named, a tuple or list positional, else one argument."""
+    if isinstance(value, dict):
+        return (), value
+    return (tuple(value), {}) if isinstance(value, (tuple, list)) else ((value,), {})
