@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
@@ -83,6 +84,14 @@ def test_an_agent_runs_no_code_that_its_command_line_does_not_allow(cpugpu: Comm
     assert isinstance(finished, RunFinished)
     assert (finished.status, finished.exit_code) == ("failed", EXIT_USAGE), finished
     assert [event.plan.codes for event in events if isinstance(event, RunStarted)] == [(code,)]
+
+
+def test_a_function_of_a_file_is_timed_with_what_inputs_returns(cpugpu: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "my_model.py"
+    file.write_text("import torch\ndef inputs(n):\n    return torch.rand(n)\ndef double(x):\n    return x * 2\n")
+    done = cpugpu("time", f"{file}:double", "--n", "8,16", *HERE)
+    assert done.code == EXIT_OK, done.err
+    assert f"{file}:double" in done.out
 
 
 def test_every_combination_of_values_is_timed() -> None:

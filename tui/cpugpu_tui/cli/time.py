@@ -12,7 +12,7 @@ from cpugpu_tui.cli import options as opt
 commands = typer.Typer()
 
 Statement = Annotated[
-    str, typer.Argument(metavar="STATEMENT", help="Python to time, such as 'x @ x'. Its value is the result.")
+    str, typer.Argument(metavar="STATEMENT", help="Python to time, such as 'x @ x', or FILE.py:FUNCTION.")
 ]
 Setup = Annotated[
     list[str] | None,
@@ -61,10 +61,10 @@ def time(
     export: opt.Exports = None,
     ceilings: opt.TakeCeilings = True,
 ) -> None:
-    """Time your own expression on CPU and GPU.
+    """Time your own expression or function on CPU and GPU.
 
-    torch, np, F and math are there. n is the size and device the device. The setup runs on the host, and the tensors
-    that it makes are copied to each device.
+    The code can use torch, np, F, math, the size n and the name of the device. Setup runs on the host; its tensors are
+    copied to each device. A function gets --let values, n, device, and what a function inputs(n) beside it returns.
     """
     from cpugpu_tui.cli.run import run_headless
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
